@@ -1,0 +1,101 @@
+"""The exceptions of the package, all of one tree.
+
+GraphragEvalError
+├── UsageError                an argument with a value it cannot have (also a ValueError)
+├── ReferenceDataError        a reference set that cannot be right; every problem, located
+├── SourceError               what was given as responses, or as results, cannot be read as such
+├── RejectedResponse          one response that cannot be evaluated
+├── RejectedResponses         a finished set in which responses could not be evaluated
+├── MissingResponses          a finished set that leaves questions unanswered
+├── AggregationError          a result, or a serialised state, that cannot be aggregated
+├── MalformedStep             a step that its comparator cannot read; such a step matches nothing
+├── ComparatorError           a comparator of the caller's raised, or returned something else than a score
+└── ComparisonBudgetExceeded  tables too ambiguous to compare within the fixed search budget
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphrag_eval_async.records.reject import Reject
+
+
+class GraphragEvalError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class UsageError(GraphragEvalError, ValueError):
+    """An argument has a value it cannot have; the message names it and says what it may be."""
+
+
+class ReferenceDataError(GraphragEvalError):
+    """A reference set cannot be right.
+
+    `problems` lists everything that was found, each with its place, such as
+    ``templates[3].questions[0].id: ...``; `source` is the path it was read from, if any.
+    """
+
+    def __init__(self, problems: Sequence[str], source: str | None = None) -> None:
+        self.problems = list(problems)
+        self.source = source
+        count = f"{len(self.problems)} problem{'s' if len(self.problems) != 1 else ''}"
+        where = f" in {source}" if source else ""
+        super().__init__("\n  ".join([f"reference data: {count}{where}", *self.problems]))
+
+
+class SourceError(GraphragEvalError):
+    """What was given as a source of records cannot be read as one."""
+
+
+class RejectedResponse(GraphragEvalError):  # noqa: N818  (a verdict on the input, not on the program)
+    """One response cannot be evaluated; `reject` says where it stands and why."""
+
+    def __init__(self, reject: Reject) -> None:
+        self.reject = reject
+        super().__init__(str(reject))
+
+
+class RejectedResponses(GraphragEvalError):  # noqa: N818
+    """Responses of a finished set could not be evaluated; `rejects` holds those kept, `total` counts all."""
+
+    def __init__(self, rejects: Sequence[Reject], total: int) -> None:
+        self.rejects = list(rejects)
+        self.total = total
+        lines = [
+            f"{total} response{'s' if total != 1 else ''} could not be evaluated",
+            *map(str, self.rejects),
+        ]
+        if total > len(self.rejects):
+            lines.append(f"... and {total - len(self.rejects)} more")
+        super().__init__("\n  ".join(lines))
+
+
+class MissingResponses(GraphragEvalError):  # noqa: N818
+    """Questions of the reference set have no response; `question_ids` names them all."""
+
+    def __init__(self, question_ids: Sequence[str]) -> None:
+        self.question_ids = list(question_ids)
+        count = len(self.question_ids)
+        super().__init__(
+            f"{count} question{'s' if count != 1 else ''} without a response "
+            f'(missing="skip" leaves them out): {", ".join(self.question_ids)}'
+        )
+
+
+class AggregationError(GraphragEvalError):
+    """A result or a serialised state cannot be aggregated; the message names the key and the question."""
+
+
+class MalformedStep(GraphragEvalError):  # noqa: N818
+    """A step lacks what its comparator needs, or its output does not parse."""
+
+
+class ComparatorError(GraphragEvalError):
+    """A comparator of the caller's raised, or returned something else than a number from 0 to 1."""
+
+
+class ComparisonBudgetExceeded(GraphragEvalError):  # noqa: N818
+    """Pairing the columns or rows of two tables took more than the fixed search budget."""
