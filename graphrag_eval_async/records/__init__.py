@@ -1,0 +1,21 @@
+"""What flows: questions, lines, responses, and what had to be rejected."""
+
+from graphrag_eval_async.records.line import Line, LongLine, Record, Unwritable, write_line
+from graphrag_eval_async.records.question import Question
+from graphrag_eval_async.records.read import read_record
+from graphrag_eval_async.records.reject import Reason, Reject, Rejects
+from graphrag_eval_async.records.response import Response
+
+__all__ = [
+    "Line",
+    "LongLine",
+    "Question",
+    "Reason",
+    "Record",
+    "Reject",
+    "Rejects",
+    "Response",
+    "Unwritable",
+    "read_record",
+    "write_line",
+]

@@ -1,0 +1,134 @@
+"""Decoding JSON text that may be hostile."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from graphrag_eval_async.errors import GraphragEvalError
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.records.reject import Reason
+
+MAX_DEPTH = 200
+"""How deep arrays and objects of a record may nest; orjson reads 1,024 levels but writes only 254."""
+
+CONTAINERS = frozenset({dict, list})
+
+
+class InvalidRecord(GraphragEvalError):  # noqa: N818
+    """A record that cannot be used; becomes a reject."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        self.reason: Reason = reason
+        super().__init__(message)
+
+
+def decode(data: bytes) -> Any:
+    """The JSON value of one line.
+
+    Raises:
+        InvalidRecord: it is no JSON, nests more than `MAX_DEPTH` deep, or holds a number beyond a double.
+    """
+    value = load(data)
+    if nests_deeper(value, MAX_DEPTH):
+        raise too_deep()
+    return value
+
+
+def load(data: bytes) -> Any:
+    """As `decode`, but leaves the check of the depth to the caller; orjson's own limit is 1,024."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise _undecodable(data, error) from None
+
+
+def nests_deeper(value: Any, limit: int) -> bool:
+    """Whether arrays and objects nest more than `limit` deep in a JSON value."""
+    level = [value] if type(value) in CONTAINERS else []
+    for _ in range(limit):
+        level = [
+            child
+            for node in level
+            for child in (node.values() if type(node) is dict else node)
+            if type(child) in CONTAINERS
+        ]
+        if not level:
+            return False
+    return bool(level)
+
+
+def _undecodable(data: bytes, error: orjson.JSONDecodeError) -> InvalidRecord:
+    try:
+        data.decode()
+    except UnicodeDecodeError as utf8:
+        return InvalidRecord("invalid_utf8", f"{utf8.reason} at byte {utf8.start} of the line")
+    if _text_nests_deeper(data, MAX_DEPTH):
+        return too_deep()
+    return _huge_number(data) or InvalidRecord("invalid_json", str(error))
+
+
+def _huge_number(data: bytes) -> InvalidRecord | None:
+    """orjson refuses a whole line for a number that no double can hold; find out whether that is why."""
+    try:
+        value = json.loads(
+            data,
+            parse_int=_double,
+            parse_float=_double,
+            parse_constant=_refuse,
+            object_pairs_hook=_check_numbers,
+        )
+    except InvalidRecord as huge:
+        return huge
+    except ValueError:
+        return None
+    return InvalidRecord("not_an_object", "expected a JSON object") if _is_infinite(value) else None
+
+
+def _double(digits: str) -> float:
+    value = float(digits)
+    return 0.0 if math.isfinite(value) else value  # One zero for all, so that an array takes little memory.
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _check_numbers(pairs: list[tuple[str, Any]]) -> None:
+    for key, value in pairs:
+        if _is_infinite(value):
+            raise InvalidRecord("invalid_field", f"{key}: a number beyond 64 bits")
+
+
+def _is_infinite(value: Any) -> bool:
+    """Whether it is, or is an array that contains, an infinite number."""
+    if isinstance(value, list):
+        return any(map(_is_infinite, value))
+    return isinstance(value, float) and math.isinf(value)
+
+
+# A string may be unterminated, so that a search never starts over inside one.
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+
+
+def _text_nests_deeper(data: bytes, limit: int) -> bool:
+    depth = 0
+    for token in _TOKENS.finditer(data):
+        if token[0] in b"[{":
+            depth += 1
+            if depth > limit:
+                return True
+        elif token[0] in b"]}":
+            depth -= 1
+    return False
+
+
+def too_deep() -> InvalidRecord:
+    return InvalidRecord(
+        "too_deep", f"arrays and objects nest more than {MAX_DEPTH} deep; flatten the record"
+    )

@@ -1,0 +1,88 @@
+"""A line of input, with its place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, BinaryIO, Literal, NamedTuple
+
+import orjson
+
+
+class Line(NamedTuple):
+    """One record as it stands in its source: JSON text without the newline."""
+
+    number: int
+    offset: int
+    data: bytes
+
+
+class LongLine(NamedTuple):
+    """A line over the limit: its head, and the whole where it is at hand, in memory or spooled to a file."""
+
+    number: int
+    offset: int
+    head: bytes
+    length: int
+    limit: int
+    sha256: str
+    content: bytes | BinaryIO | None
+
+
+class Unwritable(NamedTuple):
+    """A Python object that has no JSON text; `data` shows it."""
+
+    number: int
+    offset: int
+    data: bytes
+    reason: Literal["too_deep", "invalid_field"]
+    message: str
+
+
+Record = Line | LongLine | Unwritable
+
+
+def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
+    """A Python object as a line of JSON text.
+
+    Text makes objects safe: the copy is our own, and what could not be written at the end is found now.
+    """
+    try:
+        _check_finite(item)
+        return Line(number, offset, orjson.dumps(item, default=_plain))
+    except (TypeError, ValueError) as error:
+        data = _show(item).encode(errors="backslashreplace")
+        too_deep = str(error).endswith(_TOO_DEEP)
+        return Unwritable(number, offset, data, "too_deep" if too_deep else "invalid_field", str(error))
+
+
+_TOO_DEEP = ("Recursion limit reached", "exceeds recursion limit")
+"""How orjson puts it, for what it knows and for what `_plain` makes known to it."""
+
+
+def _plain(value: Any) -> dict[Any, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError
+
+
+def _check_finite(item: Any) -> None:
+    """orjson writes NaN and infinity as null, which would pass for an absent value."""
+    if isinstance(item, Mapping):
+        for key, value in item.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{key}: {value} is not a finite number")
+
+
+def _show(item: Any) -> str:
+    """`repr`, but for the values that have none: too deep, or integers of thousands of digits."""
+    if type(item) is dict:
+        return "{" + ", ".join(f"{_repr(key)}: {_repr(value)}" for key, value in item.items()) + "}"
+    return _repr(item)
+
+
+def _repr(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001  (whatever an object of the caller's does when it is shown)
+        return f"<{type(value).__name__}>"

@@ -1,0 +1,125 @@
+"""What could not be evaluated, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, BinaryIO, Literal, overload
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.records.line import Line, LongLine, Unwritable
+
+Reason = Literal[
+    "invalid_utf8",
+    "invalid_json",
+    "not_an_object",
+    "missing_question_id",
+    "unknown_question_id",
+    "invalid_field",
+    "too_long",
+    "too_deep",
+]
+
+HEAD_BYTES = 4096
+"""How much of a rejected line is kept in memory."""
+
+MESSAGE_CHARACTERS = 500
+"""How long a message may be, which may quote a key or an id of any length."""
+
+KEPT_REJECTS = 10_000
+"""How many rejects a stream keeps; beyond that they are only counted, so that memory stays bounded."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reject:
+    """One line, or one record of an iterable, that could not be evaluated.
+
+    Attributes:
+        line: number of the line, or of the record in its iterable, from 1.
+        offset: bytes of the source before it.
+        reason: one of the words of `Reason`.
+        message: what was wrong, with the key where there is one, and what to do.
+        head: its first 4 KiB.
+        length: its length in bytes, without the newline.
+        sha256: hexadecimal digest of the whole of it, without the newline.
+        content: the whole of it, where it is at hand: bytes, or an open file positioned at its start for a
+            line too long to be held. Only an `on_reject` callable sees it; collected rejects carry None.
+    """
+
+    line: int
+    offset: int
+    reason: Reason
+    message: str
+    head: bytes
+    length: int
+    sha256: str
+    content: bytes | BinaryIO | None = dataclasses.field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return f"line {self.line} (byte {self.offset}): {self.reason}: {self.message}"
+
+
+def reject(line: Line | Unwritable, reason: Reason, message: str) -> Reject:
+    """The reject of a line that is held in memory."""
+    data = line.data
+    digest = hashlib.sha256(data).hexdigest()
+    if len(message) > MESSAGE_CHARACTERS:
+        message = message[:MESSAGE_CHARACTERS] + "..."
+    message = message.encode(errors="backslashreplace").decode()  # A key may hold a lone surrogate.
+    return Reject(line.number, line.offset, reason, message, data[:HEAD_BYTES], len(data), digest, data)
+
+
+def reject_long(line: LongLine) -> Reject:
+    """The reject of a line of which only the head was kept."""
+    return Reject(
+        line.number,
+        line.offset,
+        "too_long",
+        f"{line.length} bytes, more than max_line_bytes={line.limit}; raise it, or shorten the line",
+        line.head,
+        line.length,
+        line.sha256,
+        line.content,
+    )
+
+
+class Rejects(Sequence[Reject]):
+    """The rejects of a stream: a sequence of those kept, and counts of all.
+
+    Attributes:
+        counts: how many by reason, kept or not.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[Reason] = Counter()
+        self._kept: list[Reject] = []
+
+    @property
+    def total(self) -> int:
+        """How many there were, kept or not."""
+        return self.counts.total()
+
+    def tally(self, reject: Reject) -> None:
+        """Count one reject without keeping it."""
+        self.counts[reject.reason] += 1
+
+    def keep(self, reject: Reject) -> None:
+        """Count one reject and keep it, without its content, while fewer than `KEPT_REJECTS` are kept."""
+        self.tally(reject)
+        if len(self._kept) < KEPT_REJECTS:
+            self._kept.append(dataclasses.replace(reject, content=None))
+
+    @overload
+    def __getitem__(self, index: int) -> Reject: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Reject]: ...
+    def __getitem__(self, index: int | slice) -> Reject | Sequence[Reject]:
+        return self._kept[index]
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __repr__(self) -> str:
+        return f"<Rejects: {self.total} in all, {len(self)} kept: {dict(self.counts)}>"

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from collections import UserDict
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import orjson
+import pytest
+
+from graphrag_eval_async.records import Line, Unwritable, write_line
+
+
+def nested_dict(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(depth - 1):
+        value = {"a": value}
+    return value
+
+
+def containing_itself() -> dict[str, Any]:
+    value: dict[str, Any] = {"question_id": "q"}
+    value["self"] = [value]
+    return value
+
+
+class Broken:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+class RecursionLimit:
+    pass
+
+
+@dataclass
+class Usage:
+    input_tokens: int
+
+
+@pytest.mark.parametrize(
+    ("item", "text"),
+    [
+        ({"a": 1, "b": "\u2028\u0085é"}, '{"a":1,"b":"\u2028\u0085é"}'),
+        ({"a": (1, (2,))}, '{"a":[1,[2]]}'),
+        (MappingProxyType({"a": MappingProxyType({"b": 1})}), '{"a":{"b":1}}'),
+        (UserDict({"a": 1}), '{"a":1}'),
+        ({"a": 2**64 - 1, "b": -(2**63)}, '{"a":18446744073709551615,"b":-9223372036854775808}'),
+        ({"usage": Usage(3)}, '{"usage":{"input_tokens":3}}'),
+        ([], "[]"),
+        (None, "null"),
+        (1.5, "1.5"),
+    ],
+)
+def test_what_has_json_text(item: Any, text: str) -> None:
+    line = write_line(item, 3, 7)
+    assert isinstance(line, Line)
+    assert line == (3, 7, text.encode())
+
+
+@pytest.mark.parametrize(
+    ("item", "reason"),
+    [
+        ({"a": {1, 2}}, "invalid_field"),
+        ({1: "a"}, "invalid_field"),
+        ({"a": {2.5: "a"}}, "invalid_field"),
+        ({None: 1}, "invalid_field"),
+        ({"a": b"bytes"}, "invalid_field"),
+        ({"a": 1j}, "invalid_field"),
+        ({"a": 10**24}, "invalid_field"),
+        ({"a": 2**64}, "invalid_field"),
+        ({"a": -(10**24)}, "invalid_field"),
+        ({"a": 10**10_000}, "invalid_field"),
+        ({10**10_000: 1}, "invalid_field"),
+        ({10**10_000: float("nan")}, "invalid_field"),
+        ({"a": [10**10_000]}, "invalid_field"),
+        (10**10_000, "invalid_field"),
+        ({"a": "\ud800"}, "invalid_field"),
+        ({"\ud800": 1}, "invalid_field"),
+        ({"a": float("nan")}, "invalid_field"),
+        ({"a": float("inf")}, "invalid_field"),
+        ({"recursion": float("nan")}, "invalid_field"),
+        (MappingProxyType({"a": float("-inf")}), "invalid_field"),
+        ({"a": RecursionLimit()}, "invalid_field"),
+        ({"a": Broken()}, "invalid_field"),
+        (Broken(), "invalid_field"),
+        (object(), "invalid_field"),
+        (containing_itself(), "too_deep"),
+        (MappingProxyType(containing_itself()), "too_deep"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_what_has_none(item: Any, reason: str) -> None:
+    line = write_line(item, 3, 7)
+    assert isinstance(line, Unwritable)
+    assert (line.number, line.offset, line.reason) == (3, 7, reason)
+    assert line.data
+    assert line.message
+
+
+@pytest.mark.parametrize("depth", [255, 900, 1_000_000])
+def test_what_nests_too_deep(depth: int) -> None:
+    line = write_line(nested_dict(depth), 3, 7)
+    assert isinstance(line, Unwritable)
+    assert line.reason == "too_deep"
+    assert line.data
+
+
+def test_what_has_none_is_shown_key_by_key() -> None:
+    line = write_line({"question_id": "q\ud800", "a": 10**10_000, "b": Broken()}, 1, 0)
+    assert line.data == rb"{'question_id': 'q\ud800', 'a': <int>, 'b': <Broken>}"
+
+
+def test_a_line_is_a_copy() -> None:
+    item = {"question_id": "q", "actual_steps": [{"output": [1]}]}
+    line = write_line(item, 1, 0)
+    item["actual_steps"][0]["output"] = []  # type: ignore[index]
+    assert orjson.loads(line.data)["actual_steps"][0]["output"] == [1]

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import hashlib
+import io
+from typing import get_args
+
+import pytest
+
+from graphrag_eval_async.records import Line, LongLine, Reason, Reject, Rejects, Unwritable, read_record
+from graphrag_eval_async.records import reject as module
+
+KNOWN = {"q": None}
+
+
+def read(data: bytes) -> Reject:
+    found = read_record(Line(5, 70, data), KNOWN)
+    assert isinstance(found, Reject)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\xff", "invalid_utf8"),
+        (b"{", "invalid_json"),
+        (b"[]", "not_an_object"),
+        (b"{}", "missing_question_id"),
+        (b'{"question_id":"x"}', "unknown_question_id"),
+        (b'{"question_id":"q","status":3}', "invalid_field"),
+        (b"[" * 300, "too_deep"),
+    ],
+)
+def test_a_reject_says_where_what_and_why(data: bytes, reason: str) -> None:
+    found = read(data)
+    assert (found.line, found.offset, found.reason) == (5, 70, reason)
+    assert (found.head, found.length, found.content) == (data, len(data), data)
+    assert found.sha256 == hashlib.sha256(data).hexdigest()
+    assert str(found) == f"line 5 (byte 70): {reason}: {found.message}"
+
+
+def test_only_the_head_is_kept() -> None:
+    data = bytes(range(256)) * 100
+    found = read(data)
+    assert found.head == data[:4096]
+    assert found.length == 25_600
+    rejects = Rejects()
+    rejects.keep(found)
+    assert rejects[0].content is None
+    assert rejects[0] == found
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"question_id": "' + b"x" * 100_000 + b'"}',
+        b'{"question_id": "q", "' + b"x" * 100_000 + b'": 1e400}',
+        b'{"question_id": "q", "actual_steps": [{"name": "retrieval", "' + b"x" * 100_000 + b'_cost": "x"}]}',
+        b'{"question_id": "q", "status": "' + b"x" * 100_000 + b'"}',
+        b'{"question_id": "q", "\\ud800": 1e400}',
+        b'{"question_id": "q\\u0000\\u001b[2J"}',
+    ],
+)
+def test_messages_are_short_and_can_be_written(data: bytes) -> None:
+    found = read(data)
+    assert len(found.message) < 1000
+    assert found.message.encode()
+
+
+def test_long_lines_and_unwritable_objects() -> None:
+    content = io.BytesIO(b"abc")
+    found = read_record(LongLine(2, 9, b"ab", 3, 2, "digest", content), KNOWN)
+    assert isinstance(found, Reject)
+    assert found == Reject(2, 9, "too_long", found.message, b"ab", 3, "digest")
+    assert found.content is content
+    assert "max_line_bytes=2" in found.message
+    found = read_record(Unwritable(3, 4, b"{1}", "too_deep", "why"), KNOWN)
+    assert found == Reject(3, 4, "too_deep", "why", b"{1}", 3, hashlib.sha256(b"{1}").hexdigest())
+
+
+def test_counts_go_on_when_no_more_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "KEPT_REJECTS", 3)
+    rejects = Rejects()
+    for _ in range(5):
+        rejects.keep(read(b"{}"))
+    rejects.tally(read(b"["))
+    assert len(rejects) == len(rejects[:]) == len(list(rejects)) == 3
+    assert rejects.total == 6
+    assert rejects.counts == {"missing_question_id": 5, "invalid_json": 1}
+    assert rejects.counts["too_long"] == 0
+    assert "6 in all, 3 kept" in repr(rejects)
+
+
+def test_an_empty_collection_is_false() -> None:
+    assert not Rejects()
+
+
+def test_the_reasons_are_these() -> None:
+    assert get_args(Reason) == (
+        "invalid_utf8",
+        "invalid_json",
+        "not_an_object",
+        "missing_question_id",
+        "unknown_question_id",
+        "invalid_field",
+        "too_long",
+        "too_deep",
+    )

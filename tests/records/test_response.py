@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import json
+
+import orjson
+import pytest
+
+from graphrag_eval_async.aggregates.reading import RETRIEVAL_METRICS
+from graphrag_eval_async.records.decoding import InvalidRecord
+from graphrag_eval_async.records.response import STEP_METRICS, Response, read_response
+
+COUNTS = ["input_tokens", "output_tokens", "total_tokens", "elapsed_sec"]
+
+
+def read(text: str | bytes) -> Response:
+    return read_response(text if isinstance(text, bytes) else text.encode(), {"q": None})
+
+
+def reject_of(text: str | bytes) -> tuple[str, str]:
+    with pytest.raises(InvalidRecord) as caught:
+        read(text)
+    return caught.value.reason, str(caught.value)
+
+
+def with_field(key: str, value: str) -> str:
+    return f'{{"question_id": "q", {json.dumps(key)}: {value}}}'
+
+
+@pytest.mark.parametrize("text", ["null", "1", "1.5", "true", '"q"', "[]", '[{"question_id": "q"}]'])
+def test_only_objects_are_responses(text: str) -> None:
+    assert reject_of(text)[0] == "not_an_object"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{}", "missing_question_id"),
+        ('{"question_id": null}', "missing_question_id"),
+        ('{"question_id": ""}', "missing_question_id"),
+        ('{"Question_ID": "q"}', "missing_question_id"),
+        ('{"question_id": 1}', "invalid_field"),
+        ('{"question_id": ["q"]}', "invalid_field"),
+        ('{"question_id": {"q": 1}}', "invalid_field"),
+        ('{"question_id": "p"}', "unknown_question_id"),
+        ('{"question_id": "q "}', "unknown_question_id"),
+        ('{"question_id": "p", "input_tokens": "x"}', "unknown_question_id"),
+    ],
+)
+def test_question_ids(text: str, reason: str) -> None:
+    assert reject_of(text)[0] == reason
+
+
+def test_fields_and_metadata() -> None:
+    response = read(
+        '{"x": 1, "question_id": "q", "id": "r", "error": null, "steps_score": 1, "status": null}'
+    )
+    assert not response.failed
+    assert response == ("q", {"id": "r"}, {"x": 1, "steps_score": 1})
+
+
+@pytest.mark.parametrize(
+    ("fields", "failed"),
+    [
+        ('"status": "success"', False),
+        ('"error": null', False),
+        ('"status": "success", "error": null', False),
+        ('"status": "error"', True),
+        ('"error": "boom"', True),
+        ('"error": ""', True),
+        ('"error": false', True),
+        ('"error": {"code": 1}', True),
+        ('"status": "success", "error": 0', True),
+    ],
+)
+def test_which_responses_failed(fields: str, failed: bool) -> None:
+    assert read(f'{{"question_id": "q", {fields}}}').failed is failed
+
+
+@pytest.mark.parametrize("key", COUNTS)
+@pytest.mark.parametrize(
+    ("value", "accepted"),
+    [
+        ("0", True),
+        ("-0.0", True),
+        ("1.5", True),
+        ("1e300", False),
+        ("18446744073709551615", True),
+        ("18446744073709551616", False),
+        ("9223372036854775807.0", False),
+        ("9" * 25, False),
+        ("9" * 10_000, False),
+        ("1e400", False),
+        ("-1", False),
+        ("-" + "9" * 25, False),
+        ("-1e-300", False),
+        ("true", False),
+        ('"1"', False),
+        ("[1]", False),
+        ("{}", False),
+    ],
+)
+def test_counts(key: str, value: str, accepted: bool) -> None:
+    if accepted:
+        assert read(with_field(key, value)).fields == {key: json.loads(value)}
+    else:
+        reason, message = reject_of(with_field(key, value))
+        assert reason == "invalid_field"
+        assert message.startswith(f"{key}: ")
+        assert len(message) < 200
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("id", "true"),
+        ("id", "[]"),
+        ("id", "{}"),
+        ("id", "9" * 25),
+        ("id", "-" + "9" * 25),
+        ("status", '"failed"'),
+        ("status", "1"),
+        ("status", '["error"]'),
+        ("actual_answer", "1"),
+        ("actual_answer", '["a"]'),
+        ("actual_steps", "{}"),
+        ("actual_steps", '"[]"'),
+        ("actual_steps", "[[]]"),
+        ("actual_steps", "[null]"),
+        ("actual_steps", '[{}, "x"]'),
+        ("actual_steps", '[{"name": 1}]'),
+        ("actual_steps", '[{"name": ["sparql_query"]}]'),
+        ("actual_steps", '[{"name": "retrieval", "retrieval_answer_recall": "1"}]'),
+        ("actual_steps", '[{"name": "retrieval", "retrieval_context_f1": true}]'),
+        ("actual_steps", '[{"name": "retrieval", "retrieval_context_f1_cost": {}}]'),
+        ("actual_steps", '[{"name": "retrieval", "my_cost": ' + "9" * 25 + "}]"),
+    ],
+)
+def test_invalid_fields(key: str, value: str) -> None:
+    reason, message = reject_of(with_field(key, value))
+    assert reason == "invalid_field"
+    assert message.startswith(key)
+
+
+def test_the_step_is_named() -> None:
+    steps = '[{"name": "a"}, {"name": "retrieval", "retrieval_answer_f1": "high"}]'
+    assert reject_of(with_field("actual_steps", steps))[1].startswith("actual_steps[1].retrieval_answer_f1: ")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("id", '""'),
+        ("id", "0"),
+        ("id", "1.5"),
+        ("actual_answer", '""'),
+        ("actual_steps", "[]"),
+        ("actual_steps", "[{}]"),
+        ("actual_steps", '[{"name": "x", "status": 1, "output": [], "args": 3}]'),
+        ("actual_steps", '[{"name": null}]'),
+        ("actual_steps", '[{"name": "retrieval", "retrieval_answer_recall": null, "k_cost": 0.5}]'),
+        ("actual_steps", '[{"name": "retrieval", "retrieval_answer_recall_reason": "why"}]'),
+        ("actual_steps", '[{"name": "sparql_query", "retrieval_answer_recall": "unused"}]'),
+    ],
+)
+def test_valid_fields(key: str, value: str) -> None:
+    assert read(with_field(key, value)).fields == {key: json.loads(value)}
+
+
+def test_the_metrics_of_steps_that_are_checked_are_those_that_are_aggregated() -> None:
+    assert frozenset(RETRIEVAL_METRICS) == STEP_METRICS
+
+
+def arrays(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+@pytest.mark.parametrize(
+    ("place", "above"),
+    [
+        ('{"question_id": "q", "other": %s}', 1),
+        ('{"question_id": "q", "error": %s}', 1),
+        ('{"question_id": "q", "actual_steps": [{"args": %s}]}', 3),
+        ('{"question_id": "q", "actual_steps": [{"args": {"a": %s}}]}', 4),
+    ],
+)
+def test_depth_counts_from_the_record(place: str, above: int) -> None:
+    response = read(place % arrays(200 - above))
+    assert orjson.dumps([response.fields, response.metadata])
+    for depth in (201 - above, 253, 900, 1_000_000):
+        assert reject_of(place % arrays(depth))[0] == "too_deep"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "%s",
+        '{"question_id": %s}',
+        '{"question_id": "unknown", "x": %s}',
+        '{"question_id": "q", "input_tokens": %s}',
+        '{"question_id": "q", "actual_steps": %s}',
+        '{"question_id": "q", "actual_steps": [{"name": %s}]}',
+        '{"x": %s, "question_id": null}',
+    ],
+)
+def test_too_deep_goes_before_other_reasons(place: str) -> None:
+    for depth in (250, 900, 1_000_000):
+        assert reject_of(place % arrays(depth))[0] == "too_deep"

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graphrag_eval_async.errors import ReferenceDataError
+from graphrag_eval_async.records.template_file import read_templates
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Any:
+    def read(text: str | bytes, name: str = "reference.yaml") -> Any:
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return read_templates(path)
+
+    return read
+
+
+@pytest.fixture
+def problem(read: Any) -> Any:
+    def problem(text: str | bytes, name: str = "reference.yaml") -> str:
+        with pytest.raises(ReferenceDataError) as caught:
+            read(text, name)
+        assert caught.value.source is not None
+        assert caught.value.source.endswith(name)
+        (found,) = caught.value.problems
+        assert len(found) < 1000
+        return found
+
+    return problem
+
+
+def bomb(first: str, layer: str, layers: str = "bcdefghi") -> str:
+    """YAML in which each layer names the one before it nine times."""
+    lines = [f"a: &a {first}"]
+    for before, name in zip("a" + layers, layers, strict=False):
+        lines.append(f"{name}: &{name} " + layer % ",".join([f"*{before}"] * 9))
+    return "\n".join(lines)
+
+
+def test_yaml_and_json(read: Any) -> None:
+    assert read("- a: 1\n  b: [x, 'y', null]") == [{"a": 1, "b": ["x", "y", None]}]
+    assert read("\ufeff- a: é") == [{"a": "é"}]
+    assert read('\ufeff[{"a": 1}]', "reference.json") == [{"a": 1}]
+    assert read("- a: 1\r\n- b: 2\r\n") == [{"a": 1}, {"b": 2}]
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# nothing\n", "---\n"])
+def test_nothing(read: Any, text: str) -> None:
+    assert read(text) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["2024-05-06", "2024-05-06T07:08:09Z", "2024-05-06 07:08:09.5 +01:00", "2024-1-1 1:2:3"]
+)
+def test_timestamps_stay_text(read: Any, text: str) -> None:
+    assert read(f"- {text}\n- {text}: 1") == [text, {text: 1}]
+
+
+def test_aliases_and_merges_are_fine(read: Any) -> None:
+    text = "- &a {x: 1, y: 2}\n- *a\n- {<<: *a, y: 3}\n- {<<: [*a, {z: 4}]}"
+    assert read(text) == [{"x": 1, "y": 2}, {"x": 1, "y": 2}, {"x": 1, "y": 3}, {"x": 1, "y": 2, "z": 4}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        bomb("[x,x,x,x,x,x,x,x,x]", "[%s]"),
+        bomb("{k: x}", "{<<: [%s]}"),
+        bomb("{k: x, l: x, m: x}", "{<<: [%s]}"),
+        bomb("lol", "{x: [%s]}"),
+        f"a: &a {'x' * 200_000}\nb: [{','.join(['*a'] * 1000)}]",
+    ],
+    ids=["sequences", "merges", "wide merges", "nested", "long scalar"],
+)
+def test_alias_bombs(problem: Any, text: str) -> None:
+    assert "aliases make it longer" in problem(text)
+
+
+@pytest.mark.parametrize("text", ["&a [*a]", "&a {b: *a}", "a: &a {<<: *a}", "- &a [[{b: [*a]}]]"])
+def test_an_alias_in_what_it_names(problem: Any, text: str) -> None:
+    assert "an alias stands inside what it names" in problem(text)
+
+
+@pytest.mark.parametrize("opening", ["[", "- ", "{a: ", "? ", "[{a: ", "[? "])
+@pytest.mark.parametrize("depth", [201, 1_000_000])
+def test_deep_yaml(problem: Any, opening: str, depth: int) -> None:
+    assert "nests more than 200 deep" in problem(opening * depth)
+
+
+def test_deep_json(problem: Any) -> None:
+    assert problem("[" * 1_000_000 + "]" * 1_000_000, "reference.json").startswith("not JSON: ")
+
+
+def test_a_chain_of_aliases_is_no_recursion(read: Any) -> None:
+    chain = "- &n0 [x]\n" + "\n".join(f"- &n{i} [*n{i - 1}]" for i in range(1, 1200))
+    assert len(read(chain)) == 1200
+
+
+@pytest.mark.parametrize(
+    "text", ["{a: 1, a: 2}", "a: 1\nb: 2\na: 1", "- {b: {'a': 1, a: 2}}", "{1: a, 1: b}"]
+)
+def test_duplicate_keys(problem: Any, text: str) -> None:
+    assert "stands twice in one mapping" in problem(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: b: c",
+        "[",
+        "'a",
+        "\t a",
+        "*a",
+        "a\n---\nb",
+        "%YAML 9.9\n---\na",
+        "? [a]\n: b",
+        "<<: 5",
+        "!!bool maybe",
+        "!!int ''",
+        "!!float ''",
+        "!!int x",
+        "!!timestamp x",
+        "!!set [a]",
+        "!!python/object/apply:os.system ['true']",
+        "!unknown x",
+        "9" * 10_000,
+        "0x_",
+        "a\0b",
+        b"- \xff",
+        b"\xd8\x00",
+    ],
+)
+def test_what_is_not_yaml(problem: Any, text: str | bytes) -> None:
+    assert problem(text).startswith("not YAML: ")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[NaN]", "[1e400]", '["\\ud800"]', b'["\xff"]', "- a: 1"])
+def test_what_is_not_json(problem: Any, text: str | bytes) -> None:
+    assert problem(text, "reference.json").startswith("not JSON: ")
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "absent.yaml", tmp_path / "absent" / "reference.json"):
+        with pytest.raises(ReferenceDataError, match="cannot be read: "):
+            read_templates(path)
+    with pytest.raises(ReferenceDataError):
+        read_templates("nul\0byte")
