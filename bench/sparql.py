@@ -1,0 +1,146 @@
+"""Reading, preparing and comparing wide SPARQL results, in units of `orjson.loads` of both."""
+
+from __future__ import annotations
+
+import random
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import orjson
+
+from graphrag_eval_async.errors import ComparisonBudgetExceeded
+from graphrag_eval_async.steps.sparql import compare, prepare_reference, read_results
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+ROWS, COLUMNS, REQUIRED, REPEATS = 10_000, 14, 10, 5
+TARGET = "<= 6 (aim: 3)"
+_XSD = "http://www.w3.org/2001/XMLSchema#"
+
+Table = list[list[str]]
+
+KINDS: dict[str, tuple[str | None, Callable[[random.Random], str]]] = {
+    "text": (None, lambda rng: f"urn:uuid:{rng.getrandbits(64):016x}"),
+    "integer": (f"{_XSD}integer", lambda rng: str(rng.getrandbits(40))),
+    "double": (f"{_XSD}double", lambda rng: repr(rng.uniform(0, 1000))),
+}
+
+
+def encode(table: Sequence[Sequence[str]], prefix: str, datatype: str | None = None) -> bytes:
+    """The rows of literals as SPARQL results JSON, variables numbered after the prefix."""
+    extra = {"datatype": datatype} if datatype else {}
+    names = [f"{prefix}{index}" for index in range(len(table[0]))]
+    bindings = [
+        {name: {"type": "literal", "value": text, **extra} for name, text in zip(names, row, strict=True)}
+        for row in table
+    ]
+    return orjson.dumps({"head": {"vars": names}, "results": {"bindings": bindings}})
+
+
+def score(expected: bytes, actual: bytes, *, ignore_duplicates: bool = True) -> float | None:
+    """The whole way from bytes to score; None where the search budget ran out."""
+    results = read_results(expected)
+    required = [column.name for column in results.columns][:REQUIRED]
+    reference = prepare_reference(
+        results, required_columns=required, ordered=False, ignore_duplicates=ignore_duplicates
+    )
+    try:
+        return compare(reference, read_results(actual))
+    except ComparisonBudgetExceeded:
+        return None
+
+
+def shuffled(table: Table, rng: random.Random) -> Table:
+    order = rng.sample(range(len(table[0])), len(table[0]))
+    rows = [[row[index] for index in order] for row in table]
+    rng.shuffle(rows)
+    return rows
+
+
+def last_row_differs(table: Table) -> Table:
+    return [*table[:-1], ["1" + table[-1][0], *table[-1][1:]]]
+
+
+def two_cells_swapped(table: Table) -> Table:
+    """Every column keeps its values: only whole rows tell the difference."""
+    first, *rest, last = sorted(table)
+    return [[last[0], *first[1:]], *rest, [first[0], *last[1:]]]
+
+
+def permutations(rows: int, rng: random.Random) -> Table:
+    columns = [rng.sample(range(rows), rows) for _ in range(COLUMNS)]
+    return [[str(cell) for cell in row] for row in zip(*columns, strict=True)]
+
+
+def few_values(rows: int, values: int, rng: random.Random) -> Table:
+    return [[str(rng.randrange(values)) for _ in range(COLUMNS)] for _ in range(rows)]
+
+
+def lookalikes(rng: random.Random) -> list[tuple[str, Table]]:
+    return [
+        *((f"each a permutation, {rows} rows", permutations(rows, rng)) for rows in (100, ROWS)),
+        *(
+            (f"{values} values, {rows} rows", few_values(rows, values, rng))
+            for values in (2, 5)
+            for rows in (20, 100, 1000, ROWS)
+        ),
+        ("all equal", [["x"] * COLUMNS] * ROWS),
+    ]
+
+
+def best(function: Callable[[], object]) -> float:
+    times = []
+    for _ in range(REPEATS):
+        start = perf_counter()
+        function()
+        times.append(perf_counter() - start)
+    return min(times)
+
+
+def ratio(expected: bytes, actual: bytes, wanted: float) -> str:
+    found = score(expected, actual)
+    assert found == wanted, found  # noqa: S101
+    floor = best(lambda: (orjson.loads(expected), orjson.loads(actual)))
+    return f"{best(lambda: score(expected, actual)) / floor:.2f}"
+
+
+def rows() -> list[tuple[str, str, str]]:
+    """What was measured, the ratio, and the target."""
+    rng = random.Random(7)
+    size = f"{REQUIRED} of {COLUMNS} columns, {ROWS:,} rows"
+    found = []
+    for kind, (datatype, cell) in KINDS.items():
+        table = [[cell(rng) for _ in range(COLUMNS)] for _ in range(ROWS)]
+        expected = encode(table, "v", datatype)
+        for what, other, wanted in (
+            ("last row different", last_row_differs(table), 0.0),
+            ("two cells swapped", two_cells_swapped(table), 0.0),
+            ("columns shuffled", shuffled(table, rng), 1.0),
+        ):
+            measured = ratio(expected, encode(other, "w", datatype), wanted)
+            found.append((f"SPARQL, {size}, {kind}, {what}", measured, TARGET))
+    return found
+
+
+def worst_cases() -> list[tuple[str, float | None, float]]:
+    """Lookalike columns: what, the score (None: out of budget) and the seconds it took."""
+    rng = random.Random(7)
+    found = []
+    for what, table in lookalikes(rng):
+        expected = encode(table, "v")
+        for change, other in (("shuffled", shuffled(table, rng)), ("swapped", two_cells_swapped(table))):
+            for ignore_duplicates in (True, False):
+                actual = encode(shuffled(other, rng), "w")
+                start = perf_counter()
+                result = score(expected, actual, ignore_duplicates=ignore_duplicates)
+                rows_as = "set" if ignore_duplicates else "multiset"
+                found.append((f"{what}, {change}, as {rows_as}", result, perf_counter() - start))
+    return found
+
+
+if __name__ == "__main__":
+    for what, measured, target in rows():
+        print(f"{what:75} {measured:>6}  {target}")
+    for what, result, seconds in worst_cases():
+        print(f"{what:75} {result!s:>6}  {seconds:.3f} s")

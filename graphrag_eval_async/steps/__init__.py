@@ -1,0 +1,15 @@
+"""Scoring an agent's steps against the reference's: pure, synchronous, one comparator per module."""
+
+from graphrag_eval_async.steps.comparators import Comparator, PreparedStep, prepare_step
+from graphrag_eval_async.steps.matching import StepsScore, score_steps
+from graphrag_eval_async.steps.retrieval import average_precision, recall_at_k
+
+__all__ = [
+    "Comparator",
+    "PreparedStep",
+    "StepsScore",
+    "average_precision",
+    "prepare_step",
+    "recall_at_k",
+    "score_steps",
+]

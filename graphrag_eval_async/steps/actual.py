@@ -1,0 +1,99 @@
+"""One step of an agent's response, as the comparators see it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+
+from graphrag_eval_async.errors import MalformedStep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Score: TypeAlias = Callable[["ActualStep"], float]
+    """The match score, from 0 to 1, of an actual step against one reference step read beforehand."""
+
+T = TypeVar("T")
+
+
+def read_output(step: Mapping[str, Any], read: Callable[[Any], T]) -> T:
+    """`read(step["output"])`.
+
+    Raises:
+        MalformedStep: there is no output, or `read` raises it, to whose message the key is added.
+    """
+    if step.get("output") is None:
+        raise MalformedStep("output: missing")
+    try:
+        return read(step["output"])
+    except MalformedStep as error:
+        raise MalformedStep(f"output: {error}") from None
+
+
+def read_args(step: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments of a step, empty where it has none.
+
+    Raises:
+        MalformedStep: they are not an object.
+    """
+    args = step.get("args")
+    if args is None:
+        return {}
+    if not isinstance(args, dict):
+        raise MalformedStep("args: must be an object")
+    return args
+
+
+def read_whole_number(args: Mapping[str, Any], key: str) -> int | None:
+    """A whole number among the arguments, 5.0 included; None where it is absent or null.
+
+    Raises:
+        MalformedStep: it is anything else.
+    """
+    value = args.get(key)
+    if value is None:
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise MalformedStep(f"args.{key}: must be a whole number")
+
+
+class _Unreadable(str):
+    """Why an output cannot be read; an exception would refer, by its traceback, back to the step."""
+
+    __slots__ = ()
+
+
+class ActualStep:
+    """An actual step with its output read at most once, however many reference steps it is compared with.
+
+    `quick` asks comparators to raise `ComparisonBudgetExceeded` rather than take more than milliseconds.
+    """
+
+    __slots__ = ("_read", "quick", "step")
+
+    def __init__(self, step: Mapping[str, Any], *, quick: bool = False) -> None:
+        self.step = step
+        self.quick = quick
+        self._read: dict[Callable[[Any], Any], Any] = {}
+
+    def output(self, read: Callable[[Any], T]) -> T:
+        """`read(step["output"])`, remembered under `read`, which is therefore to be a module's function.
+
+        Raises:
+            MalformedStep: there is no output, or `read` raises it.
+        """
+        try:
+            value = self._read[read]
+        except KeyError:
+            value = self._read[read] = self._attempt(read)
+        if isinstance(value, _Unreadable):
+            raise MalformedStep(value)
+        return cast(T, value)
+
+    def _attempt(self, read: Callable[[Any], T]) -> T | _Unreadable:
+        try:
+            return read_output(self.step, read)
+        except MalformedStep as error:
+            return _Unreadable(error)

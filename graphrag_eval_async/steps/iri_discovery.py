@@ -1,0 +1,103 @@
+"""Whether an agent came upon an IRI."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.steps.actual import read_output
+from graphrag_eval_async.steps.json_values import read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from graphrag_eval_async.steps.actual import ActualStep, Score
+
+# What no IRI contains: https://www.w3.org/TR/turtle/#grammar-production-IRIREF
+_OUTSIDE = r'\s\x00-\x20<>"{}|\\^`'
+_IRI = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:[^{_OUTSIDE}]+")
+_END = re.compile(rf"[{_OUTSIDE}]|\Z")
+# Between no brackets or quotes, punctuation belongs to the text, and a comma may part the fields of CSV.
+_BARE_START = re.compile(rf"[{_OUTSIDE}(\[,;']")
+_BARE_END = re.compile(rf"[.;:!?)\]']*(?:[{_OUTSIDE},]|\Z)")
+
+
+def iri_discovery_comparator(step: Mapping[str, Any]) -> Score:
+    """1 where the reference's IRI is a URI binding of a search or stands in the output of a query."""
+    iri = read_output(step, _read_iri)
+
+    def score(actual: ActualStep) -> float:
+        if actual.step.get("name") == "autocomplete_search":
+            return float(iri in actual.output(_read_uri_bindings))
+        return float(_stands_in(iri, actual.output(_read_text)))
+
+    return score
+
+
+def _read_iri(output: Any) -> str:
+    text = output.strip() if isinstance(output, str) else ""
+    if text.startswith('"'):
+        text = str(read_json(text)).strip()
+    if text.startswith("<") and text.endswith(">"):
+        text = text[1:-1]
+    if not _IRI.fullmatch(text):
+        raise MalformedStep("must be an IRI")
+    return text
+
+
+def _read_uri_bindings(output: Any) -> frozenset[str]:
+    try:
+        return frozenset(
+            term["value"]
+            for row in read_json(output)["results"]["bindings"]
+            for term in row.values()
+            if term["type"] == "uri"
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise MalformedStep(f"not SPARQL JSON: {error!r}") from None
+
+
+def _read_text(output: Any) -> str:
+    """The output with every string in it as it reads, not as JSON escapes it."""
+    if isinstance(output, str):
+        if "\\" not in output:
+            return output
+        try:
+            output = read_json(output)
+        except MalformedStep:
+            return str(output)
+    return '"' + '" "'.join(_strings(output)) + '"'
+
+
+def _strings(value: Any) -> Iterator[str]:
+    pending = [value]
+    while pending:
+        match pending.pop():
+            case str(text):
+                yield text
+            case dict(members):
+                pending += members
+                pending += members.values()
+            case list(items):
+                pending += items
+
+
+def _stands_in(iri: str, text: str) -> bool:
+    """Whether the text contains the IRI whole, not as a part of another."""
+    start = text.find(iri)
+    while start >= 0:
+        if _is_whole(text, start, start + len(iri)):
+            return True
+        start = text.find(iri, start + 1)
+    return False
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    match text[start - 1 : start]:
+        case "<":
+            return text.startswith(">", end)
+        case '"':
+            return _END.match(text, end) is not None
+        case before:
+            return bool((not before or _BARE_START.match(before)) and _BARE_END.match(text, end))

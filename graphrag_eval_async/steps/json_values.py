@@ -1,0 +1,104 @@
+"""JSON values: reading and equality."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.steps.actual import read_output
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphrag_eval_async.steps.actual import ActualStep, Score
+
+MAX_DEPTH = 200
+"""Levels of nesting that are read: the same at any depth of the caller's stack."""
+
+
+def read_json(output: Any) -> Any:
+    """The value of a step's output, which is JSON text or decoded already.
+
+    Integers keep all their digits: msgspec reads those beyond 64 bits, which orjson makes floats.
+
+    Raises:
+        MalformedStep: the text is not JSON, or nested deeper than `MAX_DEPTH`.
+    """
+    if not isinstance(output, str):
+        return output
+    try:
+        value = msgspec.json.decode(output)
+    except ValueError as error:
+        raise MalformedStep(f"not JSON: {error}") from None
+    except RecursionError:
+        raise MalformedStep("not JSON: nested too deep") from None
+    # Counting brackets is an upper bound that spares nearly every text the walk.
+    if output.count("[") + output.count("{") > MAX_DEPTH and _is_too_deep(value):
+        raise MalformedStep("not JSON: nested too deep")
+    return value
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        containers = [item for item in level if isinstance(item, (dict, list))]
+        if not containers:
+            return False
+        level = [
+            child for item in containers for child in (item.values() if isinstance(item, dict) else item)
+        ]
+    return True
+
+
+def json_equal(left: Any, right: Any) -> bool:
+    """Whether two decoded JSON values are equal: 1 is 1.0, and true is not 1.
+
+    Raises:
+        MalformedStep: they are nested too deep to compare.
+    """
+    try:
+        if left != right:
+            return False
+    except RecursionError:
+        raise MalformedStep("nested too deep") from None
+    return _same_booleans(left, right)
+
+
+def _same_booleans(left: Any, right: Any) -> bool:
+    """Whether values that Python takes for equal have their booleans in the same places."""
+    pairs = [(left, right)]
+    while pairs:
+        left, right = pairs.pop()
+        if isinstance(left, dict):
+            pairs.extend((value, right[key]) for key, value in left.items())
+        elif isinstance(left, list):
+            pairs.extend(zip(left, right, strict=True))
+        elif isinstance(left, bool) != isinstance(right, bool):
+            return False
+    return True
+
+
+def json_comparator(step: Mapping[str, Any]) -> Score:
+    """1 where the outputs are equal as JSON values, whatever the white space and the order of keys."""
+    expected = read_output(step, read_json)
+
+    def score(actual: ActualStep) -> float:
+        return float(json_equal(expected, actual.output(read_json)))
+
+    return score
+
+
+def same_output_comparator(step: Mapping[str, Any]) -> Score:
+    """1 where the outputs are equal: texts to the letter, decoded values as JSON values."""
+    expected = read_output(step, _as_is)
+
+    def score(actual: ActualStep) -> float:
+        return float(json_equal(expected, actual.output(_as_is)))
+
+    return score
+
+
+def _as_is(output: Any) -> Any:
+    return output

@@ -1,0 +1,114 @@
+"""Reference steps paired with the actual steps that match them, and the score of the whole."""
+
+from __future__ import annotations
+
+from math import fsum
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.steps.actual import ActualStep
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphrag_eval_async.steps.comparators import PreparedStep
+
+
+class StepsScore(NamedTuple):
+    """How far an agent's steps match the reference's.
+
+    `score` runs from 0 to 1. `matches` holds, in order of the reference, the indices of the group, of the
+    step in the group, and of the actual step that it took. `errors` says which comparisons failed, and why.
+    """
+
+    score: float
+    matches: tuple[tuple[int, int, int], ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+def score_steps(
+    groups: Sequence[Sequence[PreparedStep]],
+    actual_steps: Sequence[Mapping[str, Any]],
+    *,
+    mode: Literal["last", "all"],
+    quick: bool = False,
+) -> StepsScore:
+    """Match the reference's groups of steps with the steps of a response.
+
+    In its group's order, each reference step takes the latest unused successful actual step of a name that it
+    accepts that scores above 0. ``"last"`` looks at the last group only: its score is the sum of match scores
+    over its number of steps. ``"all"`` walks the groups backwards: one fully matched hands the actual steps
+    before its earliest match to the group before it, another ends the walk; the score is the mean over all
+    groups, those not reached being 0. Without reference steps the score is 0.
+
+    Raises:
+        ComparisonBudgetExceeded: only if `quick`: a comparison takes more than milliseconds.
+    """
+    matcher = _Matcher(actual_steps, quick=quick)
+    shares = []
+    end = len(actual_steps)
+    for index in reversed(range(len(groups))):
+        group = groups[index]
+        found = matcher.match(index, group, end)
+        shares.append(fsum(score for _, score in found) / (len(group) or 1))
+        if mode == "last" or len(found) < len(group):
+            break
+        end = min([end, *(taken for taken, _ in found)])
+    score = fsum(shares) / (len(groups) if mode == "all" and groups else 1)
+    return StepsScore(score, tuple(sorted(matcher.matches)), tuple(matcher.errors))
+
+
+class _Matcher:
+    """The actual steps of one response, each wrapped once, and what came of comparing them."""
+
+    __slots__ = ("_actual_steps", "_quick", "_wrapped", "errors", "matches")
+
+    def __init__(self, actual_steps: Sequence[Mapping[str, Any]], *, quick: bool) -> None:
+        self._actual_steps = actual_steps
+        self._quick = quick
+        self._wrapped: dict[int, ActualStep] = {}
+        self.matches: list[tuple[int, int, int]] = []
+        self.errors: list[str] = []
+
+    def match(self, group_index: int, group: Sequence[PreparedStep], end: int) -> list[tuple[int, float]]:
+        """The actual steps before `end` that the steps of the group take, and their scores."""
+        found: list[tuple[int, float]] = []
+        free = list(range(end - 1, -1, -1))
+        for step_index, step in enumerate(group):
+            for index in free:
+                if _is_candidate(self._actual_steps[index], step.names):
+                    score = self._score(group_index, step_index, step, index)
+                    if score > 0:
+                        free.remove(index)
+                        found.append((index, score))
+                        self.matches.append((group_index, step_index, index))
+                        break
+        return found
+
+    def _score(self, group_index: int, step_index: int, step: PreparedStep, index: int) -> float:
+        actual = self._wrapped.get(index)
+        if actual is None:
+            actual = self._wrapped[index] = ActualStep(self._actual_steps[index], quick=self._quick)
+        try:
+            return step.score(actual)
+        except MalformedStep:
+            return 0.0
+        except (ComparisonBudgetExceeded, ComparatorError) as error:
+            if self._quick and isinstance(error, ComparisonBudgetExceeded):
+                raise
+            place = f"reference_steps[{group_index}][{step_index}] ({step.step['name']})"
+            self.errors.append(f"{place} against actual_steps[{index}]: {error}")
+            return 0.0
+
+
+def _is_candidate(step: object, names: frozenset[str]) -> bool:
+    """Whether an actual step, which may be anything, succeeded and has a name that is accepted."""
+    if not isinstance(step, dict):
+        return False
+    name = step.get("name")
+    return (
+        isinstance(name, str)
+        and name in names
+        and step.get("status") == "success"
+        and step.get("output") is not None
+    )

@@ -1,0 +1,15 @@
+"""Comparison of SPARQL query results: read, prepare the reference once, compare it with many."""
+
+from graphrag_eval_async.steps.sparql.budget import QUICK_SEARCH_STEPS, SEARCH_STEPS
+from graphrag_eval_async.steps.sparql.comparison import SparqlReference, compare, prepare_reference
+from graphrag_eval_async.steps.sparql.results import SparqlResults, read_results
+
+__all__ = [
+    "QUICK_SEARCH_STEPS",
+    "SEARCH_STEPS",
+    "SparqlReference",
+    "SparqlResults",
+    "compare",
+    "prepare_reference",
+    "read_results",
+]

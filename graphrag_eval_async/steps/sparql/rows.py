@@ -1,0 +1,193 @@
+"""Exact agreement of rows whose cells are near each other in a way that is not transitive."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict, deque
+from itertools import pairwise
+from operator import itemgetter
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+from graphrag_eval_async.steps.sparql.classes import close, near
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any
+
+    from graphrag_eval_async.steps.sparql.budget import Budget
+    from graphrag_eval_async.steps.sparql.classes import Number
+
+T = TypeVar("T")
+# A number for the classes of its cells, which near rows share, then the cells that need a closer look.
+Row: TypeAlias = "tuple[Any, ...]"
+
+# Pairs of rows are compared in Python, where a step of the budget is meant to be one in C.
+STEPS_PER_PAIR = 8
+_WORTH_SORTING = 16
+
+
+class NearRows:
+    """Finds, among some rows, those near a given one."""
+
+    def __init__(self, rows: Iterable[Row], budget: Budget) -> None:
+        grouped = defaultdict(list)
+        for row in rows:
+            grouped[row[0]].append(row)
+        self._rows = grouped
+        self._windows: dict[Any, _Windows] = {}
+        self._budget = budget
+
+    def __call__(self, row: Row) -> Iterator[Row]:
+        for other in self._candidates(row):
+            self._budget.spend(STEPS_PER_PAIR + len(row))
+            if all(map(near, row[1:], other[1:])):
+                yield other
+
+    def _candidates(self, row: Row) -> Iterable[Row]:
+        group = row[0]
+        if len(self._rows[group]) < _WORTH_SORTING:
+            return self._rows[group]
+        if group not in self._windows:
+            self._windows[group] = _Windows(self._rows[group])
+        return self._windows[group].candidates(row)
+
+
+class _Windows:
+    """Rows sorted by their most varied column, so that only a window of them need be looked at."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._column = max(range(1, len(rows[0])), key=lambda column: len({row[column] for row in rows}))
+        numbered = [(number, row) for row in rows if (number := self._number(row)) is not None]
+        numbered.sort(key=itemgetter(0))
+        self._numbers = [number for number, _ in numbered]
+        self._rows = [row for _, row in numbered]
+        self._others = [row for row in rows if self._number(row) is None]
+
+    def candidates(self, row: Row) -> Iterator[Row]:
+        """At least the rows near this one."""
+        yield from self._others
+        number = self._number(row)
+        if number is None:  # near the numbers that are written alike
+            yield from self._rows
+            return
+        middle = bisect_left(self._numbers, number)
+        for direction in (range(middle, len(self._rows)), range(middle - 1, -1, -1)):
+            for index in direction:
+                if not close(self._numbers[index], number):
+                    break
+                yield self._rows[index]
+
+    def _number(self, row: Row) -> Number | None:
+        value = row[self._column][1]
+        return value if isinstance(value, int | float) else None
+
+
+def rows_cover(left: Iterable[Row], right: Iterable[Row], budget: Budget) -> bool:
+    """Whether each row has a near one on the other side."""
+    left, right = frozenset(left), frozenset(right)
+    for rows, others in ((left, right), (right, left)):
+        near_rows = NearRows(others, budget)
+        if any(next(near_rows(row), None) is None for row in rows - others):
+            return False
+    return True
+
+
+def rows_pair_off(left: Mapping[Row, int], right: Mapping[Row, int], budget: Budget) -> bool:
+    """Whether rows, so many times each and equally many in all, can be paired so that each pair is near."""
+    return Matching(left, right, NearRows(right, budget), budget).saturates()
+
+
+class Matching(Generic[T]):
+    """A maximum matching of items that occur several times, found along augmenting paths.
+
+    Args:
+        left: how often each item occurs on the side to be matched in full.
+        right: the same of the other side.
+        partners: the right items that a left item can be matched with. An item that occurs on both sides
+            must be among its own partners.
+        budget: pays for every pair looked at.
+    """
+
+    def __init__(
+        self,
+        left: Mapping[T, int],
+        right: Mapping[T, int],
+        partners: Callable[[T], Iterable[T]],
+        budget: Budget,
+    ) -> None:
+        self._need = dict(left)
+        self._free = dict(right)
+        self._flow: dict[T, dict[T, int]] = {item: {} for item in right}
+        self._find_partners = partners
+        self._known: dict[T, tuple[list[T], Iterator[T]]] = {}
+        self._budget = budget
+
+    def saturates(self) -> bool:
+        """Whether all left items can be matched at once. To be asked once."""
+        for item, count in self._need.items():  # mere twins first: paths mend it where that was wrong
+            if twins := min(count, self._free.get(item, 0)):
+                self._flow[item][item] = twins
+                self._free[item] -= twins
+                self._need[item] -= twins
+        for item, need in self._need.items():
+            while need > 0:
+                path = self._augmenting_path(item)
+                if not path:
+                    return False
+                need -= self._augment(path, need)
+        return True
+
+    def _augmenting_path(self, start: T) -> list[tuple[T, T]]:
+        """Pairs to match more often, from the first; those between them, to match less; or nothing."""
+        reached_from: dict[T, T] = {}  # right item -> left
+        moved_from: dict[T, T | None] = {start: None}  # left item -> right
+        queue = deque([start])
+        while queue:
+            item = queue.popleft()
+            for partner in self._partners(item):
+                self._budget.spend(1)
+                if partner in reached_from:
+                    continue
+                reached_from[partner] = item
+                if self._free[partner]:
+                    return _walk_back(partner, reached_from, moved_from)
+                for other in self._flow[partner]:
+                    if other not in moved_from:
+                        moved_from[other] = partner
+                        queue.append(other)
+        return []
+
+    def _partners(self, item: T) -> Iterator[T]:
+        """The partners, each looked for only when it is needed, and once."""
+        if item not in self._known:
+            self._known[item] = [], iter(self._find_partners(item))
+        known, unknown = self._known[item]
+        yield from known
+        for partner in unknown:
+            known.append(partner)
+            yield partner
+
+    def _augment(self, path: list[tuple[T, T]], most: int) -> int:
+        last = path[-1][1]
+        released = [(later[0], earlier[1]) for earlier, later in pairwise(path)]
+        count = min(most, self._free[last], *(self._flow[partner][item] for item, partner in released))
+        self._free[last] -= count
+        for item, partner in path:
+            self._flow[partner][item] = self._flow[partner].get(item, 0) + count
+        for item, partner in released:
+            self._flow[partner][item] -= count
+            if not self._flow[partner][item]:
+                del self._flow[partner][item]
+        return count
+
+
+def _walk_back(
+    partner: T, reached_from: Mapping[T, T], moved_from: Mapping[T, T | None]
+) -> list[tuple[T, T]]:
+    path = []
+    step: T | None = partner
+    while step is not None:
+        item = reached_from[step]
+        path.append((item, step))
+        step = moved_from[item]
+    return path[::-1]

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import math
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep, UsageError
+from graphrag_eval_async.steps import Comparator, StepsScore, prepare_step, score_steps
+
+SPARQL = "application/sparql-results+json"
+JSON = "application/json"
+TABLE = json.dumps(
+    {"head": {"vars": ["a"]}, "results": {"bindings": [{"a": {"type": "uri", "value": "urn:x"}}]}}
+)
+DOCS = '[{"id": 1}]'
+QUERY = {"name": "q", "output": TABLE, "output_media_type": SPARQL}
+SERIES = {"name": "retrieve_time_series", "args": {"mrid": "m"}}
+
+
+def score(reference: dict[str, Any], actual: dict[str, Any], **comparators: Comparator) -> StepsScore:
+    step = {"status": "success", "name": reference["name"], **actual}
+    return score_steps([[prepare_step(reference, comparators)]], [step], mode="last")
+
+
+@pytest.mark.parametrize(
+    ("reference", "actual", "expected"),
+    [
+        (QUERY, {"output": TABLE.replace('"a"', '"b"')}, 1),
+        (QUERY, {"output": TABLE.replace("urn:x", "u:y")}, 0),
+        (QUERY, {"output": "no table"}, 0),
+        (QUERY, {"output": TABLE, "name": "p"}, 0),
+        ({"name": "q", "output": "[1]", "output_media_type": JSON}, {"output": "[1.0]"}, 1),
+        ({"name": "q", "output": "[1]", "output_media_type": JSON}, {"output": "[1]", "name": "p"}, 0),
+        ({"name": "q", "output": "[1]", "output_media_type": None}, {"output": "[1.0]"}, 0),
+        ({"name": "q", "output": "[1]"}, {"output": "[1]"}, 1),
+        ({"name": "retrieval", "output": DOCS, "output_media_type": JSON}, {"output": DOCS + " "}, 1),
+        (SERIES, {"output": "[]", "args": {"mrid": ["m"]}}, 1),
+        (SERIES, {"args": {"mrid": "m"}}, 0),
+        ({"name": "retrieve_data_points", "args": {"limit": 1}}, {"output": "[]", "args": {"limit": 1}}, 1),
+        ({"name": "iri_discovery", "output": "u:x"}, {"name": "sparql_query", "output": "<u:x>"}, 1),
+    ],
+)  # fmt: skip
+def test_the_table(reference: dict[str, Any], actual: dict[str, Any], expected: float) -> None:
+    assert score(reference, actual) == StepsScore(expected, ((0, 0, 0),) if expected else ())
+
+
+@pytest.mark.parametrize(
+    ("options", "output", "expected"),
+    [
+        ({}, ["2", "1", "1"], 1),
+        ({"ordered": None, "ignore_duplicates": None, "required_columns": None}, ["2", "1", "1"], 1),
+        ({"ignore_duplicates": False}, ["2", "1"], 1),
+        ({"ignore_duplicates": False}, ["2", "1", "1"], 0),
+        ({"ordered": True}, ["2", "1"], 0),
+        ({"ordered": True}, ["1", "2"], 1),
+        ({"required_columns": ["a"]}, ["1", "2"], 1),
+    ],
+)
+def test_options_of_sparql_results(options: dict[str, Any], output: list[str], expected: float) -> None:
+    def table(values: list[str]) -> str:
+        rows = [{"a": {"type": "literal", "value": value}} for value in values]
+        return json.dumps({"head": {"vars": ["a"]}, "results": {"bindings": rows}})
+
+    reference = {"name": "q", "output_media_type": SPARQL, "output": table(["1", "2"]), **options}
+    assert score(reference, {"output": table(output)}).score == expected
+
+
+@pytest.mark.parametrize(
+    ("reference", "key"),
+    [
+        ({"name": "q"}, "output: missing"),
+        ({"name": "q", "output": None}, "output: missing"),
+        ({"name": "q", "output_media_type": JSON}, "output: missing"),
+        ({"name": "q", "output_media_type": SPARQL}, "output: missing"),
+        ({"name": "q", "output": "]", "output_media_type": JSON}, "output: not JSON: "),
+        ({"name": "q", "output": "]", "output_media_type": SPARQL}, "output: not SPARQL JSON: "),
+        ({"name": "q", "output": "[]", "output_media_type": SPARQL}, "output: not SPARQL JSON: "),
+        ({**QUERY, "required_columns": ["z"]}, "required_columns"),
+        ({"name": "q", "output": "x", "output_media_type": "text/turtle"}, "output_media_type: "),
+        ({"name": "q", "output": "x", "output_media_type": [JSON]}, "output_media_type: "),
+        ({"name": "q", "output": "x", "output_media_type": {}}, "output_media_type: "),
+        ({"name": "retrieval", "output": DOCS, "output_media_type": "text/plain"}, "output_media_type: "),
+        ({"name": "retrieval", "output": "[]"}, "output: "),
+        ({"name": "retrieval"}, "output: missing"),
+        ({"name": "iri_discovery"}, "output: missing"),
+        ({"name": "iri_discovery", "output": "OSLO"}, "output: "),
+        ({"name": "retrieve_time_series", "args": {"mrid": 1}}, "args.mrid: "),
+        ({"name": "retrieve_data_points", "args": {"start": "soon"}}, "args.start: "),
+        ({"output": "x"}, "name: "),
+        ({"name": ["q"], "output": "x"}, "name: "),
+    ],
+)  # fmt: skip
+def test_a_reference_step_that_cannot_be_right(reference: dict[str, Any], key: str) -> None:
+    with pytest.raises(MalformedStep) as caught:
+        prepare_step(reference)
+    assert str(caught.value).startswith(key)
+
+
+def half(_: dict[str, Any], __: dict[str, Any]) -> float:
+    return 0.5
+
+
+@pytest.mark.parametrize("name", ["influx_query", "retrieval", "retrieve_data_points"])
+def test_a_users_comparator_wins(name: str) -> None:
+    reference = {"name": name, "output_media_type": "text/plain"}
+    assert score(reference, {"output": "x"}, **{name: half}) == StepsScore(0.5, ((0, 0, 0),))
+
+
+def test_it_is_for_its_own_name_only() -> None:
+    assert score({"name": "a", "output": "x"}, {"output": "x"}, b=half).score == 1.0
+    assert score({"name": "a"}, {"output": "x", "name": "b"}, a=half).score == 0.0
+
+
+def test_it_does_not_change_which_names_are_accepted() -> None:
+    reference = {"name": "iri_discovery"}
+    assert score(reference, {"output": "x", "name": "sparql_query"}, iri_discovery=half).score == 0.5
+
+
+@pytest.mark.parametrize("returned", [1, True, 1.0, Fraction(1)])
+def test_numbers_that_it_may_return(returned: Any) -> None:
+    result = score({"name": "a"}, {"output": "x"}, a=lambda _, __: returned)
+    assert (result.score, type(result.score), result.errors) == (1.0, float, ())
+    assert score({"name": "a"}, {"output": "x"}, a=lambda _, __: returned - returned) == StepsScore(0.0)
+
+
+@pytest.mark.parametrize("returned", [None, math.nan, math.inf, -0.1, 1.5, 2, "1", [1.0], 1j, 10**400, half])
+def test_what_it_may_not_return(returned: Any) -> None:
+    result = score({"name": "a"}, {"output": "x"}, a=lambda _, __: returned)
+    assert (result.score, result.matches) == (0.0, ())
+    assert len(result.errors) == 1
+    assert result.errors[0].startswith("reference_steps[0][0] (a) against actual_steps[0]: ")
+
+
+class Unprintable(Exception):  # noqa: N818
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (KeyError("mrid"), "KeyError: 'mrid'"),
+        (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"),
+        (MalformedStep("mine"), "MalformedStep: mine"),
+        (ComparisonBudgetExceeded("mine"), "ComparisonBudgetExceeded: mine"),
+        (StopIteration(), "StopIteration"),
+        (RecursionError("deep"), "RecursionError: deep"),
+        (Unprintable(), "Unprintable: "),
+    ],
+)
+def test_one_that_raises_scores_nothing_and_is_told(error: Exception, text: str) -> None:
+    def fail(_: dict[str, Any], __: dict[str, Any]) -> float:
+        raise error
+
+    result = score({"name": "a"}, {"output": "x"}, a=fail)
+    assert (result.score, result.matches) == (0.0, ())
+    assert len(result.errors) == 1
+    assert result.errors[0].startswith("reference_steps[0][0] (a) against actual_steps[0]: ")
+    assert text in result.errors[0]
+
+
+def test_another_step_may_still_match_after_one_that_raised() -> None:
+    def picky(_: dict[str, Any], actual: dict[str, Any]) -> float:
+        return float(actual["score"])
+
+    steps = [{"name": "a", "status": "success", "output": "", "score": 0.25}]
+    steps.append({"name": "a", "status": "success", "output": ""})
+    result = score_steps([[prepare_step({"name": "a"}, {"a": picky})]], steps, mode="last")
+    assert (result.score, result.matches) == (0.25, ((0, 0, 0),))
+    assert "KeyError: 'score'" in result.errors[0]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_what_is_no_exception_of_the_comparator_passes(error: type[BaseException]) -> None:
+    def stop(_: dict[str, Any], __: dict[str, Any]) -> float:
+        raise error
+
+    with pytest.raises(error):
+        score({"name": "a"}, {"output": "x"}, a=stop)
+
+
+def test_it_gets_copies() -> None:
+    def greedy(reference: dict[str, Any], actual: dict[str, Any]) -> float:
+        reference.clear()
+        actual.clear()
+        return 1.0
+
+    reference = {"name": "a", "args": {"x": 1}}
+    actual = {"name": "a", "status": "success", "output": "x"}
+    before = copy.deepcopy((reference, actual))
+    step = prepare_step(reference, {"a": greedy})
+    for _ in range(2):
+        assert score_steps([[step]], [actual], mode="last").score == 1.0
+    assert (reference, actual) == before
+
+
+async def asynchronous(_: dict[str, Any], __: dict[str, Any]) -> float:
+    return 1.0
+
+
+@pytest.mark.parametrize("comparator", ["half", None, asynchronous, functools.partial(asynchronous, {})])
+def test_one_that_cannot_be_a_comparator(comparator: Any) -> None:
+    with pytest.raises(UsageError, match=r"^comparators\['a'\]: "):
+        prepare_step({"name": "a"}, {"a": comparator})
+
+
+def test_the_reference_is_kept_and_not_changed() -> None:
+    reference = {"name": "retrieval", "output": DOCS, "args": {"k": 1}}
+    before = copy.deepcopy(reference)
+    prepared = prepare_step(reference)
+    score_steps([[prepared]], [{"name": "retrieval", "status": "success", "output": DOCS}], mode="all")
+    assert prepared.step is reference
+    assert reference == before

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.steps.actual import ActualStep
+from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
+
+IRI = "urn:x:1"
+
+
+def bindings(*terms: tuple[str, str]) -> dict[str, Any]:
+    rows = [{"iri": {"type": kind, "value": value}} for kind, value in terms]
+    return {"head": {"vars": ["iri"]}, "results": {"bindings": rows}}
+
+
+def score(name: str, output: Any, iri: Any = IRI) -> float:
+    return iri_discovery_comparator({"output": iri})(ActualStep({"name": name, "output": output}))
+
+
+@pytest.mark.parametrize(
+    "written", [IRI, f"<{IRI}>", f'"{IRI}"', f'"<{IRI}>"', f"  {IRI}\n", '"urn:x\\u003a1"']
+)
+def test_ways_to_write_the_iri(written: str) -> None:
+    assert score("sparql_query", f"<{IRI}>", written) == 1.0
+    assert score("sparql_query", "<urn:x:2>", written) == 0.0
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        None,
+        "",
+        "  ",
+        "<>",
+        '""',
+        "no scheme",
+        "/path",
+        "urn:",
+        "urn:x y",
+        "<urn:x",
+        '"urn:x',
+        "1:x",
+        1,
+        [IRI],
+        {},
+    ],
+)
+def test_a_reference_without_an_iri(written: Any) -> None:
+    with pytest.raises(MalformedStep, match=r"^output: "):
+        iri_discovery_comparator({"output": written})
+
+
+def test_a_search_finds_it_as_a_uri_binding() -> None:
+    found = bindings(("uri", "urn:x:0"), ("uri", IRI))
+    assert score("autocomplete_search", json.dumps(found)) == score("autocomplete_search", found) == 1.0
+    row = {"name": {"type": "literal", "value": "a"}, "iri": {"type": "uri", "value": IRI}}
+    assert score("autocomplete_search", {"head": {}, "results": {"bindings": [{}, row]}}) == 1.0
+
+
+@pytest.mark.parametrize(
+    "found",
+    [bindings(), bindings(("literal", IRI)), bindings(("uri", "urn:x:12")), bindings(("uri", f"<{IRI}>"))],
+)
+def test_a_search_that_does_not_find_it(found: dict[str, Any]) -> None:
+    assert score("autocomplete_search", json.dumps(found)) == 0.0
+
+
+UNREADABLE = [
+    IRI,
+    f'"{IRI}"',
+    "{}",
+    "[]",
+    "null",
+    '{"results": null}',
+    '{"results": {"bindings": null}}',
+    '{"results": {"bindings": [1]}}',
+    '{"results": {"bindings": [{"iri": 1}]}}',
+    '{"results": {"bindings": [{"iri": "uri"}]}}',
+    '{"results": {"bindings": [{"iri": {"type": "uri"}}]}}',
+    '{"results": {"bindings": [{"iri": {"type": "uri", "value": []}}]}}',
+    '{"head": {}, "boolean": true}',
+    '{"results":' * 100_000,
+]
+
+
+@pytest.mark.parametrize("output", UNREADABLE, ids=range(len(UNREADABLE)))
+def test_a_search_that_cannot_be_read(output: str) -> None:
+    with pytest.raises(MalformedStep, match=r"^output: "):
+        score("autocomplete_search", output)
+
+
+WHOLE = [
+    json.dumps(bindings(("uri", IRI))),
+    json.dumps(bindings(("uri", IRI)), indent=2),
+    bindings(("uri", IRI)),
+    [{"@id": IRI}],
+    {IRI: []},
+    f"<{IRI}> a <urn:c> .",
+    f"@prefix x: <urn:p:> .\nx:a x:b <{IRI}>, <urn:x:12> .",
+    f"<urn:x:12>, <{IRI}>",
+    f"iri,name\n{IRI},one\n",
+    f"name,iri\r\none,{IRI}\r\n",
+    f"?iri\n<{IRI}>\n",
+    IRI,
+    f"See {IRI}.",
+    f"See ({IRI}), then go.",
+    f"[link]({IRI})",
+    f"{{'value': '{IRI}', 'type': 'uri'}}",
+    f"['{IRI}','b']",
+    f"`{IRI}`",
+    json.dumps(f"<{IRI}> a <urn:c> .\n"),
+    json.dumps(f'"{IRI}"\t'),
+    f"a\\b <{IRI}>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("output", WHOLE, ids=range(len(WHOLE)))
+def test_a_query_that_came_upon_it(output: Any) -> None:
+    assert score("sparql_query", output) == 1.0
+
+
+PARTS = [
+    json.dumps(bindings(("uri", "urn:x:12"))),
+    bindings(("uri", "urn:x:12")),
+    json.dumps(bindings(("uri", "urn:x:1,b"))),
+    bindings(("uri", "urn:x:1.")),
+    json.dumps(bindings(("uri", "xurn:x:1"))),
+    "<urn:x:12> a <urn:c> .",
+    "<urn:x:1.> a <urn:c> .",
+    "<urn:x:1/2>",
+    "<urn:x:1#a>",
+    "<urn:x:1-2>",
+    "<urn:x:1?q=a>",
+    "<http://proxy/?u=urn:x:1>",
+    "<urn:y:urn:x:1>",
+    "urn:x:1.5",
+    "urn:x:1é",
+    "urn:x:1%20",
+    "urn:x:12,urn:x:13",
+    "URN:X:1",
+    "",
+    "{}",
+    {},
+    1,
+    "not JSON \\",
+]
+
+
+@pytest.mark.parametrize("output", PARTS, ids=range(len(PARTS)))
+def test_a_query_that_did_not(output: Any) -> None:
+    assert score("sparql_query", output) == 0.0
+
+
+def test_json_escapes_do_not_hide_it() -> None:
+    iri = "http://example.com/é/😀"
+    output = json.dumps(bindings(("uri", iri)))
+    assert "\\u" in output
+    assert score("sparql_query", output, iri) == 1.0
+    assert score("sparql_query", output.replace("/", "\\/"), iri) == 1.0
+    assert score("sparql_query", output.replace("/", "\\/"), "http://example.com/é") == 0.0
+
+
+def test_an_earlier_part_does_not_hide_a_later_whole() -> None:
+    assert score("sparql_query", "<urn:x:12> <urn:x:1> <urn:x:13>") == 1.0
+    assert score("sparql_query", "a:a:a:a:a", "a:a:a") == 0.0
+    assert score("sparql_query", "a:a:a:a a:a:a", "a:a:a") == 1.0
+
+
+def test_values_decoded_are_searched_without_recursion() -> None:
+    nested: list[Any] = [IRI]
+    for _ in range(10_000):
+        nested = [nested]
+    assert score("sparql_query", nested) == 1.0
+
+
+iris = st.from_regex(r"(urn:x|http:/)[/:#.,ab12é-]{1,4}", fullmatch=True)
+
+
+@given(iris, st.lists(iris, max_size=4), st.sampled_from(["json", "escaped", "decoded", "turtle"]))
+def test_agrees_with_membership(iri: str, others: list[str], form: str) -> None:
+    value = bindings(*[("uri", other) for other in others])
+    output: Any = {
+        "json": json.dumps(value, ensure_ascii=False),
+        "escaped": json.dumps(value).replace("/", "\\/"),
+        "decoded": value,
+        "turtle": "\n".join(f"<{other}> a <urn:class> ." for other in others),
+    }[form]
+    assert score("sparql_query", output, iri) == (iri in others)
+    if form != "turtle":
+        assert score("autocomplete_search", output, iri) == (iri in others)

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.steps.actual import ActualStep
+from graphrag_eval_async.steps.json_values import (
+    MAX_DEPTH,
+    json_comparator,
+    json_equal,
+    read_json,
+    same_output_comparator,
+)
+
+
+def score(reference: Any, actual: Any) -> float:
+    return json_comparator({"output": reference})(ActualStep({"output": actual}))
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ('{"a": 1, "b": [2]}', ' {"b":[2.0],\n"a":1.0}\t'),
+        ("1", "1.0"),
+        ("100", "1e2"),
+        ("-0", "0.0"),
+        ("-0.0", "0"),
+        ("9007199254740992", "9007199254740992.0"),
+        ("123456789012345678901234567890", "123456789012345678901234567890"),
+        ("100000000000000000000", "1e20"),
+        ('"\\u00e9\\/"', '"é/"'),
+        ('"\\ud83d\\ude00"', '"😀"'),
+        ('{"a": 1, "a": 2}', '{"a": 2}'),
+        ("null", "null"),
+        ('"a\u2028b\u0085c"', '"a\\u2028b\\u0085c"'),
+        ([1, {"a": None}], '[1.0, {"a": null}]'),
+        (True, "true"),
+        (0, "0"),
+    ],
+)
+def test_equal(left: Any, right: Any) -> None:
+    assert score(left, right) == score(right, left) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("1", "true"),
+        ("[0]", "[false]"),
+        ('{"a": [1, true]}', '{"a": [true, 1]}'),
+        ("1", '"1"'),
+        ("null", "false"),
+        ("[]", "{}"),
+        ("[1, 2]", "[2, 1]"),
+        ("[1]", "[1, 1]"),
+        ('{"a": null}', "{}"),
+        ("9007199254740993", "9007199254740992.0"),
+        ("18446744073709551616", "18446744073709551617"),
+        ("123456789012345678901234567890", "123456789012345678901234567891"),
+        ("-9223372036854775809", "-9223372036854775808"),
+        ('"é"', '"e\\u0301"'),
+        ('"a"', '"A"'),
+    ],
+)
+def test_not_equal(left: Any, right: Any) -> None:
+    assert score(left, right) == score(right, left) == 0.0
+
+
+GARBAGE = [
+    "",
+    " ",
+    "nope",
+    "[1,]",
+    "{'a': 1}",
+    "NaN",
+    "-Infinity",
+    "1e400",
+    "01",
+    "1 2",
+    "9" * 10_000,
+    '"\\ud800"',
+    '"\ud800"',
+    "\ufeff1",
+    '"\x01"',
+    "[" * 1_000_000,
+    "[" * 900 + "]" * 900,
+    '{"a":' * 900 + "1" + "}" * 900,
+]
+
+
+@pytest.mark.parametrize("text", GARBAGE, ids=range(len(GARBAGE)))
+def test_garbage_is_malformed_on_either_side(text: str) -> None:
+    with pytest.raises(MalformedStep, match=r"^output: not JSON: "):
+        json_comparator({"output": text})
+    with pytest.raises(MalformedStep, match=r"^output: not JSON: "):
+        score("1", text)
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}"), ('[1, {"a":', "}]")])
+def test_nesting_is_read_down_to_a_fixed_depth(opening: str, closing: str) -> None:
+    levels = opening.count("[") + opening.count("{")
+    repeat = MAX_DEPTH // levels
+    deepest = opening * repeat + "1" + closing * repeat
+    assert score(deepest, deepest + " ") == 1.0
+    for beyond in (f"[{deepest}]", f"[2, {deepest}, 3]"):
+        with pytest.raises(MalformedStep, match="nested too deep"):
+            read_json(beyond)
+
+
+def test_many_brackets_are_not_deep() -> None:
+    wide = "[" + "[],{}," * 1_000 + '"[[["]'
+    deepest = "[" * (MAX_DEPTH - 1) + "[],{}" + "]" * (MAX_DEPTH - 1)
+    assert score(wide, wide) == score(deepest, deepest) == 1.0
+
+
+def test_decoded_values_too_deep_to_compare_are_malformed() -> None:
+    left: list[Any] = []
+    right: list[Any] = []
+    for _ in range(200_000):
+        left, right = [left], [right]
+    with pytest.raises(MalformedStep):
+        json_equal(left, right)
+
+
+def test_a_missing_reference_output_is_malformed() -> None:
+    for comparator in (json_comparator, same_output_comparator):
+        with pytest.raises(MalformedStep, match=r"^output: missing$"):
+            comparator({"output": None})
+
+
+@pytest.mark.parametrize(
+    ("reference", "actual", "expected"),
+    [
+        ("abc", "abc", 1.0),
+        ("abc", "abc ", 0.0),
+        ("é", "e\u0301", 0.0),
+        ("[1]", "[1.0]", 0.0),
+        ("[1]", [1], 0.0),
+        ([1], [1.0], 1.0),
+        ([1], [True], 0.0),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, 1.0),
+        (1, True, 0.0),
+        ("", "", 1.0),
+        (0, 0, 1.0),
+    ],
+)
+def test_same_output(reference: Any, actual: Any, expected: float) -> None:
+    assert same_output_comparator({"output": reference})(ActualStep({"output": actual})) == expected
+
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 2)
+    | st.integers(2**53 - 1, 2**53 + 1)
+    | st.integers(2**64 - 1, 2**64 + 1)
+    | st.sampled_from([-0.0, 0.0, 1.0, 0.5, 2.0**53, 2.0**64])
+    | st.sampled_from(["", "1", "a", "é", "true"])
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab1"), inner, max_size=2),
+    max_leaves=6,
+)
+
+
+def canonical(value: Any) -> Any:
+    """Numbers tagged, so that no boolean equals one."""
+    match value:
+        case None | bool() | str():
+            return (type(value).__name__, value)
+        case int() | float():
+            return ("number", value)
+        case list():
+            return ("array", [canonical(item) for item in value])
+    return ("object", {key: canonical(item) for key, item in value.items()})
+
+
+@given(values, values, st.sampled_from([None, 2]), st.booleans())
+def test_agrees_with_a_plain_oracle(left: Any, right: Any, indent: int | None, ascii_only: bool) -> None:
+    left_text = json.dumps(left)
+    right_text = json.dumps(right, indent=indent, ensure_ascii=ascii_only, sort_keys=True)
+    expected = canonical(json.loads(left_text)) == canonical(json.loads(right_text))
+    assert score(left_text, right_text) == expected
+    assert score([left], f"[{right_text}]") == expected
+
+
+@given(values)
+def test_a_value_equals_itself_rewritten(value: Any) -> None:
+    assert score(json.dumps(value), json.dumps(value, sort_keys=True, indent=1)) == 1.0
+
+
+@given(st.text(alphabet='[]{},:"\\u0123eE+-.nulltruefalse \n'))
+def test_accepts_only_what_the_standard_library_accepts(text: str) -> None:
+    try:
+        value = read_json(text)
+    except MalformedStep:
+        return
+    assert canonical(value) == canonical(json.loads(text))

@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.steps import PreparedStep, StepsScore, prepare_step, score_steps
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.steps.actual import ActualStep
+
+
+def ref(output: str, name: str = "a") -> PreparedStep:
+    return prepare_step({"name": name, "output": output})
+
+
+def act(output: Any, name: Any = "a", status: Any = "success") -> dict[str, Any]:
+    return {"name": name, "status": status, "output": output}
+
+
+def docs(*ids: int) -> str:
+    return str([{"id": identifier} for identifier in ids]).replace("'", '"')
+
+
+def last(group: list[PreparedStep], actual: list[Any]) -> StepsScore:
+    return score_steps([group], actual, mode="last")
+
+
+def test_the_latest_match_is_taken() -> None:
+    assert last([ref("1")], [act("1"), act("1"), act("2")]) == StepsScore(1.0, ((0, 0, 1),))
+
+
+def test_an_actual_step_is_taken_once() -> None:
+    actual = [act("1"), act("2"), act("1")]
+    assert last([ref("1"), ref("1"), ref("1")], actual) == StepsScore(2 / 3, ((0, 0, 2), (0, 1, 0)))
+
+
+def test_names_and_status_must_fit() -> None:
+    assert last([ref("1")], [act("1", name="b"), act("1", status="error")]) == StepsScore(0.0)
+
+
+def test_only_the_last_group_counts() -> None:
+    groups = [[ref("1")], [ref("2"), ref("3")]]
+    assert score_steps(groups, [act("1"), act("2")], mode="last") == StepsScore(0.5, ((1, 0, 1),))
+
+
+def test_the_latest_above_zero_is_taken_though_an_earlier_one_scores_more() -> None:
+    group = [prepare_step({"name": "retrieval", "output": docs(1, 2)})]
+    actual = [act(docs(1, 2), "retrieval"), act(docs(2, 3), "retrieval"), act(docs(9), "retrieval")]
+    assert last(group, actual) == StepsScore(0.5, ((0, 0, 1),))
+
+
+def test_iri_discovery_takes_steps_of_two_other_names() -> None:
+    step = prepare_step({"name": "iri_discovery", "output": "urn:x"})
+    for name in ("autocomplete_search", "sparql_query"):
+        found = '{"results": {"bindings": [{"i": {"type": "uri", "value": "urn:x"}}]}}'
+        assert last([step], [act(found, name)]).score == 1.0
+    assert last([step], [act("<urn:x>", "iri_discovery")]).score == 0.0
+
+
+MALFORMED: list[Any] = [
+    None,
+    1,
+    "a",
+    [],
+    {},
+    {"name": "a"},
+    {"name": "a", "status": "success"},
+    {"status": "success", "output": "1"},
+    act("1", status=None),
+    act("1", status=["success"]),
+    act("1", name=["a"]),
+    act("1", name={"a"}),
+    act("1", name=None),
+    act(None),
+]
+
+
+@pytest.mark.parametrize("step", MALFORMED, ids=range(len(MALFORMED)))
+def test_a_malformed_actual_step_never_matches_and_never_raises(step: Any) -> None:
+    assert last([ref("1")], [step]) == StepsScore(0.0)
+    assert last([ref("1")], [act("1"), step]) == StepsScore(1.0, ((0, 0, 0),))
+
+
+@pytest.mark.parametrize("name", ["retrieval", "a"])
+def test_outputs_that_do_not_parse_never_match(name: str) -> None:
+    reference = {"name": name, "output": docs(1), "output_media_type": "application/json"}
+    assert last([prepare_step(reference)], [act("]", name), act("[" * 10**5, name)]) == StepsScore(0.0)
+
+
+def test_an_exhausted_budget_scores_nothing_and_is_told() -> None:
+    def exhausted(_: ActualStep) -> float:
+        raise ComparisonBudgetExceeded("too ambiguous")
+
+    step = PreparedStep({"name": "q"}, frozenset(["q"]), exhausted)
+    result = score_steps(
+        [[ref("1")], [ref("1"), step]], [act("1"), act("2", "q"), act("3", "q")], mode="last"
+    )
+    assert result == StepsScore(
+        0.5,
+        ((1, 0, 0),),
+        (
+            "reference_steps[1][1] (q) against actual_steps[2]: too ambiguous",
+            "reference_steps[1][1] (q) against actual_steps[1]: too ambiguous",
+        ),
+    )
+    with pytest.raises(ComparisonBudgetExceeded):
+        score_steps([[step]], [act("2", "q")], mode="last", quick=True)
+
+
+def test_base_exceptions_and_bugs_pass_through() -> None:
+    for error in (KeyboardInterrupt, ZeroDivisionError):
+
+        def fail(_: ActualStep, error: type[BaseException] = error) -> float:
+            raise error
+
+        with pytest.raises(error):
+            last([PreparedStep({"name": "a"}, frozenset("a"), fail)], [act("1")])
+
+
+def test_each_output_is_read_once() -> None:
+    calls = []
+
+    def read(output: Any) -> Any:
+        calls.append(output)
+        return output
+
+    def no_match(actual: ActualStep) -> float:
+        return 0.0 * len(actual.output(read))
+
+    step = PreparedStep({"name": "a"}, frozenset("a"), no_match)
+    score_steps([[step], [step, step]], [act("1"), act("2"), act("3", "b")], mode="all")
+    assert calls == ["2", "1"]
+
+
+def test_all_groups_matched_in_order() -> None:
+    groups = [[ref("1")], [ref("2"), ref("3")], [ref("4")]]
+    actual = [act("1"), act("3"), act("2"), act("4")]
+    matches = ((0, 0, 0), (1, 0, 2), (1, 1, 1), (2, 0, 3))
+    assert score_steps(groups, actual, mode="all") == StepsScore(1.0, matches)
+
+
+def test_a_group_only_gets_the_steps_before_the_earliest_match_of_the_next() -> None:
+    groups = [[ref("1")], [ref("2"), ref("3")]]
+    actual = [act("2"), act("1"), act("3")]
+    assert score_steps(groups, actual, mode="all") == StepsScore(0.5, ((1, 0, 0), (1, 1, 2)))
+
+
+def test_a_group_not_fully_matched_ends_the_walk_and_counts_its_share() -> None:
+    groups = [[ref("1")], [ref("2"), ref("3")], [ref("4")]]
+    actual = [act("1"), act("2"), act("4")]
+    assert score_steps(groups, actual, mode="all") == StepsScore(0.5, ((1, 0, 1), (2, 0, 2)))
+
+
+def test_a_group_matched_in_part_by_score_is_still_fully_matched() -> None:
+    retrieval = prepare_step({"name": "retrieval", "output": docs(1, 2)})
+    actual = [act("1"), act(docs(1), "retrieval")]
+    assert score_steps([[ref("1")], [retrieval]], actual, mode="all").score == 0.75
+
+
+@pytest.mark.parametrize("mode", ["last", "all"])
+def test_nothing_to_match(mode: Literal["last", "all"]) -> None:
+    assert score_steps([], [act("1")], mode=mode) == StepsScore(0.0)
+    assert score_steps([[]], [act("1")], mode=mode) == StepsScore(0.0)
+    assert score_steps([[ref("1")]], [], mode=mode) == StepsScore(0.0)
+
+
+SCORES = {"x": {"x": 1.0, "y": 0.1}, "y": {"x": 0.3, "y": 1.0}, "z": {"z": 0.7}}
+
+
+def tabled(name: str, output: str) -> PreparedStep:
+    def score(actual: ActualStep) -> float:
+        if actual.step["output"] == "bad":
+            raise MalformedStep("output: bad")
+        return SCORES[output].get(actual.step["output"], 0.0)
+
+    return PreparedStep({"name": name, "output": output}, frozenset([name]), score)
+
+
+def oracle(groups: list[list[tuple[str, str]]], actual: list[Any], mode: str) -> tuple[Fraction, list[Any]]:
+    """The definition, step by step."""
+    matches = []
+    total = Fraction(0)
+    numbered = list(enumerate(groups))[-1:] if mode == "last" else list(enumerate(groups))
+    visible = list(enumerate(actual))
+    for group_index, group in reversed(numbered):
+        taken = []
+        for step_index, (name, output) in enumerate(group):
+            fitting = [
+                (index, SCORES[output][step["output"]])
+                for index, step in visible
+                if isinstance(step, dict)
+                and step.get("name") == name
+                and step.get("status") == "success"
+                and SCORES[output].get(step.get("output") or "", 0) > 0
+                and index not in taken
+            ]
+            if fitting:
+                index, score = max(fitting)
+                taken.append(index)
+                matches.append((group_index, step_index, index))
+                total += Fraction(score) / len(group)
+        if len(taken) < len(group):
+            break
+        visible = [(index, step) for index, step in visible if index < min(taken)]
+    return total / len(numbered), sorted(matches)
+
+
+names = st.sampled_from("ab")
+reference_groups = st.lists(
+    st.lists(st.tuples(names, st.sampled_from("xyz")), min_size=1, max_size=3), min_size=1, max_size=3
+)
+statuses = st.sampled_from(["success"] * 4 + ["error"])
+actual_steps: st.SearchStrategy[list[Any]] = st.lists(
+    st.builds(act, st.sampled_from(["x", "y", "z", "bad", None]), names, statuses)
+    | st.sampled_from([None, {}, {"name": []}]),
+    max_size=8,
+)
+
+
+@given(reference_groups, actual_steps, st.sampled_from(["last", "all"]))
+def test_agrees_with_a_plain_oracle(
+    groups: list[list[tuple[str, str]]], actual: list[Any], mode: Literal["last", "all"]
+) -> None:
+    result = score_steps([[tabled(*step) for step in group] for group in groups], actual, mode=mode)
+    score, matches = oracle(groups, actual, mode)
+    assert list(result.matches) == matches
+    assert result.score == pytest.approx(float(score), abs=1e-15)
+    assert (result.score == 1.0) == (score == 1)
+    assert result.errors == ()

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async.errors import MalformedStep, UsageError
+from graphrag_eval_async.steps import average_precision, recall_at_k
+from graphrag_eval_async.steps.actual import ActualStep
+from graphrag_eval_async.steps.retrieval import retrieval_comparator
+
+
+def test_the_published_example_of_recall() -> None:
+    assert recall_at_k(relevant_docs={1, 3, 5, 6}, retrieved_docs=[1, 4, 3, 5, 7], k=5) == 0.75
+
+
+def test_average_precision_divides_by_the_number_of_relevant_documents() -> None:
+    score = average_precision(relevant_docs={1, 3, 5, 6}, retrieved_docs=[1, 4, 3, 5, 7])
+    assert score == (1 + 2 / 3 + 3 / 4) / 4
+    assert round(score, 4) == 0.6042
+
+
+@pytest.mark.parametrize(
+    ("relevant", "retrieved", "k", "expected"),
+    [
+        ([1, 2, 3, 4], [1, 2], 2, 1.0),
+        ([1, 2, 3, 4], [3, 4], 2, 0.0),
+        ({1, 2, 3, 4}, [3, 4], 2, 1.0),
+        (frozenset({1, 2}), [1, 9], 5, 0.5),
+        ({1: "a", 2: "b"}.keys(), [2], 1, 1.0),
+        ([1, 1, 2], [1, 3], 2, 1.0),
+        ([1, 2], [1, 1, 2], 2, 0.5),
+        ([1, 2], [1, 1, 2], None, 1.0),
+        ([1, 2, 3], [1], None, 1 / 3),
+        ([1, 2], [], 3, 0.0),
+        ((1, 2), iter([2, 1]), 10**30, 1.0),
+        (["a"], ("b", "a"), 1, 0.0),
+    ],
+)
+def test_recall_at_k(relevant: Any, retrieved: Any, k: int | None, expected: float) -> None:
+    assert recall_at_k(relevant, retrieved, k) == expected
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.0, "2", True, math.nan, math.inf])
+def test_a_cut_that_is_no_positive_integer(k: Any) -> None:
+    with pytest.raises(UsageError, match=r"^k: "):
+        recall_at_k([1], [1], k)
+
+
+@pytest.mark.parametrize("relevant", [[], set(), ()])
+def test_no_relevant_documents(relevant: Any) -> None:
+    with pytest.raises(UsageError, match=r"^relevant_docs: "):
+        recall_at_k(relevant, [1], 1)
+    with pytest.raises(UsageError, match=r"^relevant_docs: "):
+        average_precision(relevant, [1])
+
+
+@pytest.mark.parametrize(
+    ("relevant", "retrieved", "expected"),
+    [
+        ([1, 2], [1, 2], 1.0),
+        ([1, 2], [2, 1], 1.0),
+        ([1, 1], [1], 1.0),
+        ([1, 2], [], 0.0),
+        ([1, 2], [1, 1, 2], (1 + 2 / 3) / 2),
+        ([1], [2, 3, 1], 1 / 3),
+        (range(1, 8), range(1, 8), 1.0),
+    ],
+)
+def test_average_precision(relevant: Any, retrieved: Any, expected: float) -> None:
+    assert average_precision(relevant, retrieved) == expected
+
+
+documents = st.lists(st.integers(0, 6), max_size=8)
+
+
+@given(documents.filter(bool), documents, st.none() | st.integers(1, 10))
+def test_recall_agrees_with_a_plain_oracle(relevant: list[int], retrieved: list[int], k: int | None) -> None:
+    wanted = relevant if k is None else relevant[:k]
+    got = retrieved if k is None else retrieved[:k]
+    unique = [doc for rank, doc in enumerate(wanted) if doc not in wanted[:rank]]
+    assert recall_at_k(relevant, retrieved, k) == sum(doc in got for doc in unique) / len(unique)
+    as_set = set(relevant)
+    possible = len(as_set) if k is None else min(k, len(as_set))
+    assert recall_at_k(as_set, retrieved, k) == sum(doc in got for doc in as_set) / possible
+
+
+@given(documents.filter(bool), documents)
+def test_average_precision_agrees_with_a_plain_oracle(relevant: list[int], retrieved: list[int]) -> None:
+    total = Fraction(0)
+    for rank in range(1, len(retrieved) + 1):
+        is_hit = retrieved[rank - 1] in relevant and retrieved[rank - 1] not in retrieved[: rank - 1]
+        total += Fraction(len(set(retrieved[:rank]) & set(relevant)), rank) * is_hit
+    score = average_precision(relevant, retrieved)
+    assert score == pytest.approx(float(total / len(set(relevant))), abs=1e-15)
+    assert 0 <= score <= 1
+
+
+def docs(*ids: Any) -> str:
+    return json.dumps([{"id": identifier, "text": "..."} for identifier in ids])
+
+
+def score(reference: Any, actual: Any, **step: Any) -> float:
+    return retrieval_comparator({"output": reference})(ActualStep({"output": actual, **step}))
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ({"args": {"k": 2}}, 0.5),
+        ({"args": {"k": 2.0}}, 0.5),
+        ({"args": {"k": None}}, 0.75),
+        ({"args": {}}, 0.75),
+        ({"args": None}, 0.75),
+        ({}, 0.75),
+        ({"args": {"k": 10**30}}, 0.75),
+    ],
+)
+def test_k_comes_from_the_actual_step(args: dict[str, Any], expected: float) -> None:
+    assert score(docs(1, 3, 5, 6), docs(1, 4, 3, 5, 7), **args) == expected
+
+
+@pytest.mark.parametrize("k", [0, -1, True, 1.5, "2", [2], math.inf])
+def test_a_k_that_is_no_positive_integer_is_malformed(k: Any) -> None:
+    with pytest.raises(MalformedStep, match=r"^args\.k: "):
+        score(docs(1), docs(1), args={"k": k})
+
+
+def test_args_that_are_no_object_are_malformed() -> None:
+    with pytest.raises(MalformedStep, match=r"^args: "):
+        score(docs(1), docs(1), args=[2])
+
+
+def test_a_document_without_an_id_takes_its_rank() -> None:
+    assert score(docs(1), '[{"text": "no id"}, {"id": 1}]', args={"k": 1}) == 0.0
+    assert score(docs(1), '[{"id": null}, {"id": 1}]', args={"k": 2}) == 1.0
+
+
+def test_ids_compare_as_json_values() -> None:
+    assert score(docs(1), docs(1.0)) == 1.0
+    assert score(docs(1), docs(True)) == score(docs(False), docs(0)) == score(docs("1"), docs(1)) == 0.0
+    assert score(docs(True), docs(True)) == 1.0
+    assert score(docs(2**64), docs(2**64 + 1)) == 0.0
+
+
+def test_decoded_outputs() -> None:
+    assert score([{"id": "a"}], docs("a")) == score(docs("a"), [{"id": "a"}]) == 1.0
+
+
+def test_nothing_retrieved() -> None:
+    assert score(docs(1), "[]") == 0.0
+
+
+@pytest.mark.parametrize(
+    "output", ["", "{}", "null", "[1]", '["a"]', "[[]]", '[{"id": []}]', '[{"id": {}}]', 1]
+)
+def test_unreadable_documents(output: Any) -> None:
+    for reference, actual in [(output, docs(1)), (docs(1), output)]:
+        with pytest.raises(MalformedStep, match=r"^output: "):
+            score(reference, actual)
+
+
+@pytest.mark.parametrize("output", [None, "[]", [], "[{}]", '[{"id": 1}, {"id": null}]'])
+def test_a_reference_needs_documents_with_ids(output: Any) -> None:
+    with pytest.raises(MalformedStep, match=r"^output: "):
+        retrieval_comparator({"output": output})

@@ -1,0 +1,127 @@
+"""Rows whose cells form chains, against plain ways to cover and to pair them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphrag_eval_async.errors import ComparisonBudgetExceeded
+from graphrag_eval_async.steps.sparql.budget import Budget
+from graphrag_eval_async.steps.sparql.classes import near
+from graphrag_eval_async.steps.sparql.rows import rows_cover, rows_pair_off
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.steps.sparql.columns import Cell
+    from graphrag_eval_async.steps.sparql.rows import Row
+
+
+def number(steps: int) -> Cell:
+    """Cells up to two steps apart are near."""
+    return float, steps * 0.45e-8, f"{steps}"
+
+
+OTHERS: list[Cell] = [(str, "3", "3"), (int, 0, "0"), (tuple, (False,), "0"), (tuple, (False,), "false")]
+
+
+def tables(width: int, most: int) -> st.SearchStrategy[list[Row]]:
+    cell = (
+        st.integers(0, most).map(number) | st.sampled_from(OTHERS)
+        if width > 1
+        else st.integers(0, most).map(number)
+    )
+    row = st.tuples(st.integers(0, 1), *[cell] * width) if width > 1 else st.tuples(st.just(0), cell)
+    return st.lists(row, max_size=40)
+
+
+def agree(one: Row, other: Row) -> bool:
+    return one[0] == other[0] and all(map(near, one[1:], other[1:]))
+
+
+def augment(item: int, partners: list[list[int]], owner: dict[int, int], seen: set[int]) -> bool:
+    """Kuhn's algorithm."""
+    for partner in partners[item]:
+        if partner not in seen:
+            seen.add(partner)
+            if partner not in owner or augment(owner[partner], partners, owner, seen):
+                owner[partner] = item
+                return True
+    return False
+
+
+def pair_off(left: list[Row], right: list[Row]) -> bool:
+    partners = [[index for index, other in enumerate(right) if agree(row, other)] for row in left]
+    owner: dict[int, int] = {}
+    return len(left) == len(right) and all(augment(item, partners, owner, set()) for item in range(len(left)))
+
+
+def moved(rows: list[Row], steps: list[int]) -> list[Row]:
+    """Rows like these, with numbers a few steps away."""
+    found = []
+    for row, step in zip(rows, steps, strict=False):
+        cells = [number(int(c[2]) + step) if c[0] is float else c for c in row[1:]]
+        found.append((row[0], *cells))
+    return found
+
+
+STEPS = st.lists(st.integers(-2, 2) | st.integers(-3, 3), min_size=40, max_size=40)
+
+
+@pytest.mark.parametrize(("width", "most"), [(1, 30), (1, 8), (2, 6)])
+def test_rows_pair_off_as_by_kuhns_algorithm(width: int, most: int) -> None:
+    seen = set()
+
+    @settings(deadline=None)
+    @given(tables(width, most), STEPS)
+    def check(left: list[Row], steps: list[int]) -> None:
+        right = moved(left, steps)
+        wanted = pair_off(left, right)
+        seen.add(wanted)
+        assert rows_pair_off(Counter(left), Counter(right), Budget(10**9, "")) == wanted
+
+    check()
+    assert seen == {True, False}
+
+
+@pytest.mark.parametrize(("width", "most"), [(1, 30), (2, 6)])
+def test_rows_cover_each_other_as_all_pairs_do(width: int, most: int) -> None:
+    seen = set()
+
+    @settings(deadline=None)
+    @given(tables(width, most), STEPS, tables(width, most))
+    def check(left: list[Row], steps: list[int], more: list[Row]) -> None:
+        right = moved(left, steps) + more[:3]
+        wanted = all(any(agree(row, other) for other in right) for row in left) and all(
+            any(agree(row, other) for other in left) for row in right
+        )
+        seen.add(wanted)
+        assert rows_cover(left, right, Budget(10**9, "")) == wanted
+
+    check()
+    assert seen == {True, False}
+
+
+def test_a_long_chain_of_rows_moves_up() -> None:
+    left = Counter((0, number(2 * step)) for step in range(500))
+    right = Counter((0, number(2 * step)) for step in range(1, 501))
+    assert rows_pair_off(left, right, Budget(10**6, ""))
+    right[0, number(1000)], right[0, number(1004)] = 0, 1
+    assert not rows_pair_off(+left, +right, Budget(10**6, ""))
+
+
+def test_rows_of_many_kinds_are_matched_as_often_as_they_occur() -> None:
+    left = Counter({(0, number(0)): 1000, (0, number(2)): 2000})
+    right = Counter({(0, number(2)): 2500, (0, number(4)): 500})
+    assert rows_pair_off(left, right, Budget(1000, ""))
+    right = Counter({(0, number(2)): 999, (0, number(4)): 2001})
+    assert not rows_pair_off(left, right, Budget(1000, ""))
+
+
+def test_the_work_is_paid_for() -> None:
+    left = Counter((0, number(step)) for step in range(100))
+    right = Counter((0, number(step)) for step in range(1, 101))
+    with pytest.raises(ComparisonBudgetExceeded, match="these rows"):
+        rows_pair_off(left, right, Budget(10, "these rows"))
