@@ -1,0 +1,109 @@
+"""Running aggregates alone: how adding, looking and keeping grow with the number of results.
+
+python -m bench.aggregates
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from bench.report import Row, show
+from graphrag_eval_async.aggregates import RunningAggregates
+
+FEW, MANY = 1_000, 1_000_000
+TEMPLATES = 100
+METRICS = ("steps_score", "input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
+ROUNDS = 20
+
+
+def results(number: int, templates: int, seed: int = 0) -> list[dict[str, Any]]:
+    """Results with five metrics each, all values distinct."""
+    draw = random.Random(seed).random
+    return [
+        {
+            "template_id": f"template {i % templates}",
+            "question_id": f"question {i}",
+            "status": "success",
+            **{metric: 1000 * draw() for metric in METRICS},
+        }
+        for i in range(number)
+    ]
+
+
+def add_seconds(aggregates: RunningAggregates, some: list[dict[str, Any]]) -> float:
+    started = perf_counter()
+    for result in some:
+        aggregates.add(result)
+    return perf_counter() - started
+
+
+def snapshot_seconds(aggregates: RunningAggregates, templates: int) -> float:
+    """The least time of a few for a snapshot after one more result."""
+    aggregates.snapshot()
+    times = []
+    for result in results(ROUNDS, templates, seed=-1):
+        aggregates.add(result)
+        started = perf_counter()
+        aggregates.snapshot()
+        times.append(perf_counter() - started)
+    return min(times)
+
+
+def growth(templates: int) -> list[Row]:
+    """What a result costs of many against of few, all along and at the end; and a snapshot likewise."""
+    many, times, bases = RunningAggregates(), [], []
+    for seed in range(MANY // FEW):
+        some = results(FEW, templates, seed)
+        times.append(add_seconds(many, some))
+        few = RunningAggregates()
+        bases.append(add_seconds(few, some))
+    along, last = (median(times[part]) / median(bases[part]) for part in (slice(None), slice(-ROUNDS, None)))
+    small, large = snapshot_seconds(few, templates), snapshot_seconds(many, templates)
+    of = f"{MANY:,} results against {FEW:,}, templates: {templates}"
+    added = f"{along:.2f}x, at the end {last:.2f}x ({median(times) / FEW * 1e6:.1f} us)"
+    return [
+        Row(f"add, {of}", added, "at most 3x"),
+        Row(f"snapshot after one more, {of}", f"{large / small:.2f}x ({large * 1e6:.0f} us)", "at most 1.5x"),
+    ]
+
+
+def peak_megabytes() -> float:
+    """The most memory this process has had, in MB (10**6 bytes)."""
+    status = Path("/proc/self/status")
+    if status.exists():  # unlike getrusage, it does not count what the parent had at the fork
+        return int(status.read_text().partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+def measure_memory() -> None:
+    aggregates = RunningAggregates()
+    start = peak_megabytes()
+    for seed in range(MANY // FEW):
+        add_seconds(aggregates, results(FEW, TEMPLATES, seed))
+    aggregates.snapshot()
+    print(peak_megabytes() - start)
+
+
+def memory() -> Row:
+    command = [sys.executable, "-m", "bench.aggregates", "memory"]
+    megabytes = float(subprocess.run(command, capture_output=True, check=True).stdout)
+    what = f"peak memory of aggregates of {MANY:,} results, above the start"
+    return Row(what, f"{megabytes:.0f} MB", "at most 120 MB")
+
+
+def rows() -> list[Row]:
+    return [*growth(1), *growth(TEMPLATES), memory()]
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["memory"]:
+        measure_memory()
+    else:
+        show(rows())

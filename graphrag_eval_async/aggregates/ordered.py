@@ -1,0 +1,112 @@
+"""The order statistics of numbers, in about 8 bytes for each."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right, insort
+from math import inf
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    Chunk: TypeAlias = array[float] | list[float]
+
+# Short enough to sort in a fraction of a millisecond; of a million values, the bounds stay in a CPU's cache.
+CHUNK = 2048
+# So many new values in a chunk are cheaper to insert one by one than by sorting the chunk.
+FEW = 64
+
+
+class OrderedValues:
+    """A multiset of finite numbers that knows the k-th smallest.
+
+    The values lie in chunks of at most `CHUNK`. `_bounds[i]` is at least every value before chunk i and at
+    most every value in it, so a new value is appended to its chunk after a bisection of the bounds. In the
+    chunk, only the first `_sorted[i]` values ascend: the rest is sorted in when the chunk is read or split,
+    which is less work, and touches less memory, than to insert each value in its place.
+
+    A finger (a chunk, and the number of values before it) stays where the last selection was, so that the
+    next one near by does not count from the start.
+
+    The chunks are arrays of doubles. They become lists once an int comes that no double equals; values
+    always compare exactly.
+    """
+
+    __slots__ = ("_before", "_bounds", "_finger", "_size", "_sorted", "chunks", "wide")
+
+    def __init__(self) -> None:
+        self.chunks: list[Chunk] = [array("d")]
+        self.wide = False
+        self._bounds = [-inf]
+        self._sorted = [0]
+        self._size = self._finger = self._before = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def extend(self, values: Collection[float]) -> None:
+        chunks, bounds, before = self.chunks, self._bounds, self._before
+        for value in values:
+            index = bisect_right(bounds, value) - 1
+            chunk = chunks[index]
+            chunk.append(value)
+            if index < self._finger:
+                before += 1
+            if len(chunk) > CHUNK:
+                self._split(index)
+        self._size += len(values)
+        self._before = before
+
+    def widen(self) -> None:
+        """Make room for ints that no double equals."""
+        if not self.wide:
+            self.wide = True
+            self.chunks = [list(chunk) for chunk in self.chunks]
+
+    def first(self) -> float:
+        return self._settled(0)[0]
+
+    def last(self) -> float:
+        return self._settled(len(self.chunks) - 1)[-1]
+
+    def select(self, k: int) -> float:
+        """The value with `k` others before it in ascending order, 0 <= k < len.
+
+        Takes time by the distance from the last selection, in chunks.
+        """
+        chunks, finger, before = self.chunks, self._finger, self._before
+        while k < before:
+            finger -= 1
+            before -= len(chunks[finger])
+        while k >= before + len(chunks[finger]):
+            before += len(chunks[finger])
+            finger += 1
+        self._finger, self._before = finger, before
+        return self._settled(finger)[k - before]
+
+    def _settled(self, index: int) -> Chunk:
+        """The chunk, in ascending order."""
+        chunk, done = self.chunks[index], self._sorted[index]
+        if len(chunk) - done > FEW:
+            chunk = self.chunks[index] = self._chunk(sorted(chunk))
+        elif done < len(chunk):
+            new = chunk[done:]
+            del chunk[done:]
+            for value in new:
+                insort(chunk, value)
+        self._sorted[index] = len(chunk)
+        return chunk
+
+    def _split(self, index: int) -> None:
+        values = sorted(self.chunks[index])
+        # Halves of evenly spread values would all be full again, and split, at about the same time.
+        cut = len(values) // 3
+        self.chunks[index : index + 1] = self._chunk(values[:cut]), self._chunk(values[cut:])
+        self._sorted[index : index + 1] = cut, len(values) - cut
+        self._bounds.insert(index + 1, values[cut])
+        if index < self._finger:
+            self._finger += 1
+
+    def _chunk(self, values: list[float]) -> Chunk:
+        return values if self.wide else array("d", values)

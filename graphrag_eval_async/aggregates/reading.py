@@ -1,0 +1,165 @@
+"""What the statistics take from a result, checked before anything is counted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from math import inf
+from typing import Any, TypeAlias
+
+import orjson
+
+from graphrag_eval_async.errors import AggregationError
+
+RESULT_METRICS = (
+    "steps_score",
+    "input_tokens",
+    "output_tokens",
+    "total_tokens",
+    "elapsed_sec",
+    "answer_recall",
+    "answer_precision",
+    "answer_f1",
+    "answer_relevance",
+)
+RETRIEVAL_METRICS = (
+    "retrieval_answer_recall",
+    "retrieval_answer_precision",
+    "retrieval_answer_f1",
+    "retrieval_context_recall",
+    "retrieval_context_precision",
+    "retrieval_context_f1",
+)
+COST = "_cost"
+
+_POSITIONS = {metric: i for i, metric in enumerate(RESULT_METRICS + RETRIEVAL_METRICS)}
+_OF_RESULT = frozenset(RESULT_METRICS)
+_OF_RETRIEVAL = frozenset(RETRIEVAL_METRICS)
+_EMPTY_LIST = re.compile(r"\[[ \t\n\r]*\]")
+_ONLY_EMPTY_LIST = re.compile(r"[ \t\n\r]*\[[ \t\n\r]*\][ \t\n\r]*\Z")
+_EMPTY_BINDINGS = re.compile(r'"bindings"[ \t\n\r]*:[ \t\n\r]*\[[ \t\n\r]*\]')
+
+Values: TypeAlias = list[tuple[str, float]]
+Steps: TypeAlias = list[Mapping[str, Any]]
+
+
+def observe(result: Mapping[str, Any], *, include_errors: bool) -> tuple[str, bool, Values, Steps]:
+    """The template of a result, whether it failed, and what counts of it: metrics with values, and steps.
+
+    Of a failed one, nothing counts unless `include_errors`.
+
+    Raises:
+        AggregationError: it is not a result, or a metric of it is not a finite number of at most 64 bits.
+    """
+    if not _is_mapping(result):
+        raise AggregationError(f"a result must be an object, not {_describe(result)}")
+    template_id = result.get("template_id")
+    if not isinstance(template_id, str):
+        raise _error(result, "template_id", "a string", template_id)
+    status = result.get("status", "success")
+    if not isinstance(status, str) or status not in {"success", "error"}:
+        raise _error(result, "status", '"success" or "error"', status)
+    steps = result.get("actual_steps")
+    if not (steps is None or isinstance(steps, list | tuple)):
+        raise _error(result, "actual_steps", "a list", steps)
+    failed = status == "error"
+    if failed and not include_errors:
+        return template_id, failed, [], []
+    steps = [step for step in steps or () if _is_mapping(step)]
+    return template_id, failed, _values(result, steps), steps
+
+
+def metric_position(metric: str) -> tuple[int, str]:
+    """A sort key: the metrics in their fixed order, the costs after them by name."""
+    return _POSITIONS.get(metric, len(_POSITIONS)), metric
+
+
+def is_metric(name: str) -> bool:
+    """Whether results or retrieval steps may have a metric of this name."""
+    return name in _POSITIONS or name.endswith(COST)
+
+
+def fits(value: float) -> bool:
+    """Whether an int, or a float that stands for one, is one of 64 bits, signed or not."""
+    return -(2**63) <= value < 2**64
+
+
+def is_empty(output: Any) -> bool:
+    """Whether the output of a step, JSON text or decoded, is an empty list or SPARQL results without rows."""
+    if isinstance(output, str):
+        if not _may_be_empty(output):
+            return False
+        try:
+            output = orjson.loads(output)
+        except ValueError:
+            return False
+    if isinstance(output, Mapping):
+        output = output.get("results")
+        output = output.get("bindings") if isinstance(output, Mapping) else None
+    return isinstance(output, list) and not output
+
+
+def _may_be_empty(text: str) -> bool:
+    """What rules out nearly every output that is not empty, at a fraction of the cost of parsing it."""
+    if _EMPTY_LIST.search(text) is None:
+        return False
+    return (
+        "\\" in text  # by which "bindings" could be spelt otherwise
+        or _ONLY_EMPTY_LIST.match(text) is not None
+        or _EMPTY_BINDINGS.search(text) is not None
+    )
+
+
+def _is_mapping(value: Any) -> bool:
+    return type(value) is dict or isinstance(value, Mapping)
+
+
+def _values(result: Mapping[str, Any], steps: Steps) -> Values:
+    values: Values = []
+    _collect(result, _OF_RESULT, values, result)
+    for step in steps:
+        if step.get("name") == "retrieval":
+            _collect(step, _OF_RETRIEVAL, values, result)
+    return values
+
+
+def _collect(
+    item: Mapping[str, Any], metrics: frozenset[str], values: Values, result: Mapping[str, Any]
+) -> None:
+    for key in _metrics_among(tuple(item), metrics):
+        value = item[key]
+        if value is not None:
+            if type(value) is not float or not -inf < value < inf:
+                value = _number(value, key, result)
+            values.append((key, value))
+
+
+@lru_cache(maxsize=256)
+def _metrics_among(keys: tuple[Any, ...], metrics: frozenset[str]) -> tuple[str, ...]:
+    """Cached, since the results of a stream have few layouts."""
+    return tuple(key for key in keys if key in metrics or (isinstance(key, str) and key.endswith(COST)))
+
+
+def _number(value: Any, key: str, result: Mapping[str, Any]) -> float:
+    if isinstance(value, int) and not isinstance(value, bool) and fits(value):
+        return int(value)
+    if isinstance(value, float) and -inf < value < inf:
+        return float(value)
+    raise _error(result, key, "a finite number of at most 64 bits", value)
+
+
+def _error(result: Mapping[str, Any], place: str, wanted: str, value: Any) -> AggregationError:
+    question = _describe(result.get("question_id"))
+    return AggregationError(f"question {question}: {place}: must be {wanted}, not {_describe(value)}")
+
+
+def _describe(value: Any) -> str:
+    """`value` in a few words, whatever it is: printing an int of 10,000 digits is itself an error."""
+    if isinstance(value, str):
+        return repr(value[:200])
+    if value is None or isinstance(value, bool | float):
+        return repr(value)
+    if isinstance(value, int):
+        return f"an int of {value.bit_length()} bits"
+    return type(value).__name__

@@ -1,0 +1,153 @@
+"""The aggregates of a stream of results, up to date after each of them."""
+
+from __future__ import annotations
+
+import copy
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.aggregates import state
+from graphrag_eval_async.aggregates.exact import mean, sum_units
+from graphrag_eval_async.aggregates.group import Group, StepCounts, add_steps, show
+from graphrag_eval_async.aggregates.reading import observe
+from graphrag_eval_async.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from graphrag_eval_async.aggregates.series import Series
+
+# So many values wait, at most, to be counted together; that takes about a millisecond.
+BATCH = 1024
+
+
+class RunningAggregates:
+    """Statistics per template, micro (over all results) and macro (over the means of the templates).
+
+    They are exact: sums and means are those of the numbers themselves, rounded once, as by `math.fsum` and
+    `statistics.mean`. So results may come in any order, and be split and merged in any way: the snapshot is
+    the same to the last bit. A value takes 16 bytes, 8 for its template and 8 for micro, and O(log n) to add;
+    a snapshot only reads what was added since the last one.
+
+    `templates` is the order in which the templates stand in a snapshot; others come after them, by name.
+    With `include_errors`, the metrics and steps that results with ``status: error`` have count as well.
+    """
+
+    __slots__ = ("_groups", "_include_errors", "_micro", "_order", "_sorted", "_unflushed", "_waiting")
+
+    def __init__(self, *, include_errors: bool = False, templates: Iterable[str] = ()) -> None:
+        self._include_errors = include_errors
+        self._groups: dict[str, Group] = {}
+        self._micro: dict[str, Series] = {}
+        self._order: dict[str, int] = {}
+        self._sorted: list[str] = []
+        self._unflushed: set[Group] = set()
+        self._waiting = 0
+        self.order_templates(templates)
+
+    def order_templates(self, templates: Iterable[str]) -> None:
+        """Let a snapshot list `templates` in this order, before all others.
+
+        A template that has a place already keeps the lower one; names decide between equal places.
+        """
+        places: dict[str, int] = {}
+        for place, template in enumerate(templates):
+            if not isinstance(template, str):
+                raise UsageError(f"templates[{place}]: must be a string, not {type(template).__name__}")
+            places.setdefault(template, place)
+        self._place(places)
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        """Count one result: a dict with the keys that an evaluation gives it.
+
+        Raises:
+            AggregationError: it is not a result, or a metric of it is not a finite number of at most 64 bits;
+                nothing of it has been counted then.
+        """
+        template, failed, values, steps = observe(result, include_errors=self._include_errors)
+        group = self._group(template)
+        group.add(values, steps, failed=failed)
+        self._unflushed.add(group)
+        self._waiting += len(values)
+        if self._waiting >= BATCH:
+            self._flush()
+
+    def snapshot(self) -> dict[str, Any]:
+        """`per_template`, `micro` and `macro` over all results so far; the dict is the caller's own.
+
+        A metric without values is absent, and so is a `sum` beyond the largest double.
+        """
+        self._flush()
+        if not self._sorted:
+            self._sorted = sorted(self._groups, key=lambda name: (self._order.get(name, inf), name))
+        per_template = {name: self._groups[name].snapshot() for name in self._sorted}
+        micro = self._show_micro()
+        macro = {metric: _macro(metric, per_template) for metric in micro if metric in self._micro}
+        return {"per_template": per_template, "micro": micro, "macro": macro}
+
+    def merge(self, other: RunningAggregates) -> None:
+        """Count all that `other` has counted, and take over its order of templates.
+
+        Raises:
+            UsageError: only one of the two includes the metrics of errors.
+        """
+        if self._include_errors != other._include_errors:
+            raise UsageError("include_errors: must be the same in aggregates that are merged")
+        if other is self:
+            other = copy.deepcopy(self)
+        self._flush()
+        other._flush()
+        self._place(other._order)
+        for name, group in other._groups.items():
+            self._group(name).merge(group)
+
+    def to_bytes(self) -> bytes:
+        """All that is known, to go on from elsewhere; a snapshot has less."""
+        self._flush()
+        return state.dump(self._include_errors, self._order, self._groups)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> RunningAggregates:
+        """What `to_bytes` was called on.
+
+        Raises:
+            AggregationError: `data` is damaged, of another version, or something else altogether.
+        """
+        loaded = state.load(data)
+        aggregates = cls(include_errors=loaded.include_errors)
+        aggregates._groups, aggregates._micro = loaded.groups, loaded.micro
+        aggregates._place(loaded.order)
+        return aggregates
+
+    def _flush(self) -> None:
+        for group in self._unflushed:
+            group.flush()
+        self._unflushed.clear()
+        self._waiting = 0
+
+    def _group(self, name: str) -> Group:
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = Group(self._micro)
+            self._sorted = []
+        return group
+
+    def _place(self, places: Mapping[str, int]) -> None:
+        for template, place in places.items():
+            self._order[template] = min(place, self._order.get(template, place))
+        self._sorted = []
+
+    def _show_micro(self) -> dict[str, Any]:
+        errors = successes = 0
+        steps: StepCounts = {}
+        for group in self._groups.values():
+            errors += group.errors
+            successes += group.successes
+            add_steps(steps, group.steps)
+        return show(errors, successes, steps, self._micro)
+
+
+def _macro(metric: str, per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    means = [shown[metric]["mean"] for shown in per_template.values() if metric in shown]
+    integral = all(type(value) is int for value in means)
+    return {"mean": mean(sum_units(means), len(means), integral=integral)}

@@ -1,0 +1,100 @@
+"""The statistics of one metric."""
+
+from __future__ import annotations
+
+from array import array
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from graphrag_eval_async.aggregates.exact import ONE, mean, sum_floats, sum_units, to_units
+from graphrag_eval_async.aggregates.ordered import OrderedValues
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+# Up to here every int is a double.
+DOUBLE_INTS = 2**53
+
+
+def stored(value: float) -> float:
+    """The double that equals `value`, or `value` itself if it is an int that no double equals."""
+    double = float(value)
+    return double if double == value else value
+
+
+class Series:
+    """The values of one metric: their order statistics and their exact sum.
+
+    What `add` takes waits for `flush`, since many values at once cost less than one by one, and is then also
+    passed on to `parent`, the same metric over more results. `integral` says whether all values are ints;
+    even so they are stored as doubles, but for those that no double equals.
+    """
+
+    __slots__ = ("_parent", "_pending", "_units", "integral", "values")
+
+    def __init__(self, parent: Series | None = None) -> None:
+        self.integral = True
+        self.values = OrderedValues()
+        self._units = 0
+        self._parent = parent
+        self._pending: array[float] = array("d")
+
+    def add(self, value: float) -> None:
+        """Add one finite float or one int."""
+        if type(value) is float:
+            self.integral = False
+        elif not -DOUBLE_INTS <= value <= DOUBLE_INTS and stored(value) is value:
+            self.extend([value], integral=True, wide=True)
+            return
+        self._pending.append(value)
+
+    def flush(self) -> None:
+        if self._pending:
+            pending, self._pending = self._pending, array("d")
+            self.extend(pending, integral=self.integral)
+
+    def merge(self, other: Series) -> None:
+        """Add the values of `other`, which has been flushed."""
+        for chunk in other.values.chunks:
+            self.extend(chunk, integral=other.integral, wide=other.values.wide)
+
+    def extend(self, values: Collection[float], *, integral: bool, wide: bool = False) -> None:
+        """Add values as `self.values` has them: floats, and ints only if `wide`."""
+        units = sum_units(values) if wide else sum_floats(values)
+        self._absorb(values, units, integral=integral, wide=wide)
+
+    def _absorb(self, values: Collection[float], units: int, *, integral: bool, wide: bool) -> None:
+        if wide:
+            self.values.widen()
+        self.values.extend(values)
+        self._units += units
+        self.integral &= integral
+        if self._parent is not None:
+            self._parent._absorb(values, units, integral=integral, wide=wide)
+
+    def stats(self) -> dict[str, float]:
+        """`sum`, `mean`, `median`, `min` and `max` of the values, one at least and all flushed.
+
+        Ints where `sum` and `statistics` give ints, as long as all values are; else floats, but for an
+        extreme or a median that is an int no double equals. `sum` is absent where it is beyond the doubles.
+        """
+        stats: dict[str, float] = {}
+        with suppress(OverflowError):
+            stats["sum"] = self._units // ONE if self.integral else self._units / ONE
+        stats["mean"] = mean(self._units, len(self.values), integral=self.integral)
+        stats["median"] = self._median()
+        stats["min"] = self._shown(self.values.first())
+        stats["max"] = self._shown(self.values.last())
+        return stats
+
+    def _median(self) -> float:
+        size = len(self.values)
+        high = self.values.select(size // 2)
+        if size % 2:
+            return self._shown(high)
+        low = self.values.select(size // 2 - 1)
+        return mean(to_units(low) + to_units(high), 2, integral=False)
+
+    def _shown(self, value: float) -> float:
+        # Adding 0 makes 0.0 of -0.0, so that it does not matter which of the two came first.
+        return int(value) if self.integral else value + 0

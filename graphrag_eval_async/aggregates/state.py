@@ -1,0 +1,161 @@
+"""Running aggregates as bytes.
+
+A header (magic, version, CRC-32 of the rest), then MessagePack: the order of the templates, and of each
+template its counts and the values of its metrics. Sums, and everything about micro, follow from the values.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import zlib
+from array import array
+from math import isfinite
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
+
+import msgspec
+
+from graphrag_eval_async.aggregates.group import Group
+from graphrag_eval_async.aggregates.reading import fits, is_metric
+from graphrag_eval_async.aggregates.series import Series, stored
+from graphrag_eval_async.errors import AggregationError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+_HEADER = struct.Struct(">4sHI")
+_MAGIC = b"GEAA"
+_VERSION = 1
+
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+# A name may hold a lone surrogate, which MessagePack's strings cannot.
+_Name: TypeAlias = bytes
+
+
+class _Series(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    integral: bool
+    # Little-endian doubles, or a list where there are ints among them that no double equals.
+    values: bytes | list[int | float]
+
+
+class _Group(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    errors: _Count
+    successes: _Count
+    steps: dict[_Name, Annotated[list[_Count], msgspec.Meta(min_length=4, max_length=4)]]
+    series: dict[_Name, _Series]
+
+
+class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    include_errors: bool
+    order: dict[_Name, _Count]
+    groups: dict[_Name, _Group]
+
+
+class Loaded(NamedTuple):
+    """What `load` has read, in the terms of `RunningAggregates`."""
+
+    include_errors: bool
+    order: dict[str, int]
+    groups: dict[str, Group]
+    micro: dict[str, Series]
+
+
+def dump(include_errors: bool, order: Mapping[str, int], groups: Mapping[str, Group]) -> bytes:
+    state = _State(
+        include_errors,
+        {_encode(name): place for name, place in order.items()},
+        {_encode(name): _dump_group(group) for name, group in groups.items()},
+    )
+    body = msgspec.msgpack.encode(state)
+    return _HEADER.pack(_MAGIC, _VERSION, zlib.crc32(body)) + body
+
+
+def load(data: bytes) -> Loaded:
+    """Read what `dump` wrote.
+
+    Raises:
+        AggregationError: `data` is damaged, of another version, or something else altogether.
+    """
+    body = _checked_body(data)
+    try:
+        state = msgspec.msgpack.decode(body, type=_State)
+        micro: dict[str, Series] = {}
+        groups = {_decode(name): _load_group(group, micro) for name, group in state.groups.items()}
+        order = {_decode(name): place for name, place in state.order.items()}
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise AggregationError(f"serialised aggregates: {error}") from error
+    return Loaded(state.include_errors, order, groups, micro)
+
+
+def _checked_body(data: bytes) -> memoryview:
+    if not isinstance(data, bytes | bytearray | memoryview) or len(data) < _HEADER.size:
+        raise AggregationError("serialised aggregates: too short, or not bytes")
+    magic, version, checksum = _HEADER.unpack_from(data)
+    if magic != _MAGIC:
+        raise AggregationError("serialised aggregates: no such header")
+    if version != _VERSION:
+        raise AggregationError(f"serialised aggregates: version {version}, expected {_VERSION}")
+    body = memoryview(data)[_HEADER.size :]
+    if zlib.crc32(body) != checksum:
+        raise AggregationError("serialised aggregates: damaged, the checksum differs")
+    return body
+
+
+def _dump_group(group: Group) -> _Group:
+    steps = {_encode(name): counts for name, counts in group.steps.items()}
+    series = {_encode(name): _dump_series(series) for name, series in group.series.items()}
+    return _Group(group.errors, group.successes, steps, series)
+
+
+def _load_group(state: _Group, micro: dict[str, Series]) -> Group:
+    if not state.errors + state.successes:
+        raise ValueError("a template without results")
+    group = Group(micro)
+    group.errors, group.successes = state.errors, state.successes
+    group.steps = {_decode(name): counts for name, counts in state.steps.items()}
+    for key, series in state.series.items():
+        name = _decode(key)
+        if not is_metric(name):
+            raise ValueError(f"{name!r} is not a metric")
+        wide = isinstance(series.values, list)
+        group.metric(name).extend(_load_values(series), integral=series.integral, wide=wide)
+    return group
+
+
+def _dump_series(series: Series) -> _Series:
+    chunks = series.values.chunks
+    if series.values.wide:
+        return _Series(series.integral, [value for chunk in chunks for value in chunk])
+    doubles = array("d")
+    for chunk in chunks:
+        doubles.extend(chunk)
+    return _Series(series.integral, _little_endian(doubles).tobytes())
+
+
+def _load_values(state: _Series) -> Collection[float]:
+    values: array[float] | list[float]
+    if isinstance(state.values, bytes):
+        values = array("d")
+        values.frombytes(state.values)
+        values = _little_endian(values)
+    else:
+        values = [stored(value) for value in state.values]
+    if not values or not all(map(isfinite, values)):
+        raise ValueError("the values of a metric must be finite, and at least one")
+    if state.integral and not all(value % 1 == 0 and fits(value) for value in values):
+        raise ValueError("the values of a metric should be integers of 64 bits")
+    return values
+
+
+def _little_endian(doubles: array[float]) -> array[float]:
+    if sys.byteorder == "big":
+        doubles.byteswap()
+    return doubles
+
+
+def _encode(name: str) -> _Name:
+    return name.encode("utf-8", "surrogatepass")
+
+
+def _decode(name: _Name) -> str:
+    return name.decode("utf-8", "surrogatepass")

@@ -1,0 +1,128 @@
+"""The batch formulas of the aggregates, as plainly as they can be written, over a list of results."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+RESULT_METRICS = [
+    *("steps_score", "input_tokens", "output_tokens", "total_tokens", "elapsed_sec"),
+    *("answer_recall", "answer_precision", "answer_f1", "answer_relevance"),
+]
+RETRIEVAL_METRICS = [
+    f"retrieval_{about}_{score}" for about in ("answer", "context") for score in ("recall", "precision", "f1")
+]
+METRICS = RESULT_METRICS + RETRIEVAL_METRICS
+
+
+def batch_aggregates(
+    results: Sequence[Mapping[str, Any]], *, templates: Sequence[str] = (), include_errors: bool = False
+) -> dict[str, Any]:
+    present = {result["template_id"] for result in results}
+    order = [name for name in templates if name in present]
+    order += sorted(present.difference(order))
+    per_template = {
+        name: _aggregate([r for r in results if r["template_id"] == name], include_errors) for name in order
+    }
+    micro = _aggregate(results, include_errors)
+    macro = {}
+    for metric in micro:
+        if isinstance(micro[metric], dict) and metric != "steps":
+            means = [part[metric]["mean"] for part in per_template.values() if metric in part]
+            macro[metric] = {"mean": _mean(means)}
+    return {"per_template": per_template, "micro": micro, "macro": macro}
+
+
+def _aggregate(results: Sequence[Mapping[str, Any]], include_errors: bool) -> dict[str, Any]:
+    errors = sum(result["status"] == "error" for result in results)
+    shown: dict[str, Any] = {
+        "number_of_error_samples": errors,
+        "number_of_success_samples": len(results) - errors,
+    }
+    counted = [result for result in results if include_errors or result["status"] != "error"]
+    steps = _steps([result.get("actual_steps") or [] for result in counted])
+    if steps:
+        shown["steps"] = steps
+    values = list(_values(counted))
+    costs = sorted({metric for metric, _ in values if metric.endswith("_cost")})
+    for metric in METRICS + costs:
+        own = [value for key, value in values if key == metric]
+        if own:
+            shown[metric] = statistics_of(own)
+    return shown
+
+
+def _values(results: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, float]]:
+    for result in results:
+        retrievals = [step for step in result.get("actual_steps") or [] if step.get("name") == "retrieval"]
+        for item, metrics in [(result, RESULT_METRICS), *((step, RETRIEVAL_METRICS) for step in retrievals)]:
+            for key, value in item.items():
+                if value is not None and (key in metrics or key.endswith("_cost")):
+                    yield key, value
+
+
+def _steps(samples: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, int]]:
+    steps = [step for sample in samples for step in sample]
+    counts = {
+        "total": Counter(step["name"] for step in steps),
+        "once_per_sample": Counter(name for sample in samples for name in {step["name"] for step in sample}),
+        "empty_results": Counter(step["name"] for step in steps if _is_empty(step)),
+        "errors": Counter(step["name"] for step in steps if step.get("status") == "error"),
+    }
+    return {count: dict(sorted(names.items())) for count, names in counts.items() if names}
+
+
+def _is_empty(step: Mapping[str, Any]) -> bool:
+    if step.get("status") != "success":
+        return False
+    output = step.get("output")
+    if isinstance(output, str):
+        try:
+            output = json.loads(output)
+        except ValueError:
+            return False
+    if isinstance(output, dict) and isinstance(output.get("results"), dict):
+        return bool(output["results"].get("bindings") == [])
+    return bool(output == [])
+
+
+def statistics_of(values: Sequence[float]) -> dict[str, float]:
+    """Correctly rounded by way of fractions; ints as `statistics` gives them, if all values are ints."""
+    ordered = sorted(values)
+    low, high = ordered[(len(values) - 1) // 2], ordered[len(values) // 2]
+    stats = {
+        "sum": _round(sum(map(Fraction, values), Fraction()), values),
+        "mean": _mean(values),
+        "median": float((Fraction(low) + Fraction(high)) / 2) if len(values) % 2 == 0 else _show(low, values),
+        "min": _show(ordered[0], values),
+        "max": _show(ordered[-1], values),
+    }
+    return {name: value for name, value in stats.items() if value is not None}
+
+
+def _mean(values: Sequence[float]) -> Any:
+    return _round(sum(map(Fraction, values), Fraction()) / len(values), values)
+
+
+def _round(exact: Fraction, values: Sequence[float]) -> float | None:
+    if _all_ints(values) and exact == int(exact):
+        return int(exact)
+    try:
+        return float(exact)
+    except OverflowError:
+        return None
+
+
+def _show(value: float, values: Sequence[float]) -> float:
+    if _all_ints(values) or float(value) != value:
+        return value
+    return float(value) + 0.0
+
+
+def _all_ints(values: Sequence[float]) -> bool:
+    return all(isinstance(value, int) for value in values)

@@ -1,0 +1,234 @@
+"""What counts, what is refused, and how a snapshot is laid out."""
+
+from __future__ import annotations
+
+import json
+from enum import IntEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+import yaml
+
+from graphrag_eval_async.aggregates import RunningAggregates
+from graphrag_eval_async.aggregates.reading import is_empty
+from graphrag_eval_async.errors import AggregationError, UsageError
+
+GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
+
+
+class Tokens(IntEnum):
+    MANY = 7
+
+
+class Seconds(float):
+    pass
+
+
+def result(template: str = "t", **keys: Any) -> dict[str, Any]:
+    return {"template_id": template, "question_id": "q1", "status": "success", **keys}
+
+
+def kind(value: Any) -> str:
+    return type(value).__name__
+
+
+def snapshot(*results: Any, **options: Any) -> dict[str, Any]:
+    aggregates = RunningAggregates(**options)
+    for item in results:
+        aggregates.add(item)
+    return aggregates.snapshot()
+
+
+@pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"{GOLDEN} is absent")
+def test_golden_results_give_the_golden_aggregates() -> None:
+    results = yaml.load((GOLDEN / "results.yaml").read_text(), yaml.CSafeLoader)
+    expected = yaml.load((GOLDEN / "aggregates.yaml").read_text(), yaml.CSafeLoader)
+    got = snapshot(*results, templates=list(expected["per_template"]))
+    assert list(got["per_template"]) == list(expected["per_template"])
+    assert got["micro"].pop("steps")["errors"] == {"sparql_query": 8}
+    assert got == expected
+
+
+def test_nothing_counted() -> None:
+    micro = {"number_of_error_samples": 0, "number_of_success_samples": 0}
+    assert snapshot(templates=["a"]) == {"per_template": {}, "micro": micro, "macro": {}}
+
+
+def test_layout() -> None:
+    steps = [
+        {"name": "retrieval", "status": "success", "output": "[]", "retrieval_answer_f1": 0.5, "b_cost": 1},
+        {"name": "retrieval", "status": "error", "retrieval_answer_f1": 1, "steps_score": 9},
+        {"name": "a", "status": "success", "output": "{}", "retrieval_answer_f1": 0.25, "b_cost": 5},
+    ]
+    got = snapshot(result(actual_steps=steps, a_cost=2, steps_score=1, input_tokens=None, other=8))
+    numbers = {
+        "number_of_error_samples": 0,
+        "number_of_success_samples": 1,
+        "steps": {
+            "total": {"a": 1, "retrieval": 2},
+            "once_per_sample": {"a": 1, "retrieval": 1},
+            "empty_results": {"retrieval": 1},
+            "errors": {"retrieval": 1},
+        },
+        "steps_score": {"sum": 1, "mean": 1, "median": 1, "min": 1, "max": 1},
+        "retrieval_answer_f1": {"sum": 1.5, "mean": 0.75, "median": 0.75, "min": 0.5, "max": 1.0},
+        "a_cost": {"sum": 2, "mean": 2, "median": 2, "min": 2, "max": 2},
+        "b_cost": {"sum": 1, "mean": 1, "median": 1, "min": 1, "max": 1},
+    }
+    means = {
+        "steps_score": {"mean": 1},
+        "retrieval_answer_f1": {"mean": 0.75},
+        "a_cost": {"mean": 2},
+        "b_cost": {"mean": 1},
+    }
+    assert json.dumps(got) == json.dumps({"per_template": {"t": numbers}, "micro": numbers, "macro": means})
+
+
+def test_errors_count_as_samples_and_only_on_request_as_more() -> None:
+    failed = result(status="error", elapsed_sec=3, actual_steps=[{"name": "a", "status": "success"}])
+    counts = {"number_of_error_samples": 1, "number_of_success_samples": 0}
+    assert snapshot(failed)["micro"] == counts
+    assert snapshot(failed)["macro"] == {}
+    included = snapshot(failed, include_errors=True)["micro"]
+    assert included.items() > counts.items()
+    assert (included["elapsed_sec"]["sum"], included["steps"]["total"]) == (3, {"a": 1})
+
+
+def test_macro_is_the_mean_of_the_means_of_templates() -> None:
+    results = [
+        result("a", elapsed_sec=1),
+        result("a", elapsed_sec=2),
+        result("b", elapsed_sec=4),
+        result("c"),
+    ]
+    assert snapshot(*results)["macro"] == {"elapsed_sec": {"mean": 2.75}}
+
+
+def test_order_of_templates() -> None:
+    aggregates = RunningAggregates(templates=["z", "unused", "y", "z"])
+    for template in "aybz":
+        aggregates.add(result(template))
+    assert list(aggregates.snapshot()["per_template"]) == ["z", "y", "a", "b"]
+    aggregates.order_templates(["b"])
+    assert list(aggregates.snapshot()["per_template"]) == ["b", "z", "y", "a"]
+
+
+def test_a_snapshot_belongs_to_the_caller() -> None:
+    aggregates = RunningAggregates()
+    aggregates.add(result(elapsed_sec=1, actual_steps=[{"name": "a"}]))
+    expected = json.dumps(aggregates.snapshot())
+    for _ in range(2):
+        taken = aggregates.snapshot()
+        for part in (taken["per_template"]["t"], taken["micro"]):
+            part["steps"]["total"]["a"] = part["elapsed_sec"]["sum"] = None
+        taken["macro"]["elapsed_sec"].clear()
+    assert json.dumps(aggregates.snapshot()) == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), float("inf"), -float("inf"), 2**64, -(2**63) - 1, 10**10_000, True, "1", [1], {}, 1j],
+    ids=kind,
+)
+@pytest.mark.parametrize("place", ["elapsed_sec", "my_cost", "retrieval_context_recall", "step_cost"])
+def test_a_bad_number_is_refused_and_nothing_is_counted(place: str, value: Any) -> None:
+    aggregates = RunningAggregates()
+    aggregates.add(result(steps_score=1.0))
+    before = json.dumps(aggregates.snapshot())
+    step = {"name": "retrieval", "status": "success"}
+    bad = result("new", steps_score=0.5, actual_steps=[step])
+    (step if "retrieval" in place or "step" in place else bad)[place] = value
+    with pytest.raises(AggregationError, match=f"q1.*{place}"):
+        aggregates.add(bad)
+    assert json.dumps(aggregates.snapshot()) == before
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        None,
+        [],
+        "text",
+        {},
+        {"template_id": 1},
+        {"template_id": ["t"], "question_id": 10**10_000},
+        result(status=None),
+        result(status="failed"),
+        result(status=["error"]),
+        result(actual_steps={}),
+        result(actual_steps="steps"),
+        result(status="error", actual_steps=1),
+    ],
+)
+def test_what_is_not_a_result_is_refused(bad: Any) -> None:
+    aggregates = RunningAggregates()
+    with pytest.raises(AggregationError):
+        aggregates.add(bad)
+    assert aggregates.snapshot()["per_template"] == {}
+
+
+def test_malformed_steps_do_not_end_the_run() -> None:
+    steps: list[Any] = [
+        None,
+        "x",
+        [],
+        {},
+        {"name": None},
+        {"name": ["a"], "status": {}},
+        {"name": "a", "status": []},
+    ]
+    got = snapshot(result(actual_steps=steps), result(actual_steps=({"name": "a"},)))
+    assert got["micro"]["steps"] == {"total": {"a": 2}, "once_per_sample": {"a": 2}}
+
+
+def test_numbers_and_mappings_of_other_types() -> None:
+    step = MappingProxyType({"name": "retrieval", "x_cost": Seconds(0.5)})
+    got = snapshot(MappingProxyType(result(input_tokens=Tokens.MANY, actual_steps=[step])))
+    assert json.dumps(got["micro"]["input_tokens"]["max"]) == "7"
+    assert type(got["micro"]["x_cost"]["max"]) is float
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("[]", True),
+        ("\n[ \t]\r\n", True),
+        ("[\u00a0]", False),
+        ("[[]]", False),
+        ("[", False),
+        ("", False),
+        ("\ud800[]", False),
+        (r'"\"bindings\":[]"', False),
+        ('{"head":{"vars":[]},"results":{"bindings":[]}}', True),
+        ('{"head":{"link":[]},"results":{"bindings":[{"a":{"value":"[]"}}]}}', False),
+        (r'{"results":{"b\u0069ndings":[]}}', True),
+        ('{"results":{"bindings":[1]},"bindings":[]}', False),
+        ('{"results":[],"x":{"bindings":[]}}', False),
+        ('{"head":{},"boolean":false}', False),
+        (r'"\\' + "[" * 100_000 + "]" * 100_000, False),
+        ("[" * 100_000 + " ]" * 100_000, False),
+        ([], True),
+        ({"results": {"bindings": []}}, True),
+        ({"results": {"bindings": {}}}, False),
+        ({"results": None}, False),
+        ({}, False),
+        (0, False),
+        (None, False),
+    ],
+    ids=kind,
+)
+def test_empty_outputs(output: Any, expected: bool) -> None:
+    assert is_empty(output) is expected
+
+
+def test_aggregates_that_treat_errors_differently_do_not_merge() -> None:
+    aggregates = RunningAggregates(include_errors=True)
+    with pytest.raises(UsageError, match="include_errors"):
+        aggregates.merge(RunningAggregates())
+
+
+def test_templates_are_strings() -> None:
+    with pytest.raises(UsageError, match=r"templates\[1\]"):
+        RunningAggregates(templates=["a", 1])  # type: ignore[list-item]

@@ -1,0 +1,119 @@
+"""Serialised aggregates: what is damaged is refused, and nothing else is."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from array import array
+from typing import Any
+
+import msgspec
+import pytest
+
+from graphrag_eval_async.aggregates import RunningAggregates
+from graphrag_eval_async.errors import AggregationError
+
+HEADER = struct.Struct(">4sHI")
+
+
+def example() -> RunningAggregates:
+    aggregates = RunningAggregates(include_errors=True, templates=["b", "a"])
+    steps = [{"name": "retrieval", "status": "success", "output": "[]"}, {"name": "\ud800"}]
+    for template, tokens in [("a", 2**53 + 1), ("a", 2), ("b", 3), ("\udfff", 4)]:
+        aggregates.add(
+            {
+                "template_id": template,
+                "status": "success",
+                "input_tokens": tokens,
+                "elapsed_sec": 0.5,
+                "actual_steps": steps,
+            }
+        )
+    return aggregates
+
+
+DATA = example().to_bytes()
+
+
+def sealed(body: bytes, *, magic: bytes = b"GEAA", version: int = 1) -> bytes:
+    return HEADER.pack(magic, version, zlib.crc32(body)) + body
+
+
+def with_series(series: Any, *, metric: bytes = b"elapsed_sec", steps: Any = None) -> bytes:
+    group = [0, 1, steps or {}, {metric: series}]
+    return sealed(msgspec.msgpack.encode([False, {}, {b"t": group}]))
+
+
+def doubles(*values: float) -> bytes:
+    return array("d", values).tobytes()
+
+
+def test_round_trip_keeps_everything() -> None:
+    restored = RunningAggregates.from_bytes(DATA)
+    assert restored.snapshot() == example().snapshot()
+    assert list(restored.snapshot()["per_template"]) == ["b", "a", "\udfff"]
+    restored.merge(example())
+    assert restored.snapshot()["micro"]["number_of_success_samples"] == 8
+
+
+@pytest.mark.parametrize("kind", [bytearray, memoryview])
+def test_any_kind_of_bytes(kind: Any) -> None:
+    assert RunningAggregates.from_bytes(kind(DATA)).snapshot() == example().snapshot()
+
+
+def test_every_truncation_and_every_flipped_bit_is_found() -> None:
+    for length in range(len(DATA)):
+        with pytest.raises(AggregationError):
+            RunningAggregates.from_bytes(DATA[:length])
+    for position in range(len(DATA) * 8):
+        damaged = bytearray(DATA)
+        damaged[position // 8] ^= 1 << position % 8
+        with pytest.raises(AggregationError):
+            RunningAggregates.from_bytes(bytes(damaged))
+
+
+def test_the_hand_made_state_is_sound() -> None:
+    good = RunningAggregates.from_bytes(with_series([True, doubles(3.0, 1.0)])).snapshot()
+    assert good["micro"]["elapsed_sec"] == {"sum": 4, "mean": 2, "median": 2.0, "min": 1, "max": 3}
+    wide = RunningAggregates.from_bytes(with_series([False, [2**53 + 1, 1, 0.5]])).snapshot()
+    assert str(wide["micro"]["elapsed_sec"]["max"]) == str(2**53 + 1)
+    assert str(wide["micro"]["elapsed_sec"]["median"]) == "1.0"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        "text",
+        7,
+        DATA + b"\0",
+        sealed(DATA[HEADER.size :], version=2),
+        sealed(DATA[HEADER.size :], magic=b"GEAB"),
+        sealed(b""),
+        sealed(b"\xc1"),
+        sealed(b"\x91" * 100_000),
+        sealed(b"\xdd\xff\xff\xff\xff"),
+        sealed(msgspec.msgpack.encode([False, {b"\xff": 1}, {}])),
+        sealed(msgspec.msgpack.encode([False, {b"t": -1}, {}])),
+        sealed(msgspec.msgpack.encode([False, {}, {b"t": [0, 0, {}, {}]}])),
+        sealed(msgspec.msgpack.encode([False, {}, {b"t": [-1, 2, {}, {}]}])),
+        sealed(msgspec.msgpack.encode([False, {}, {}, "more"])),
+        with_series([True, doubles()]),
+        with_series([True, []]),
+        with_series([True, doubles(1.0)[:-1]]),
+        with_series([True, doubles(1.5)]),
+        with_series([True, doubles(2.0**64)]),
+        with_series([True, [2**53 + 1, 0.5]]),
+        with_series([False, doubles(float("nan"))]),
+        with_series([False, doubles(1.0, -float("inf"))]),
+        with_series([False, [float("inf")]]),
+        with_series([False, [True]]),
+        with_series([False, ["1"]]),
+        with_series([False, doubles(1.0)], metric=b"steps"),
+        with_series([False, doubles(1.0)], steps={b"a": [1, 1, 0]}),
+        with_series([False, doubles(1.0)], steps={b"a": [1, 1, 0, -1]}),
+    ],
+)
+def test_what_cannot_be_right_is_refused(data: Any) -> None:
+    with pytest.raises(AggregationError, match="serialised aggregates"):
+        RunningAggregates.from_bytes(data)

@@ -1,0 +1,135 @@
+"""The statistics of one metric against the standard library, with all of its chunks in use."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from graphrag_eval_async.aggregates.exact import ONE, sum_floats, sum_units, to_units
+from graphrag_eval_async.aggregates.ordered import CHUNK, OrderedValues
+from graphrag_eval_async.aggregates.series import Series
+from tests.aggregates.oracle import statistics_of
+from tests.aggregates.strategies import numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+HUGE = 1.7976931348623157e308
+floats = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def stats(values: Sequence[float]) -> dict[str, float]:
+    series = Series()
+    for value in values:
+        series.add(value)
+    series.flush()
+    return series.stats()
+
+
+@settings(deadline=None)
+@given(st.lists(floats, min_size=1))
+@example([1e16, 1.0, -1e16, 1e-320])
+@example([5e-324, 0.0])
+def test_floats_are_as_the_standard_library_has_them(values: list[float]) -> None:
+    got = stats(values)
+    try:
+        total = math.fsum(values)
+    except OverflowError:  # fsum gives up on some sums that are finite after all
+        total = statistics_of(values).get("sum", math.inf)
+    assert got.get("sum", math.inf) == abs(total) if math.isinf(total) else got["sum"] == total
+    assert got["mean"] == statistics.mean(values)
+    median = statistics.median(values)
+    assert got["median"] == median or math.isinf(median)
+    assert (got["min"], got["max"]) == (min(values), max(values))
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-(2**63), 2**64 - 1), min_size=1))
+@example([2**53 + 1, 2**53 + 3])
+def test_ints_are_as_the_standard_library_has_them(values: list[int]) -> None:
+    got = stats(values)
+    expected = {
+        "sum": sum(values),
+        "mean": statistics.mean(values),
+        "median": statistics.median(values),
+        "min": min(values),
+        "max": max(values),
+    }
+    assert got == expected
+    assert [*map(type, got.values())] == [*map(type, expected.values())]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([HUGE, HUGE], {"mean": HUGE, "median": HUGE, "min": HUGE, "max": HUGE}),
+        ([HUGE, HUGE, -HUGE], {"sum": HUGE, "mean": HUGE / 3, "median": HUGE, "min": -HUGE, "max": HUGE}),
+        ([-0.0], {"sum": 0.0, "mean": 0.0, "median": 0.0, "min": 0.0, "max": 0.0}),
+        ([1, 2.0], {"sum": 3.0, "mean": 1.5, "median": 1.5, "min": 1.0, "max": 2.0}),
+        (
+            [2**53 + 1, 0.5],
+            {"sum": 2.0**53 + 2, "mean": 2.0**52 + 1, "median": 2.0**52 + 1, "min": 0.5, "max": 2**53 + 1},
+        ),
+    ],
+)
+def test_extremes(values: list[float], expected: dict[str, float]) -> None:
+    for some in (values, values[::-1]):
+        assert repr(stats(some)) == repr(expected)
+
+
+@settings(deadline=None)
+@given(st.lists(floats))
+def test_sums_are_exact(values: list[float]) -> None:
+    assert sum_floats(values) == sum_units(values) == sum(map(to_units, values))
+
+
+@settings(deadline=None)
+@given(numbers)
+def test_units_lose_nothing(value: float) -> None:
+    assert Fraction(to_units(value), ONE) == Fraction(value)
+
+
+N = 5 * CHUNK
+SHAPES: dict[str, Callable[[random.Random, int], float]] = {
+    "spread": lambda rnd, _: rnd.random(),
+    "ascending": lambda _, i: float(i),
+    "descending": lambda _, i: float(-i),
+    "equal": lambda _, __: 0.5,
+    "few": lambda rnd, _: float(rnd.randrange(3)),
+    "skewed": lambda rnd, _: rnd.paretovariate(0.1),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_selection_at_every_rank_between_insertions(shape: str) -> None:
+    rnd = random.Random(shape)
+    store = OrderedValues()
+    expected: list[float] = []
+    while len(expected) < N:
+        values = [SHAPES[shape](rnd, len(expected) + i) for i in range(rnd.choice([1, 5, 700]))]
+        store.extend(values)
+        expected = sorted(expected + values)
+        for k in (len(expected) // 2, rnd.randrange(len(expected))):
+            assert store.select(k) == expected[k]
+    assert (store.first(), store.last(), len(store)) == (expected[0], expected[-1], len(expected))
+    assert [store.select(k) for k in range(len(expected))] == expected
+    assert max(map(len, store.chunks)) <= CHUNK
+
+
+def test_a_store_that_widens_keeps_its_values() -> None:
+    rnd = random.Random(1)
+    store, expected = OrderedValues(), [float(rnd.randrange(2**63)) for _ in range(3 * CHUNK)]
+    store.extend(expected)
+    store.select(CHUNK)
+    odd = [rnd.randrange(2**53, 2**63) for _ in range(2 * CHUNK)]
+    store.widen()
+    store.extend(odd)
+    expected = sorted([*expected, *odd])
+    assert [store.select(k) for k in range(len(expected))] == expected
