@@ -1,0 +1,273 @@
+"""A bounded, cancel-safe map over an asynchronous source; it knows nothing of evaluation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import aclosing
+from time import monotonic
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+
+import anyio
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+SLICE_SECONDS = 0.004
+"""How long work that never waits may keep the event loop."""
+
+CLOSING_SECONDS = 10.0
+"""How long `aclose` waits for a worker or a source that does not heed its cancellation."""
+
+
+class Later(Generic[R]):
+    """What a mapped function returns in place of a result that has to be waited for.
+
+    A heavy one, `weight` above 1, counts as so many items, until its result is handed out.
+    """
+
+    __slots__ = ("call", "weight")
+
+    def __init__(self, call: Callable[[], Awaitable[R | None]], *, weight: int = 1) -> None:
+        self.call = call
+        self.weight = weight
+
+
+class BoundedMap(Generic[R]):
+    """The results of `function` over the items of `source`, as an asynchronous iterator.
+
+    The function returns its result, None for no result, or a `Later`; only a `Later` costs a task. Results
+    come as they complete, or in the order of their items if `ordered`. At most `limit` items are admitted
+    and not yet handed out, so a slow consumer stops the reading, too. An exception of the source or of the
+    function ends the reading; what was admitted before comes out first, then the exception.
+
+    One owner task reads and works. `__anext__` only waits, so a cancelled one loses nothing; `aclose` may
+    come from any task. An iterator that is dropped without `aclose` cancels its owner.
+    """
+
+    def __init__(
+        self,
+        source: AsyncGenerator[Sequence[T]],
+        function: Callable[[T], R | Later[R] | None],
+        *,
+        limit: int,
+        ordered: bool = False,
+    ) -> None:
+        self._exchange: _Exchange[R] = _Exchange(limit, ordered)
+        self._run = _Work(self._exchange, function, source).run
+        self._owner: asyncio.Task[None] | None = None
+
+    def __aiter__(self) -> BoundedMap[R]:
+        return self
+
+    def take(self) -> R | None:
+        """A result that is already there, or None."""
+        return self._exchange.take() if self._exchange.ready else None
+
+    async def __anext__(self) -> R:
+        exchange = self._exchange
+        while not exchange.ready:
+            if exchange.finished:
+                await self._end()
+            if self._owner is None:
+                self._owner = asyncio.create_task(self._run(), name="graphrag-eval-async")
+            await exchange.wait_for_result()
+        return exchange.take()
+
+    async def _end(self) -> NoReturn:
+        owner, exchange = self._owner, self._exchange
+        if owner is not None and not exchange.abandoned:
+            await asyncio.wait([owner])
+            owner.result()
+        error, exchange.error = exchange.error, None
+        raise error or StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Stop reading, cancel the work in progress, and wait until nothing of it is left."""
+        self._exchange.abandon()
+        owner = self._owner
+        if owner is None or owner.done():
+            return
+        if not owner.cancelling():
+            owner.cancel()  # Once only: another would cut short the source's own clean-up.
+        if owner is not asyncio.current_task():
+            await _outlast(owner, CLOSING_SECONDS)
+
+    def __del__(self) -> None:
+        owner = self._owner
+        if owner is not None and not owner.done() and not (loop := owner.get_loop()).is_closed():
+            loop.call_soon_threadsafe(owner.cancel)
+
+
+async def _outlast(task: asyncio.Task[None], seconds: float) -> None:
+    """Wait for the end of a task, at most so long; a cancellation meanwhile comes through afterwards."""
+    cancelled = None
+    deadline = monotonic() + seconds
+    with anyio.CancelScope(shield=True):
+        while not task.done() and (left := deadline - monotonic()) > 0:
+            try:
+                await asyncio.wait([task], timeout=left)
+            except asyncio.CancelledError as error:
+                cancelled = error
+    if cancelled:
+        raise cancelled
+
+
+class _Exchange(Generic[R]):
+    """What the owner task and the iterator share: results, and how many items are on their way to one."""
+
+    def __init__(self, limit: int, ordered: bool) -> None:
+        self._limit = limit
+        self._ordered = ordered
+        self.ready: deque[tuple[R, int]] = deque()
+        self.error: BaseException | None = None
+        self.finished = False
+        self.abandoned = False
+        self._admitted = 0
+        self._places = 0
+        self._next = 0
+        self._early: dict[int, tuple[R | None, int]] = {}
+        self._result = asyncio.Event()
+        self._room = asyncio.Event()
+
+    @property
+    def full(self) -> bool:
+        return self._admitted >= self._limit
+
+    def admit(self) -> int:
+        """Count one more item in; returns its place in the order."""
+        self._admitted += 1
+        self._places += 1
+        return self._places - 1
+
+    def add_weight(self, weight: int) -> None:
+        """Let an admitted item count as more than one."""
+        self._admitted += weight - 1
+
+    def put(self, place: int, result: R | None, weight: int = 1) -> None:
+        """Hand over what became of the item at `place`."""
+        if self.abandoned:
+            return
+        if not self._ordered:
+            self._release(result, weight)
+            return
+        self._early[place] = result, weight
+        while self._next in self._early:
+            self._release(*self._early.pop(self._next))
+            self._next += 1
+
+    def _release(self, result: R | None, weight: int) -> None:
+        if result is None:
+            self._admitted -= weight
+            self._room.set()
+        else:
+            self.ready.append((result, weight))
+            self._result.set()
+
+    def take(self) -> R:
+        result, weight = self.ready.popleft()
+        self._admitted -= weight
+        self._room.set()
+        return result
+
+    async def wait_for_result(self) -> None:
+        self._result.clear()
+        await self._result.wait()
+
+    async def wait_for_room(self) -> None:
+        while self.full:
+            self._room.clear()
+            await self._room.wait()
+
+    def fail(self, error: BaseException) -> None:
+        """Remember the first exception; it is raised after the last result."""
+        self.error = self.error or error
+
+    def finish(self) -> None:
+        self.finished = True
+        self._result.set()
+
+    def abandon(self) -> None:
+        self.abandoned = True
+        self.ready.clear()
+        self.error = None
+        self.finish()
+
+
+class _Work(Generic[T, R]):
+    """What the owner task does; it holds the task group, and knows nothing of the iterator."""
+
+    def __init__(
+        self,
+        exchange: _Exchange[R],
+        function: Callable[[T], R | Later[R] | None],
+        source: AsyncGenerator[Sequence[T]],
+    ) -> None:
+        self._exchange = exchange
+        self._function = function
+        self._source = source
+
+    async def run(self) -> None:
+        try:
+            async with anyio.create_task_group() as self._workers:
+                with anyio.CancelScope() as self._reading:
+                    await self._read()
+                if _is_cancelled():  # The cancellation was lost to an error in the clean-up of the source.
+                    self._workers.cancel_scope.cancel()
+        finally:
+            self._exchange.finish()
+
+    async def _read(self) -> None:
+        exchange = self._exchange
+        due = monotonic() + SLICE_SECONDS
+        try:
+            async with aclosing(self._source) as source:
+                async for items in source:
+                    for item in items:
+                        self._start(item)
+                        if exchange.full or monotonic() >= due:
+                            due = await self._pause()
+                    if monotonic() >= due:
+                        due = await self._pause()
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (the consumer gets it)
+            self._fail(error)
+
+    async def _pause(self) -> float:
+        """Let others run, and wait for room; returns when the next pause is due."""
+        await asyncio.sleep(0)
+        await self._exchange.wait_for_room()
+        return monotonic() + SLICE_SECONDS
+
+    def _start(self, item: T) -> None:
+        place = self._exchange.admit()
+        outcome = self._function(item)
+        if isinstance(outcome, Later):
+            self._exchange.add_weight(outcome.weight)
+            self._workers.start_soon(self._finish, place, outcome)
+        else:
+            self._exchange.put(place, outcome)
+
+    async def _finish(self, place: int, later: Later[R]) -> None:
+        result = None
+        try:
+            result = await later.call()
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (the consumer gets it)
+            self._fail(error)
+            self._reading.cancel()
+        finally:
+            self._exchange.put(place, result, later.weight)
+
+    def _fail(self, error: Exception | asyncio.CancelledError) -> None:
+        """Pass on an error, or a cancellation that nobody asked for, as of a task that was waited for."""
+        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            raise error
+        self._exchange.fail(error)
+
+
+def _is_cancelled() -> bool:
+    """Whether the cancellation of this task was asked for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,76 @@
+"""Records that come one by one from an iterable: Python objects, or lines of JSON text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from graphrag_eval_async.records import Line, Record, write_line
+from graphrag_eval_async.sources.lines import BYTE_ORDER_MARK, long_line
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+
+CLOSING_SECONDS = 5.0
+"""How long a source may take over its own clean-up."""
+
+
+async def from_async_iterable(
+    source: AsyncIterable[Any], *, max_line_bytes: int
+) -> AsyncGenerator[list[Record]]:
+    """Each item at once, as the records it holds; the iterator is closed at the end if it can be."""
+    reader = _ObjectReader(max_line_bytes)
+    iterator = aiter(source)
+    try:
+        async for item in iterator:
+            yield reader.read(item)
+    finally:
+        await close(iterator)
+
+
+async def close(source: Any) -> None:
+    """Close a source of the caller's if it can be closed, even under cancellation."""
+    if aclose := getattr(source, "aclose", None):
+        with anyio.move_on_after(CLOSING_SECONDS, shield=True):
+            await aclose()
+
+
+async def from_iterable(source: Iterable[Any], *, max_line_bytes: int) -> AsyncGenerator[list[Record]]:
+    """Each item, as the records it holds. The iterable is advanced on the event loop."""
+    reader = _ObjectReader(max_line_bytes)
+    for item in source:
+        yield reader.read(item)
+
+
+class _ObjectReader:
+    """Numbers the records of an iterable and turns each into JSON text."""
+
+    def __init__(self, max_line_bytes: int) -> None:
+        self._limit = max_line_bytes
+        self._number = 0
+        self._offset = 0
+
+    def read(self, item: Any) -> list[Record]:
+        if isinstance(item, str):
+            item = item.encode(errors="surrogatepass")
+        if isinstance(item, bytes | bytearray | memoryview):
+            return self._lines(bytes(item))
+        self._number += 1
+        line = write_line(item, self._number, self._offset)
+        self._offset += len(line.data) + 1
+        return [line]
+
+    def _lines(self, text: bytes) -> list[Record]:
+        records: list[Record] = []
+        for data in text.removesuffix(b"\n").split(b"\n"):
+            self._number += 1
+            offset = self._offset
+            self._offset += len(data) + 1
+            if self._number == 1:
+                data = data.removeprefix(BYTE_ORDER_MARK)
+            if len(data) > self._limit:
+                records.append(long_line(data, self._number, offset, self._limit))
+            elif data and not data.isspace():
+                records.append(Line(self._number, offset, data))
+        return records

@@ -1,0 +1,200 @@
+"""The pipeline: responses in as they arrive, results and running aggregates out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import anyio.to_thread
+
+from graphrag_eval_async.aggregates import RunningAggregates
+from graphrag_eval_async.concurrency import BoundedMap, Later
+from graphrag_eval_async.errors import RejectedResponse, UsageError
+from graphrag_eval_async.evaluator import Evaluator, StepsGroups, weight
+from graphrag_eval_async.records import Record, Reject, Rejects, read_record
+from graphrag_eval_async.sources import Responses, open_source
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from graphrag_eval_async.reference import Reference, Templates
+    from graphrag_eval_async.steps import Comparator
+
+Result = dict[str, Any]
+OnReject = Literal["collect", "raise"] | Callable[[Reject], object]
+
+MAX_IN_FLIGHT = 256
+MAX_LINE_BYTES = 64 * 1024 * 1024
+
+
+class EvaluationStream:
+    """The results of a stream of responses, each as soon as it is complete.
+
+    An asynchronous iterator and context manager; made by `evaluate_stream`. It starts reading when the first
+    result is asked for. Leaving its context, or `aclose` from any task, stops reading and work; so does
+    dropping the stream. A cancelled or timed-out `anext` loses nothing.
+
+    Attributes:
+        aggregates: running aggregates over exactly the results handed out so far.
+        rejects: what could not be evaluated, and why.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        responses: Responses,
+        *,
+        ordered: bool = False,
+        max_in_flight: int = MAX_IN_FLIGHT,
+        max_line_bytes: int = MAX_LINE_BYTES,
+        aggregates: RunningAggregates | None = None,
+        on_reject: OnReject = "collect",
+    ) -> None:
+        """See `evaluate_stream`."""
+        _check_positive("max_in_flight", max_in_flight)
+        _check_positive("max_line_bytes", max_line_bytes)
+        if iscoroutinefunction(on_reject) or not (callable(on_reject) or on_reject in ("collect", "raise")):
+            raise UsageError(f'on_reject: expected "collect", "raise" or a plain function, got {on_reject!r}')
+        self.aggregates = RunningAggregates() if aggregates is None else aggregates
+        self.aggregates.order_templates(evaluator.reference.templates)
+        self._intake = _Intake(evaluator, on_reject)
+        self.rejects = self._intake.rejects
+        source = open_source(responses, max_line_bytes=max_line_bytes, spool=callable(on_reject))
+        self._results: BoundedMap[Result] = BoundedMap(
+            source, self._intake.evaluate, limit=max_in_flight, ordered=ordered
+        )
+
+    @property
+    def missing(self) -> list[str]:
+        """Ids of the questions that no response answered so far, in the order of the reference set."""
+        return self._intake.unanswered()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Result:
+        result = self._results.take()
+        if result is None:
+            result = await anext(self._results)
+        self.aggregates.add(result)
+        return result
+
+    async def aclose(self) -> None:
+        """Stop reading, cancel the work in progress, and wait until nothing of it is left."""
+        await self._results.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+class _Intake:
+    """What happens to each record: it is read, numbered and evaluated, or rejected.
+
+    It knows nothing of the stream, so that dropping the stream ends the work.
+    """
+
+    def __init__(self, evaluator: Evaluator, on_reject: OnReject) -> None:
+        self._evaluator = evaluator
+        self._on_reject = on_reject
+        self._samples: Counter[str] = Counter()
+        self.rejects = Rejects()
+
+    def evaluate(self, record: Record) -> Result | Later[Result] | None:
+        response = read_record(record, self._evaluator.reference.questions)
+        if isinstance(response, Reject):
+            self._reject(response)
+            return None
+        self._samples[response.question_id] += 1
+        sample = self._samples[response.question_id]
+        result = self._evaluator.score_quickly(record, response, sample)
+        if result is not None:
+            return result
+        score = partial(self._evaluator.score, response, sample)
+        return Later(partial(anyio.to_thread.run_sync, score), weight=max(1, weight(record)))
+
+    def _reject(self, reject: Reject) -> None:
+        if self._on_reject == "collect":
+            self.rejects.keep(reject)
+            return
+        self.rejects.tally(reject)
+        if self._on_reject == "raise":
+            raise RejectedResponse(reject)
+        try:
+            self._on_reject(reject)
+        finally:
+            if reject.content is not None and not isinstance(reject.content, bytes):
+                reject.content.close()
+
+    def unanswered(self) -> list[str]:
+        return [
+            question_id
+            for question_id in self._evaluator.reference.questions
+            if question_id not in self._samples
+        ]
+
+
+def evaluate_stream(
+    reference: str | os.PathLike[str] | Templates | Reference,
+    responses: Responses,
+    *,
+    ordered: bool = False,
+    max_in_flight: int = MAX_IN_FLIGHT,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    aggregates: RunningAggregates | None = None,
+    on_reject: OnReject = "collect",
+    steps_groups: StepsGroups = "last",
+    comparators: Mapping[str, Comparator] | None = None,
+) -> EvaluationStream:
+    """Evaluate responses as they arrive.
+
+    Args:
+        reference: a path to YAML or JSON, a list of template dicts, or a `Reference`.
+        responses: a path to JSONL, or any iterable, asynchronous iterable or anyio receive stream of
+            responses: dicts, or `bytes` or `str` that hold whole lines of JSON. A plain iterable is advanced
+            on the event loop, so one that blocks belongs behind an asynchronous one.
+        ordered: whether results come in the order of the input, rather than as they complete.
+        max_in_flight: how many responses may be read and not yet handed out as results; 1 or more.
+        max_line_bytes: a longer line is rejected as `too_long` and never held in memory.
+        aggregates: running aggregates to go on counting with, rather than new ones.
+        on_reject: what becomes of a response that cannot be evaluated: "collect" keeps it in `rejects`,
+            "raise" ends the stream with `RejectedResponse` once the results before it are out, and a callable
+            is called with each `Reject` as it is found, which then is counted but not kept.
+        steps_groups: "last" scores the last group of reference steps, "all" the mean over all groups.
+        comparators: the caller's own, by name of reference step; see `Evaluator`.
+
+    Returns:
+        an asynchronous iterator of results: dicts with the documented output keys.
+
+    Raises:
+        ReferenceDataError: the reference set cannot be right.
+        UsageError: an argument has a value it cannot have.
+        SourceError: on iteration, after the results in flight: the responses cannot be read.
+    """
+    evaluator = Evaluator(reference, comparators=comparators, steps_groups=steps_groups)
+    return EvaluationStream(
+        evaluator,
+        responses,
+        ordered=ordered,
+        max_in_flight=max_in_flight,
+        max_line_bytes=max_line_bytes,
+        aggregates=aggregates,
+        on_reject=on_reject,
+    )
+
+
+def _check_positive(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise UsageError(f"{name}: expected an integer of 1 or more, got {value!r}")

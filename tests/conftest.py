@@ -1,0 +1,53 @@
+"""What several test modules build their input from."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+HEAVY_BYTES = 200_000
+"""More than a response may have to be scored on the event loop."""
+
+
+def templates(questions: int = 3, **step: Any) -> list[dict[str, Any]]:
+    """Template dicts with the questions q0, q1, ..., each with one reference step."""
+    reference_step = {"name": "calculator", "output": "42"} | step
+    return [
+        {
+            "template_id": "sums",
+            "questions": [
+                {"id": f"q{i}", "question_text": f"Sum {i}?", "reference_steps": [[reference_step]]}
+                for i in range(questions)
+            ],
+        }
+    ]
+
+
+def answer(question: int = 0, **more: Any) -> dict[str, Any]:
+    """A response that matches the reference."""
+    step = {"name": "calculator", "id": f"call_{question}", "status": "success", "output": "42"}
+    return {"question_id": f"q{question}", "actual_steps": [step], "input_tokens": question, **more}
+
+
+def heavy(question: int = 0, **more: Any) -> dict[str, Any]:
+    """The same, but so large that it is scored in a thread."""
+    return answer(question, padding="x" * HEAVY_BYTES, **more)
+
+
+@asynccontextmanager
+async def leaving_nothing() -> AsyncGenerator[None]:
+    """Within it, no task may be started that is still there afterwards, once callbacks have run."""
+    before = asyncio.all_tasks()
+    yield
+    await settle()
+    assert asyncio.all_tasks() <= before
+
+
+async def settle() -> None:
+    """Let every task run until it waits for something else than the event loop."""
+    for _ in range(20):
+        await asyncio.sleep(0)

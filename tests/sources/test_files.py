@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+import uvloop
+from anyio.lowlevel import checkpoint
+
+from graphrag_eval_async.errors import SourceError
+from graphrag_eval_async.sources import read_descriptor, read_file
+from graphrag_eval_async.sources.files import CHUNK_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
+
+LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+
+
+def run(new_loop: Callable[[], asyncio.AbstractEventLoop], main: Coroutine[Any, Any, Any]) -> Any:
+    """The result; no file may be left open."""
+    with asyncio.Runner(debug=True, loop_factory=new_loop) as runner:
+        runner.run(checkpoint())
+        before = open_files()
+        try:
+            return runner.run(main)
+        finally:
+            assert open_files() == before
+
+
+async def read(path: str | os.PathLike[str]) -> list[bytes]:
+    return [chunk async for chunk in read_file(path)]
+
+
+def open_files() -> int:
+    return len(os.listdir("/dev/fd"))
+
+
+@LOOPS
+def test_regular_files(new_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path) -> None:
+    data = os.urandom(2 * CHUNK_BYTES + 5)
+    (tmp_path / "data").write_bytes(data)
+    (tmp_path / "empty").touch()
+    assert b"".join(run(new_loop, read(tmp_path / "data"))) == data
+    assert run(new_loop, read(str(tmp_path / "empty"))) == []
+
+
+@LOOPS
+def test_devices_that_never_make_one_wait(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    assert run(new_loop, read("/dev/null")) == []
+
+
+@LOOPS
+def test_what_cannot_be_read(new_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path) -> None:
+    for path, problem in [
+        (tmp_path, "Is a directory"),
+        (tmp_path / "absent", "No such file"),
+        (tmp_path / ("x" * 5000), "File name too long"),
+    ]:
+        with pytest.raises(SourceError, match=problem) as caught:
+            run(new_loop, read(path))
+        assert str(caught.value).startswith(f"{path}: cannot be read: ")
+    with pytest.raises(SourceError, match="null byte"):
+        run(new_loop, read("a\0b"))
+
+
+@LOOPS
+def test_a_named_pipe(new_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    async def main() -> None:
+        chunks = read_file(pipe)
+        first = asyncio.ensure_future(anext(chunks))
+        for _ in range(5):
+            await checkpoint()
+        assert not first.done()
+        writer = os.open(pipe, os.O_WRONLY)
+        os.write(writer, b"a\nb")
+        assert await first == b"a\nb"
+        os.write(writer, b"c")
+        assert await anext(chunks) == b"c"
+        os.close(writer)
+        with pytest.raises(StopAsyncIteration):
+            await anext(chunks)
+
+    run(new_loop, main())
+
+
+@LOOPS
+def test_a_cancelled_reader_of_a_pipe_blocks_nothing(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def main() -> None:
+        source, target = os.pipe()
+        try:
+            chunks = read_descriptor(source)
+            with anyio.move_on_after(0.01) as scope:
+                await anext(chunks)
+            assert scope.cancelled_caught
+            await chunks.aclose()
+        finally:
+            os.close(source)
+            os.close(target)
+
+    run(new_loop, main())
+
+
+async def test_leaving_early_closes_the_file(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(b"x" * (CHUNK_BYTES + 1))
+    before = open_files()
+    chunks = read_file(tmp_path / "data")
+    await anext(chunks)
+    await chunks.aclose()
+    assert open_files() == before
+
+
+async def test_an_error_of_the_consumer_is_not_the_files(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(b"x")
+    chunks = read_file(tmp_path / "data")
+    await anext(chunks)
+    with pytest.raises(KeyError):
+        await chunks.athrow(KeyError())

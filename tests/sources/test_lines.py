@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import hashlib
+import tracemalloc
+from itertools import pairwise
+from typing import TYPE_CHECKING, BinaryIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async.records import Line, LongLine, Record
+from graphrag_eval_async.sources import split_lines
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable, Sequence
+
+BOM = b"\xef\xbb\xbf"
+
+
+async def generate(chunks: Iterable[bytes]) -> AsyncGenerator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+async def split(chunks: Iterable[bytes], limit: int = 1 << 20, *, spool: bool = False) -> list[Record]:
+    batches = split_lines(generate(chunks), max_line_bytes=limit, spool=spool)
+    return [record async for batch in batches for record in batch]
+
+
+def pieces(data: bytes, cuts: Sequence[int]) -> list[bytes]:
+    places = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    return [data[start:end] for start, end in pairwise(places)]
+
+
+def whole(content: bytes | BinaryIO | None) -> bytes:
+    assert content is not None
+    if isinstance(content, bytes):
+        return content
+    with content:
+        return content.read()
+
+
+def plain(data: bytes, limit: int) -> list[tuple[int, int, bytes, bool]]:
+    """Number, offset, content of every line that is not blank, and whether it is too long."""
+    found = []
+    offset = 0
+    for number, text in enumerate(data.split(b"\n"), 1):
+        too_long = len(text) > limit
+        line = text.removeprefix(BOM) if number == 1 and not too_long else text
+        if line.strip(b" \t\r\x0b\x0c") or too_long:
+            found.append((number, offset, line, too_long))
+        offset += len(text) + 1
+    return found
+
+
+TEXT = st.lists(
+    st.sampled_from([b"\n", b"\n\n", b"\r\n", b" ", b"\r", b"\x0b\x0c", b"\x85", b"\xe2\x80\xa8", BOM])
+    | st.binary(max_size=12),
+    max_size=25,
+).map(b"".join)
+
+
+@given(TEXT | TEXT.map(lambda text: BOM + text), st.lists(st.integers(min_value=0)), st.integers(1, 30))
+async def test_any_chunks_of_any_bytes(data: bytes, cuts: list[int], limit: int) -> None:
+    expected = plain(data, limit)
+    for spool in (False, True):
+        records = await split(pieces(data, cuts), limit, spool=spool)
+        assert [(r.number, r.offset, isinstance(r, LongLine)) for r in records] == [
+            (number, offset, too_long) for number, offset, _, too_long in expected
+        ]
+        for record, (_, _, text, _) in zip(records, expected, strict=True):
+            if isinstance(record, LongLine):
+                assert (record.head, record.length, record.limit) == (text[:4096], len(text), limit)
+                assert record.sha256 == hashlib.sha256(text).hexdigest()
+                if spool:
+                    assert whole(record.content) == text
+            else:
+                assert isinstance(record, Line)
+                assert record.data == text
+
+
+@pytest.mark.parametrize(
+    ("chunks", "lines"),
+    [
+        ([], []),
+        ([b""], []),
+        ([b"\n\n\n"], []),
+        ([b"a"], [(1, 0, b"a")]),
+        ([b"a\nb"], [(1, 0, b"a"), (2, 2, b"b")]),
+        ([b"a\nb\n"], [(1, 0, b"a"), (2, 2, b"b")]),
+        ([b"a", b"", b"b", b"\n"], [(1, 0, b"ab")]),
+        ([b"a\r", b"\nb\r\n"], [(1, 0, b"a\r"), (2, 3, b"b\r")]),
+        ([b"a\rb"], [(1, 0, b"a\rb")]),
+        ([b"\n \t\r\n\na"], [(4, 6, b"a")]),
+        ([BOM + b"a\n" + BOM + b"b"], [(1, 0, b"a"), (2, 5, BOM + b"b")]),
+        ([b"\xef", b"\xbb", b"\xbfa"], [(1, 0, b"a")]),
+        ([BOM], []),
+        ([BOM + b"\r\n", b"a"], [(2, 5, b"a")]),
+        ([b"\n" + BOM], [(2, 1, BOM)]),
+        (
+            ["a\u2028b\u0085c\u2029\x0b\x0c\x1ed".encode()],
+            [(1, 0, "a\u2028b\u0085c\u2029\x0b\x0c\x1ed".encode())],
+        ),
+    ],
+)
+async def test_lines(chunks: list[bytes], lines: list[tuple[int, int, bytes]]) -> None:
+    assert await split(chunks) == lines
+
+
+async def test_lines_come_as_soon_as_they_are_complete() -> None:
+    asked = 0
+
+    async def chunks() -> AsyncGenerator[bytes]:
+        nonlocal asked
+        for chunk in (b"a\nb\nc", b"d", b"\n", b"e"):
+            asked += 1
+            yield chunk
+
+    batches = split_lines(chunks(), max_line_bytes=10, spool=False)
+    seen = [(asked, [record.data for record in batch if isinstance(record, Line)]) async for batch in batches]
+    assert seen == [(1, [b"a", b"b"]), (3, [b"cd"]), (4, [b"e"])]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 100])
+async def test_a_long_line_across_chunks(size: int) -> None:
+    data = b"1234567\n12345\n" + b"x" * 23 + b"\n123456\nab\n" + b"y" * 6
+    chunks = [data[i : i + size] for i in range(0, len(data), size)]
+    records = await split(chunks, 5, spool=True)
+    assert [(r.number, r.offset, type(r)) for r in records] == [
+        (1, 0, LongLine),
+        (2, 8, Line),
+        (3, 14, LongLine),
+        (4, 38, LongLine),
+        (5, 45, Line),
+        (6, 48, LongLine),
+    ]
+    contents = [whole(r.content) for r in records if isinstance(r, LongLine)]
+    assert contents == [b"1234567", b"x" * 23, b"123456", b"y" * 6]
+
+
+async def test_many_long_lines_open_few_files() -> None:
+    records = await split([b"too long\n" * 20_000], 5, spool=True)
+    contents = [record.content for record in records if isinstance(record, LongLine)]
+    assert len(contents) == 20_000
+    assert sum(not isinstance(content, bytes) for content in contents) <= 1
+    assert all(whole(content) == b"too long" for content in contents)
+
+
+async def test_a_long_line_that_never_ends_leaves_no_file_open() -> None:
+    async def failing() -> AsyncGenerator[bytes]:
+        yield b"a\n" + b"x" * 100
+        raise OSError("gone")
+
+    batches = split_lines(failing(), max_line_bytes=10, spool=True)
+    assert [record.number for record in await anext(batches)] == [1]
+    with pytest.raises(OSError, match="gone"):
+        await anext(batches)
+    batches = split_lines(generate([b"a\n" + b"x" * 100]), max_line_bytes=10, spool=True)
+    await anext(batches)
+    await batches.aclose()
+
+
+async def test_closing_closes_the_chunks() -> None:
+    closed = []
+
+    async def chunks() -> AsyncGenerator[bytes]:
+        try:
+            while True:
+                yield b"a\n"
+        finally:
+            closed.append(True)
+
+    batches = split_lines(chunks(), max_line_bytes=10, spool=False)
+    await anext(batches)
+    await batches.aclose()
+    assert closed == [True]
+
+
+async def test_a_long_line_is_not_held() -> None:
+    mebibyte = b"x" * (1 << 20)
+
+    async def chunks() -> AsyncGenerator[bytes]:
+        for _ in range(200):
+            yield mebibyte
+        yield b'\n{"a": 1}'
+
+    tracemalloc.start()
+    try:
+        batches = split_lines(chunks(), max_line_bytes=1 << 20, spool=False)
+        records = [record async for batch in batches for record in batch]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 << 20
+    first, last = records
+    assert isinstance(first, LongLine)
+    assert first.length == 200 << 20
+    assert first.head == b"x" * 4096
+    assert last == (2, (200 << 20) + 1, b'{"a": 1}')

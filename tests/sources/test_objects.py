@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async.records import Line, LongLine, Unwritable
+from graphrag_eval_async.sources.objects import from_async_iterable, from_iterable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable, Iterator
+
+    from graphrag_eval_async.records import Record
+
+BOM = "\ufeff"
+
+
+async def read(items: Iterable[Any], limit: int = 1000) -> list[Record]:
+    return [record async for batch in from_iterable(items, max_line_bytes=limit) for record in batch]
+
+
+async def read_async(items: Iterable[Any], limit: int = 1000) -> list[Record]:
+    async def source() -> AsyncGenerator[Any]:
+        for item in items:
+            yield item
+
+    batches = from_async_iterable(source(), max_line_bytes=limit)
+    return [record async for batch in batches for record in batch]
+
+
+@pytest.mark.parametrize("read", [read, read_async])
+@pytest.mark.parametrize(
+    ("items", "lines"),
+    [
+        ([], []),
+        (["a", "b\n", b"c\r\n", bytearray(b"d"), memoryview(b"e")], [b"a", b"b", b"c\r", b"d", b"e"]),
+        (["a\nb\n", b"c\nd"], [b"a", b"b", b"c", b"d"]),
+        (["", "\n", " \r\n", "a"], [b"a"]),
+        ([BOM + "a", BOM + "b"], [b"a", (BOM + "b").encode()]),
+        ([b"\xef\xbb\xbf\na"], [b"a"]),
+        (["a\u2028b\u0085c"], ["a\u2028b\u0085c".encode()]),
+        (["\ud800"], [b"\xed\xa0\x80"]),
+        ([{"a": 1}, None, [1]], [b'{"a":1}', b"null", b"[1]"]),
+    ],
+)
+async def test_items(read: Any, items: list[Any], lines: list[bytes]) -> None:
+    assert [record.data for record in await read(items)] == lines
+
+
+@given(st.lists(st.lists(st.sampled_from(["a", "bc", "", " ", "é"])).map("\n".join)))
+async def test_places_are_those_in_the_joined_text(items: list[str]) -> None:
+    text = "".join(item.removesuffix("\n") + "\n" for item in items).encode()
+    records = await read(items)
+    assert records == await read_async(items)
+    lines = text.split(b"\n")
+    assert len(records) == sum(1 for line in lines if line.strip())
+    for record in records:
+        assert isinstance(record, Line)
+        assert lines[record.number - 1] == record.data
+        assert text[record.offset :].startswith(record.data)
+        assert text[: record.offset].count(b"\n") == record.number - 1
+
+
+async def test_what_has_no_json_text_is_passed_on() -> None:
+    good, bad, last = await read([{"a": 1}, {"a": {1}}, "x"])
+    assert good == (1, 0, b'{"a":1}')
+    assert isinstance(bad, Unwritable)
+    assert (bad.number, bad.offset, bad.data) == (2, 8, b"{'a': {1}}")
+    assert last == (3, 19, b"x")
+
+
+async def test_long_lines() -> None:
+    records = await read(["a" * 5, "b" * 6 + "\nc", b"d" * 7], limit=5)
+    assert [(type(r), r.number, r.offset) for r in records] == [
+        (Line, 1, 0),
+        (LongLine, 2, 6),
+        (Line, 3, 13),
+        (LongLine, 4, 15),
+    ]
+    long = records[1]
+    assert isinstance(long, LongLine)
+    assert long[2:] == (b"b" * 6, 6, 5, hashlib.sha256(b"b" * 6).hexdigest(), b"b" * 6)
+
+
+async def test_each_item_goes_on_its_way_before_the_next_is_asked_for() -> None:
+    asked = 0
+
+    def source() -> Iterator[str]:
+        nonlocal asked
+        for i in range(5):
+            asked += 1
+            yield str(i)
+
+    batches = from_iterable(source(), max_line_bytes=10)
+    assert [(asked, len(batch)) async for batch in batches] == [(i, 1) for i in range(1, 6)]
+
+
+async def test_what_came_before_an_error_is_not_lost() -> None:
+    def source() -> Iterator[str]:
+        yield from "ab"
+        raise KeyError("gone")
+
+    batches = from_iterable(source(), max_line_bytes=10)
+    assert [await anext(batches), await anext(batches)] == [[(1, 0, b"a")], [(2, 2, b"b")]]
+    with pytest.raises(KeyError):
+        await anext(batches)
+
+
+async def test_the_iterator_is_closed_if_it_can_be() -> None:
+    closed = []
+
+    class Closable:
+        def __aiter__(self) -> Closable:
+            return self
+
+        async def __anext__(self) -> str:
+            return "a"
+
+        async def aclose(self) -> None:
+            closed.append(True)
+
+    batches = from_async_iterable(Closable(), max_line_bytes=10)
+    await anext(batches)
+    await batches.aclose()
+    assert closed == [True]
+
+
+async def test_the_iterator_need_not_be_closable() -> None:
+    class Plain:
+        def __init__(self) -> None:
+            self.items = iter("ab")
+
+        def __aiter__(self) -> Plain:
+            return self
+
+        async def __anext__(self) -> str:
+            for item in self.items:
+                return item
+            raise StopAsyncIteration
+
+    batches = from_async_iterable(Plain(), max_line_bytes=10)
+    assert [len(batch) async for batch in batches] == [1, 1]

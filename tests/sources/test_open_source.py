@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import asyncio
+import io
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.abc
+import pytest
+from anyio.streams.text import TextReceiveStream
+
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.sources import open_source
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator
+    from pathlib import Path
+
+LINES = [b'{"a":1}', b'{"b":2}', b'{"c":3}']
+TEXT = b"\n".join(LINES)
+
+
+async def read(responses: Any) -> list[bytes]:
+    batches = open_source(responses, max_line_bytes=1000, spool=False)
+    return [getattr(record, "data", b"") async for batch in batches for record in batch]
+
+
+class Pieces(anyio.abc.ByteReceiveStream):
+    """A byte stream that cuts lines anywhere."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        self.data = data
+        self.size = size
+        self.closed = False
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        del max_bytes
+        if not self.data:
+            raise anyio.EndOfStream
+        piece, self.data = self.data[: self.size], self.data[self.size :]
+        return piece
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+def generator() -> Iterator[bytes]:
+    yield from LINES
+
+
+async def async_generator() -> AsyncGenerator[bytes]:
+    for line in LINES:
+        yield line
+
+
+@pytest.mark.parametrize(
+    "responses",
+    [
+        LINES,
+        tuple(LINES),
+        dict.fromkeys(LINES).keys(),
+        iter([line.decode() + "\n" for line in LINES]),
+        [{"a": 1}, {"b": 2}, {"c": 3}],
+        io.BytesIO(TEXT),
+        io.StringIO(TEXT.decode()),
+        [TEXT],
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_iterables(responses: Any) -> None:
+    assert await read(responses) == [line + b"\n" * 0 for line in LINES]
+
+
+async def test_generators() -> None:
+    assert await read(generator()) == LINES
+    assert await read(async_generator()) == LINES
+
+
+async def test_paths_and_open_files(tmp_path: Path) -> None:
+    path = tmp_path / "responses.jsonl"
+    path.write_bytes(TEXT + b"\n")
+    assert await read(path) == LINES
+    assert await read(str(path)) == LINES
+    with path.open() as text, path.open("rb") as binary:
+        assert await read(text) == LINES
+        assert await read(binary) == LINES
+        assert not text.closed
+        assert not binary.closed
+    async with await anyio.open_file(path) as file:
+        assert await read(file) == LINES
+
+
+@pytest.mark.parametrize("size", [1, 3, 8, 1000])
+async def test_byte_streams(size: int) -> None:
+    stream = Pieces(TEXT, size)
+    assert await read(stream) == LINES
+    assert stream.closed
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+async def test_text_streams(size: int) -> None:
+    stream = Pieces('{"a":"é\u2028"}'.encode(), size)
+    assert await read(TextReceiveStream(stream)) == ['{"a":"é\u2028"}'.encode()]
+    assert stream.closed
+
+
+async def test_a_byte_stream_is_closed_when_left() -> None:
+    stream = Pieces(TEXT, 10)
+    batches = open_source(stream, max_line_bytes=1000, spool=False)
+    await anext(batches)
+    await batches.aclose()
+    assert stream.closed
+
+
+async def test_stream_readers() -> None:
+    reader = asyncio.StreamReader(limit=4)
+    reader.feed_data(TEXT[:10])
+    reader.feed_data(TEXT[10:])
+    reader.feed_eof()
+    assert await read(reader) == LINES
+
+
+async def test_memory_streams() -> None:
+    send, receive = anyio.create_memory_object_stream[Any](10)
+    async with send:
+        for item in (LINES[0], {"b": 2}, LINES[2].decode()):
+            send.send_nowait(item)
+    assert await read(receive) == LINES
+    assert receive.statistics().open_receive_streams == 0
+
+
+@pytest.mark.parametrize("responses", [None, 5, TEXT, bytearray(TEXT), {"q": {}}, object(), len, Pieces])
+def test_what_yields_no_responses(responses: Any) -> None:
+    with pytest.raises(UsageError, match="responses: expected a path or an iterable"):
+        open_source(responses, max_line_bytes=1, spool=False)

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import copy
+import random
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from graphrag_eval_async import (
+    AggregationError,
+    GraphragEvalError,
+    MissingResponses,
+    RejectedResponses,
+    RunningAggregates,
+    SourceError,
+    UsageError,
+    compute_aggregates,
+    evaluate_stream,
+    load_reference,
+    run_evaluation,
+)
+from tests.conftest import answer, heavy, leaving_nothing, templates
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from pathlib import Path
+
+REFERENCE = load_reference(templates(3))
+
+
+async def test_results_stand_in_the_order_of_the_reference() -> None:
+    responses = [(heavy if i % 2 else answer)(i % 3, id=i) for i in range(12)]
+    random.Random(1).shuffle(responses)
+    results = await run_evaluation(REFERENCE, responses, max_in_flight=3)
+    assert [(r["question_id"], r["sample"]) for r in results] == [
+        (f"q{question}", sample) for question in range(3) for sample in range(1, 5)
+    ]
+    expected = [r["id"] for q in range(3) for r in responses if r["question_id"] == f"q{q}"]
+    assert [r["response_id"] for r in results] == expected
+
+
+async def test_they_are_those_of_a_stream(tmp_path: Path) -> None:
+    responses = [answer(i) for i in range(3)]
+    expected = [result async for result in evaluate_stream(REFERENCE, responses, ordered=True)]
+    path = tmp_path / "responses.jsonl"
+    path.write_bytes(b"\n".join(map(orjson.dumps, responses)))
+
+    async def generated() -> AsyncGenerator[Any]:
+        for response in responses:
+            yield response
+
+    for source in (responses, path, str(path), generated(), iter(responses), path.read_bytes().splitlines()):
+        assert await run_evaluation(REFERENCE, source) == expected
+
+
+async def test_a_dict_by_question_id() -> None:
+    by_id = {f"q{i}": answer(i) for i in (2, 0, 1)}
+    del by_id["q2"]["question_id"]
+    by_id["q1"]["question_id"] = None
+    before = copy.deepcopy(by_id)
+    results = await run_evaluation(REFERENCE, by_id)
+    assert [r["question_id"] for r in results] == ["q0", "q1", "q2"]
+    assert [r["steps_score"] for r in results] == [1.0] * 3
+    assert by_id == before
+
+
+@pytest.mark.parametrize(
+    ("by_id", "reason"),
+    [
+        ({"q9": {}}, "unknown_question_id"),
+        ({"": {}}, "missing_question_id"),
+        ({5: {}}, "invalid_field"),
+        ({"q0": None}, "not_an_object"),
+        ({"q0": []}, "not_an_object"),
+        ({"q0": {"actual_steps": 1}}, "invalid_field"),
+    ],
+)
+async def test_what_is_wrong_in_a_dict(by_id: Any, reason: str) -> None:
+    with pytest.raises(RejectedResponses) as caught:
+        await run_evaluation(REFERENCE, by_id)
+    assert [reject.reason for reject in caught.value.rejects] == [reason]
+
+
+async def test_a_dict_that_contradicts_itself() -> None:
+    with pytest.raises(UsageError, match=r"'q0'.*'q1'"):
+        await run_evaluation(REFERENCE, {"q0": answer(1)})
+
+
+async def test_missing_responses_are_all_named() -> None:
+    for responses in ([answer(1)], {"q1": answer(1)}):
+        with pytest.raises(MissingResponses) as caught:
+            await run_evaluation(REFERENCE, responses)
+        assert caught.value.question_ids == ["q0", "q2"]
+        assert "q0, q2" in str(caught.value)
+        (result,) = await run_evaluation(REFERENCE, responses, missing="skip")
+        assert result["question_id"] == "q1"
+    with pytest.raises(MissingResponses):
+        await run_evaluation(REFERENCE, [])
+    assert await run_evaluation(REFERENCE, [], missing="skip") == []
+
+
+async def test_error_responses_are_not_missing() -> None:
+    results = await run_evaluation(REFERENCE, [{"question_id": f"q{i}", "error": "x"} for i in range(3)])
+    assert [result["status"] for result in results] == ["error"] * 3
+
+
+async def test_rejects_are_all_listed() -> None:
+    responses: list[Any] = [answer(0), "{", answer(1), {"question_id": "q9"}, answer(2)]
+    with pytest.raises(RejectedResponses) as caught:
+        await run_evaluation(REFERENCE, responses)
+    assert caught.value.total == 2
+    assert [(r.line, r.reason) for r in caught.value.rejects] == [
+        (2, "invalid_json"),
+        (4, "unknown_question_id"),
+    ]
+    assert all(word in str(caught.value) for word in ("line 2", "invalid_json", "line 4", "'q9'"))
+    assert len(await run_evaluation(REFERENCE, responses, on_reject="collect")) == 3
+    seen: list[Any] = []
+    assert len(await run_evaluation(REFERENCE, responses, on_reject=seen.append)) == 3
+    assert [reject.line for reject in seen] == [2, 4]
+
+
+async def test_rejected_responses_leave_their_question_missing() -> None:
+    responses = [answer(0), answer(1), answer(2, status="?")]
+    with pytest.raises(MissingResponses):
+        await run_evaluation(REFERENCE, responses, on_reject="collect")
+
+
+async def test_options_are_passed_on() -> None:
+    raw = templates(1)
+    del raw[0]["questions"][0]["reference_steps"][0][0]["output"]
+    raw[0]["questions"][0]["reference_steps"].insert(0, [{"name": "never", "output": "1"}])
+    (result,) = await run_evaluation(
+        raw, [answer(0)], comparators={"calculator": lambda _r, _a: 0.5}, steps_groups="all"
+    )
+    assert result["steps_score"] == 0.25
+    with pytest.raises(RejectedResponses, match="too_long"):
+        await run_evaluation(REFERENCE, [b"x" * 11], max_line_bytes=10)
+
+
+@pytest.mark.parametrize("missing", ["ignore", None, [], True])
+async def test_wrong_options(missing: Any) -> None:
+    with pytest.raises(UsageError, match="missing"):
+        await run_evaluation(REFERENCE, [], missing=missing)
+
+
+async def test_errors_end_it_without_leaving_anything() -> None:
+    async def failing() -> AsyncGenerator[Any]:
+        yield heavy(0)
+        raise ConnectionError
+
+    async with leaving_nothing():
+        with pytest.raises(ConnectionError):
+            await run_evaluation(REFERENCE, failing())
+        with pytest.raises(SourceError):
+            await run_evaluation(REFERENCE, "/absent")
+
+
+def test_aggregates_of_results() -> None:
+    results: list[Any] = [{"template_id": t, "input_tokens": n} for t, n in (("b", 1), ("a", 2), ("b", 3))]
+    running = RunningAggregates()
+    for result in results:
+        running.add(result)
+    assert compute_aggregates(results) == compute_aggregates(iter(results)) == running.snapshot()
+    assert list(compute_aggregates(results)["per_template"]) == ["a", "b"]
+    raw: list[dict[str, Any]] = [{"template_id": t, "questions": []} for t in ("b", "a")]
+    for reference in (raw, load_reference(raw)):
+        assert list(compute_aggregates(results, reference=reference)["per_template"]) == ["b", "a"]
+    failed = {"template_id": "a", "status": "error", "input_tokens": 5}
+    assert compute_aggregates([failed])["micro"] == {
+        "number_of_error_samples": 1,
+        "number_of_success_samples": 0,
+    }
+    assert compute_aggregates([failed], include_errors=True)["micro"]["input_tokens"]["sum"] == 5
+
+
+@pytest.mark.parametrize("results", [[None], [{}], "results", [{"template_id": "a", "input_tokens": "1"}]])
+def test_what_are_no_results(results: Any) -> None:
+    with pytest.raises(AggregationError):
+        compute_aggregates(results)
+
+
+def test_one_tree_of_errors() -> None:
+    def leaves(kind: type) -> set[type]:
+        return {kind}.union(*map(leaves, kind.__subclasses__()))
+
+    from graphrag_eval_async import errors
+
+    defined = {each for each in vars(errors).values() if isinstance(each, type)}
+    assert defined <= leaves(GraphragEvalError)

@@ -1,0 +1,708 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import weakref
+from collections import Counter
+from contextlib import aclosing
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+import uvloop
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async import concurrency
+from graphrag_eval_async.concurrency import BoundedMap, Later
+from tests.conftest import leaving_nothing, settle
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+
+
+class Source:
+    """Batches of items, counting how many of them were asked for."""
+
+    def __init__(self, items: Iterable[Any], *, end: Exception | None = None) -> None:
+        self.items = items
+        self.end = end
+        self.asked = 0
+        self.closed = False
+
+    async def __call__(self) -> AsyncGenerator[Sequence[Any]]:
+        try:
+            for item in self.items:
+                self.asked += 1
+                yield [item]
+            if self.end:
+                raise self.end
+        finally:
+            await asyncio.sleep(0)
+            self.closed = True
+
+
+class Gates:
+    """Work that waits until it is let through, and how much of it runs."""
+
+    def __init__(self) -> None:
+        self.started: list[Any] = []
+        self.finished: list[Any] = []
+        self._gates: dict[Any, asyncio.Event] = {}
+
+    def gate(self, item: Any) -> asyncio.Event:
+        return self._gates.setdefault(item, asyncio.Event())
+
+    def __call__(self, item: Any) -> Later[Any]:
+        async def work() -> Any:
+            self.started.append(item)
+            await self.gate(item).wait()
+            self.finished.append(item)
+            if isinstance(item, Exception):
+                raise item
+            return item
+
+        return Later(work)
+
+
+def ready(item: Any) -> Any:
+    return item
+
+
+def mapped(source: Source, function: Callable[[Any], Any], **options: Any) -> BoundedMap[Any]:
+    return BoundedMap(source(), function, **({"limit": 10} | options))
+
+
+async def collect(results: BoundedMap[Any]) -> list[Any]:
+    return [result async for result in results]
+
+
+# What comes out
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("limit", [1, 2, 1000])
+async def test_every_result_once(ordered: bool, limit: int) -> None:
+    async with leaving_nothing():
+        source = Source(range(1, 300))
+        assert await collect(mapped(source, ready, limit=limit, ordered=ordered)) == list(range(1, 300))
+        assert source.closed
+
+
+async def test_none_is_no_result() -> None:
+    results = mapped(Source(range(1, 10)), lambda item: item if item % 2 else None, limit=1, ordered=True)
+    assert await collect(results) == [1, 3, 5, 7, 9]
+
+
+async def test_batches_may_be_empty_or_larger_than_the_limit() -> None:
+    async def source() -> AsyncGenerator[Sequence[int]]:
+        for batch in ([], [1], [], range(2, 50), []):
+            yield batch
+
+    assert await collect(BoundedMap(source(), ready, limit=3)) == list(range(1, 50))
+
+
+@given(
+    st.lists(st.sampled_from(["now", "none", "later", "later none", "heavy"]), max_size=40),
+    st.integers(1, 6),
+    st.booleans(),
+    st.integers(),
+)
+async def test_any_mixture(kinds: list[str], limit: int, ordered: bool, seed: int) -> None:
+    chance = random.Random(seed)
+    running = 0
+
+    def function(item: tuple[int, str]) -> Any:
+        nonlocal running
+        place, kind = item
+        if kind in {"now", "none"}:
+            return place if kind == "now" else None
+
+        async def work() -> int | None:
+            nonlocal running
+            running += 1
+            assert running <= limit
+            for _ in range(chance.randrange(4)):
+                await asyncio.sleep(0)
+            running -= 1
+            return None if kind == "later none" else place
+
+        return Later(work, weight=3 if kind == "heavy" else 1)
+
+    source = Source(list(enumerate(kinds)))
+    results = mapped(source, function, limit=limit, ordered=ordered)
+    taken = []
+    async for result in results:
+        taken.append(result)
+        assert source.asked - sum(kind in {"none", "later none"} for kind in kinds) <= len(taken) - 1 + limit
+        if chance.random() < 0.3:
+            await asyncio.sleep(0)
+    expected = [place for place, kind in enumerate(kinds) if "none" not in kind]
+    assert taken == expected if ordered else Counter(taken) == Counter(expected)
+
+
+async def test_results_come_as_they_complete() -> None:
+    gates = Gates()
+    async with aclosing(mapped(Source("abc"), gates)) as results:
+        for item in "cab":
+            gates.gate(item).set()
+            assert await anext(results) == item
+        with pytest.raises(StopAsyncIteration):
+            await anext(results)
+
+
+async def test_or_in_order() -> None:
+    gates = Gates()
+    async with aclosing(mapped(Source("abcd"), gates, ordered=True)) as results:
+        first = asyncio.ensure_future(anext(results))
+        for item in "dcb":
+            gates.gate(item).set()
+            await settle()
+            assert not first.done()
+        gates.gate("a").set()
+        assert [await first, *await collect(results)] == list("abcd")
+
+
+async def test_a_result_that_is_there_is_taken_without_waiting() -> None:
+    results = mapped(Source("ab"), ready)
+    assert results.take() is None
+    assert await anext(results) == "a"
+    await settle()
+    assert results.take() == "b"
+    assert results.take() is None
+    assert await collect(results) == []
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_ready_results_take_few_turns_of_the_loop(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(concurrency, "SLICE_SECONDS", inf)
+
+    async def main() -> int:
+        turns = 0
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+            asyncio.get_running_loop().call_soon(turn)
+
+        async def source() -> AsyncGenerator[Sequence[int]]:
+            yield range(1, 10_001)
+
+        turn()
+        results = BoundedMap(source(), ready, limit=256)
+        assert len(await collect(results)) == 10_000
+        return turns
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(main()) < 10_000 / 50
+
+
+# How much is under way
+
+
+@pytest.mark.parametrize("limit", [1, 4])
+async def test_at_most_so_many_are_admitted(limit: int) -> None:
+    gates = Gates()
+    source = Source(range(100))
+    async with leaving_nothing(), aclosing(mapped(source, gates, limit=limit)) as results:
+        waiting = asyncio.ensure_future(anext(results))
+        await settle()
+        assert source.asked == len(gates.started) == limit
+        gates.gate(0).set()
+        await waiting
+        await settle()
+        assert source.asked == len(gates.started) == limit + 1
+        waiting = asyncio.ensure_future(anext(results))
+        await settle()
+        waiting.cancel()
+
+
+@pytest.mark.parametrize("limit", [1, 7])
+async def test_a_slow_consumer_stops_the_reading(limit: int) -> None:
+    source = Source(range(1000))
+    async with leaving_nothing(), aclosing(mapped(source, ready, limit=limit)) as results:
+        for taken in range(1, 20):
+            await anext(results)
+            await settle()
+            assert source.asked <= taken + limit
+
+
+async def test_rejected_items_make_room() -> None:
+    source = Source([*range(1000), 1000])
+    results = mapped(source, lambda item: item if item == 1000 else None, limit=1)
+    assert await anext(results) == 1000
+    assert await collect(results) == []
+
+
+async def test_a_heavy_item_counts_for_several_until_it_is_handed_out() -> None:
+    gates = Gates()
+
+    def function(item: int) -> Later[int]:
+        return Later(gates(item).call, weight=5 if item == 1 else 1)
+
+    source = Source(range(1, 100))
+    async with aclosing(mapped(source, function, limit=4)) as results:
+        waiting = asyncio.ensure_future(anext(results))
+        await settle()
+        assert gates.started == [1]
+        gates.gate(1).set()
+        await settle()
+        assert await waiting == 1
+        await settle()
+        assert gates.started == [1, 2, 3, 4, 5]
+
+
+async def test_work_that_never_waits_lets_others_run() -> None:
+    turns = 0
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        asyncio.get_running_loop().call_soon(turn)
+
+    def endless() -> Iterable[int]:
+        while turns < 20:
+            yield 0
+        yield 1
+
+    turn()
+    assert await collect(mapped(Source(endless()), lambda item: item or None)) == [1]
+
+
+async def test_empty_batches_let_others_run() -> None:
+    stop = asyncio.Event()
+
+    async def source() -> AsyncGenerator[Sequence[int]]:
+        while not stop.is_set():
+            yield []
+
+    asyncio.get_running_loop().call_later(0, stop.set)
+    assert await collect(BoundedMap(source(), ready, limit=1)) == []
+
+
+# Errors
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_a_source_that_raises(ordered: bool) -> None:
+    async with leaving_nothing():
+        gates = Gates()
+        error = KeyError("gone")
+        results = mapped(Source("abc", end=error), gates, ordered=ordered)
+        first = asyncio.ensure_future(anext(results))
+        await settle()
+        for item in "cba":
+            gates.gate(item).set()
+            await settle()
+        assert sorted([await first, await anext(results), await anext(results)]) == list("abc")
+        with pytest.raises(KeyError) as caught:
+            await anext(results)
+        assert caught.value is error
+        for _ in range(2):
+            with pytest.raises(StopAsyncIteration):
+                await anext(results)
+
+
+async def test_a_source_that_raises_at_once() -> None:
+    async with leaving_nothing():
+        with pytest.raises(KeyError):
+            await collect(mapped(Source([], end=KeyError()), ready))
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_a_function_that_raises_ends_the_reading(ordered: bool) -> None:
+    gates = Gates()
+
+    def function(item: str) -> Any:
+        if item == "x":
+            raise ValueError(item)
+        return gates(item) if item == "a" else item
+
+    async with leaving_nothing():
+        source = Source("abxcd")
+        results = mapped(source, function, ordered=ordered)
+        first = asyncio.ensure_future(anext(results))
+        await settle()
+        gates.gate("a").set()
+        assert sorted([await first, await anext(results)]) == ["a", "b"]
+        with pytest.raises(ValueError, match="x"):
+            await anext(results)
+        assert source.asked == 3
+        assert source.closed
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_work_that_raises_ends_the_reading_but_not_the_other_work(ordered: bool) -> None:
+    gates = Gates()
+    stuck = asyncio.Event()
+
+    async def source() -> AsyncGenerator[Sequence[Any]]:
+        yield ["a", ValueError("x"), "b"]
+        await stuck.wait()
+
+    async with leaving_nothing():
+        results: BoundedMap[Any] = BoundedMap(source(), gates, limit=10, ordered=ordered)
+        first = asyncio.ensure_future(anext(results))
+        await settle()
+        gates.gate(gates.started[1]).set()
+        await settle()
+        for item in "ab":
+            gates.gate(item).set()
+        assert sorted([await first, await anext(results)]) == ["a", "b"]
+        with pytest.raises(ValueError, match="x"):
+            await anext(results)
+
+
+async def test_the_first_of_several_errors_is_raised() -> None:
+    gates = Gates()
+    errors = [ValueError("0"), ValueError("1"), ValueError("2")]
+    results = mapped(Source(errors), gates)
+    waiting = asyncio.ensure_future(anext(results))
+    await settle()
+    for error in (errors[1], errors[0], errors[2]):
+        gates.gate(error).set()
+        await settle()
+    with pytest.raises(ValueError, match="1"):
+        await waiting
+    assert await collect(results) == []
+
+
+async def test_a_clean_up_that_raises_while_work_goes_on() -> None:
+    """Ended by failing work, not by its consumer: the rest of the work still comes out."""
+    gates = Gates()
+
+    async def source() -> AsyncGenerator[Sequence[Any]]:
+        try:
+            yield ["a", ValueError("x")]
+            await asyncio.Event().wait()
+        finally:
+            raise KeyError("clean-up")
+
+    async with leaving_nothing():
+        results: BoundedMap[Any] = BoundedMap(source(), gates, limit=10)
+        first = asyncio.ensure_future(anext(results))
+        await settle()
+        gates.gate(gates.started[1]).set()
+        await settle()
+        gates.gate("a").set()
+        assert await first == "a"
+        with pytest.raises(ValueError, match="x"):
+            await anext(results)
+
+
+@pytest.mark.parametrize("of_source", [False, True])
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_a_cancellation_that_nobody_asked_for_is_an_error(ordered: bool, of_source: bool) -> None:
+    gates = Gates()
+
+    async def cancelled() -> str:
+        raise asyncio.CancelledError
+
+    def function(item: str) -> Later[str]:
+        return Later(cancelled) if item == "x" else gates(item)
+
+    async def source() -> AsyncGenerator[Sequence[str]]:
+        yield ["a"]
+        await cancelled()
+
+    async with leaving_nothing():
+        items = source() if of_source else Source("axb")()
+        results: BoundedMap[str] = BoundedMap(items, function, ordered=ordered, limit=2)
+        first = asyncio.ensure_future(anext(results))
+        await settle()
+        assert not first.done()
+        gates.gate("a").set()
+        assert await first == "a"
+        with pytest.raises(asyncio.CancelledError):
+            await anext(results)
+        assert await collect(results) == []
+
+
+# Ends
+
+
+async def test_closing_before_the_start() -> None:
+    async with leaving_nothing():
+        source = Source("abc")
+        results = mapped(source, ready)
+        await results.aclose()
+        assert await collect(results) == []
+        await results.aclose()
+        assert source.asked == 0
+
+
+async def test_closing_cancels_the_work() -> None:
+    async with leaving_nothing():
+        gates = Gates()
+        source = Source(["a", "b"])
+        results = mapped(source, gates)
+        waiting = asyncio.ensure_future(anext(results))
+        await settle()
+        before = asyncio.all_tasks()
+        await results.aclose()
+        assert not asyncio.all_tasks() - before
+        assert len(before - asyncio.all_tasks()) == 4
+        with pytest.raises(StopAsyncIteration):
+            await waiting
+        assert source.closed
+        assert gates.finished == []
+        assert await collect(results) == []
+
+
+async def test_closing_again_does_not_cut_short_the_clean_up() -> None:
+    cleaned = []
+    cleaning, go_on = asyncio.Event(), asyncio.Event()
+
+    async def source() -> AsyncGenerator[Sequence[str]]:
+        try:
+            yield ["a"]
+            await asyncio.Event().wait()
+        finally:
+            cleaning.set()
+            await go_on.wait()
+            cleaned.append(True)
+
+    async with leaving_nothing():
+        results: BoundedMap[str] = BoundedMap(source(), ready, limit=10)
+        await anext(results)
+        closing = [asyncio.create_task(results.aclose())]
+        await cleaning.wait()
+        closing += [asyncio.create_task(results.aclose()) for _ in range(3)]
+        await settle()
+        go_on.set()
+        await asyncio.gather(*closing)
+        await results.aclose()
+        assert cleaned == [True]
+
+
+async def test_what_is_ready_is_dropped_on_closing() -> None:
+    results = mapped(Source("abc"), ready)
+    await anext(results)
+    await settle()
+    await results.aclose()
+    assert results.take() is None
+    with pytest.raises(StopAsyncIteration):
+        await anext(results)
+
+
+async def test_nothing_comes_after_closing_even_from_work_that_ignores_it() -> None:
+    async def stubborn() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "late"
+        return "never"
+
+    async with leaving_nothing():
+        results = mapped(Source("ab"), lambda item: item if item == "a" else Later(stubborn))
+        assert await anext(results) == "a"
+        await settle()
+        await results.aclose()
+        assert await collect(results) == []
+
+
+async def test_an_error_that_was_not_taken_is_dropped_on_closing() -> None:
+    results = mapped(Source("a", end=KeyError()), ready)
+    await anext(results)
+    await settle()
+    await results.aclose()
+    assert await collect(results) == []
+
+
+async def test_a_clean_up_that_raises_does_not_outlive_closing() -> None:
+    async def source() -> AsyncGenerator[Sequence[str]]:
+        try:
+            yield ["a", "b"]
+            await asyncio.Event().wait()
+        finally:
+            raise KeyError("clean-up")
+
+    gates = Gates()
+    async with leaving_nothing():
+        results: BoundedMap[str] = BoundedMap(
+            source(), lambda item: item if item == "a" else gates(item), limit=10
+        )
+        await anext(results)
+        await settle()
+        await results.aclose()
+        assert len(asyncio.all_tasks()) == 1
+        assert gates.finished == []
+
+
+async def test_cancelled_twice_while_closing() -> None:
+    cleaned = []
+    cleaning, go_on = asyncio.Event(), asyncio.Event()
+
+    async def source() -> AsyncGenerator[Sequence[str]]:
+        try:
+            yield ["a"]
+            await asyncio.Event().wait()
+        finally:
+            cleaning.set()
+            await go_on.wait()
+            cleaned.append(True)
+
+    async with leaving_nothing():
+        results: BoundedMap[str] = BoundedMap(source(), ready, limit=10)
+
+        async def consume() -> None:
+            async with aclosing(results):
+                async for _ in results:
+                    pass
+
+        consumer = asyncio.create_task(consume())
+        await settle()
+        consumer.cancel()
+        await cleaning.wait()
+        consumer.cancel()
+        await settle()
+        consumer.cancel()
+        assert not consumer.done()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await consumer
+        assert consumer.cancelled()
+        assert cleaned == [True]
+        assert len(asyncio.all_tasks()) == 1
+
+
+async def test_closing_under_a_timeout_still_closes() -> None:
+    async with leaving_nothing():
+        results = mapped(Source("ab"), Gates())
+        with anyio.move_on_after(0.01):
+            async with aclosing(results):
+                await anext(results)
+        assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_source_that_closes_its_own_consumer() -> None:
+    results: BoundedMap[str]
+
+    async def source() -> AsyncGenerator[Sequence[str]]:
+        yield ["a"]
+        await results.aclose()
+        yield ["b"]
+
+    async with leaving_nothing():
+        results = BoundedMap(source(), ready, limit=10)
+        taken = [result async for result in results]
+        assert taken in (["a"], [])
+
+
+async def test_dropping_ends_the_work() -> None:
+    async with leaving_nothing():
+        gates = Gates()
+        source = Source("abc")
+        results = mapped(source, lambda item: item if item == "a" else gates(item))
+        assert await anext(results) == "a"
+        await settle()
+        assert gates.started == ["b", "c"]
+        dropped = weakref.ref(results)
+        del results
+        assert dropped() is None
+        await settle()
+        assert source.closed
+        assert gates.finished == []
+
+
+async def test_so_does_dropping_in_a_cycle() -> None:
+    async with leaving_nothing():
+        results = mapped(Source("abc"), Gates())
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(results), 0.01)
+        results.cycle = results  # type: ignore[attr-defined]
+        del results
+        gc.collect()
+
+
+def test_dropping_after_the_loop_is_closed() -> None:
+    kept = []
+
+    async def main() -> None:
+        results = mapped(Source("abc"), ready)
+        await anext(results)
+        kept.append(results)
+
+    asyncio.run(main())
+    kept.clear()
+
+
+def test_dropping_without_a_loop() -> None:
+    dropped = weakref.ref(mapped(Source("abc"), ready))
+    assert dropped() is None
+
+
+# Waiting
+
+
+def wait_for(waiting: Awaitable[Any]) -> Awaitable[Any]:
+    return asyncio.wait_for(waiting, 0.001)
+
+
+async def timeout(waiting: Awaitable[Any]) -> Any:
+    async with asyncio.timeout(0.001):
+        return await waiting
+
+
+async def fail_after(waiting: Awaitable[Any]) -> Any:
+    with anyio.fail_after(0.001):
+        return await waiting
+
+
+@pytest.mark.parametrize("limited", [wait_for, timeout, fail_after])
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_a_timeout_loses_nothing(limited: Any, ordered: bool) -> None:
+    async with leaving_nothing():
+        gates = Gates()
+        results = mapped(Source("abc", end=KeyError()), gates, ordered=ordered)
+        taken = []
+        for item in "abc":
+            for _ in range(3):
+                with pytest.raises(TimeoutError):
+                    await limited(anext(results))
+            gates.gate(item).set()
+            taken.append(await limited(anext(results)))
+        assert taken == list("abc")
+        with pytest.raises(KeyError):
+            await limited(anext(results))
+
+
+async def test_a_cancellation_at_the_moment_of_the_result_loses_nothing() -> None:
+    gates = Gates()
+    async with aclosing(mapped(Source("abcdef"), gates)) as results:
+        taken = []
+        for item in "abcdef":
+            waiting = asyncio.ensure_future(anext(results))
+            await settle()
+            gates.gate(item).set()
+            for _ in range("abcdef".index(item)):
+                await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            taken.append(await anext(results) if waiting.cancelled() else waiting.result())
+        assert taken == list("abcdef")
+
+
+async def test_several_may_wait() -> None:
+    gates = Gates()
+    async with leaving_nothing():
+        results = mapped(Source("abc"), gates)
+        waiting = [asyncio.ensure_future(anext(results, None)) for _ in range(5)]
+        await settle()
+        for item in "abc":
+            gates.gate(item).set()
+        assert sorted(await asyncio.gather(*waiting), key=str) == [None, None, "a", "b", "c"]
+
+
+async def test_two_interleaved() -> None:
+    async with leaving_nothing():
+        left, right = mapped(Source("abc"), ready), mapped(Source("xyz"), ready, limit=1)
+        taken = []
+        async for one in left:
+            taken += [one, await anext(right)]
+        assert taken == list("axbycz")
+        assert await collect(right) == []

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import threading
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async import (
+    Evaluator,
+    ReferenceDataError,
+    RejectedResponse,
+    UsageError,
+    evaluate_stream,
+    load_reference,
+)
+from graphrag_eval_async.evaluator import copier
+from tests.conftest import answer, heavy, templates
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+JSON = st.recursive(
+    st.none() | st.integers() | st.text(max_size=3),
+    lambda children: (
+        st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=3), children, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+@pytest.fixture
+def evaluator() -> Evaluator:
+    return Evaluator(templates(3))
+
+
+async def test_one_response(evaluator: Evaluator) -> None:
+    result = await evaluator.evaluate(answer(1, id="r", x=1))
+    assert result["steps_score"] == 1.0
+    assert result["reference_steps"][0][0]["matches"] == "call_1"
+    assert (result["sample"], result["response_id"], result["metadata"]) == (1, "r", {"x": 1})
+    assert (await evaluator.evaluate(answer(1), sample=7))["sample"] == 7
+
+
+async def test_it_is_what_a_stream_gives(evaluator: Evaluator) -> None:
+    response = answer(2, actual_answer="42", x={"y": [1.5, None]})
+    text = json.dumps(response)
+    (expected,) = [result async for result in evaluate_stream(evaluator.reference, [response])]
+    for form in (response, MappingProxyType(response), text, text.encode(), text + "\r\n"):
+        assert await evaluator.evaluate(form) == expected
+
+
+async def test_every_kind_of_reference(tmp_path: Path) -> None:
+    (tmp_path / "r.yaml").write_text(yaml.safe_dump(templates(1)))
+    for reference in (
+        tmp_path / "r.yaml",
+        str(tmp_path / "r.yaml"),
+        templates(1),
+        load_reference(templates(1)),
+    ):
+        assert (await Evaluator(reference).evaluate(answer(0)))["steps_score"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    [
+        ({}, "missing_question_id"),
+        ({"question_id": "x"}, "unknown_question_id"),
+        ({"question_id": "q0", "actual_steps": {}}, "invalid_field"),
+        ({"question_id": "q0", "x": {1}}, "invalid_field"),
+        ("{", "invalid_json"),
+        ("", "invalid_json"),
+        ("\ud800", "invalid_utf8"),
+        (b"\xff", "invalid_utf8"),
+        (b"[]", "not_an_object"),
+        (b"[" * 1_000_000, "too_deep"),
+        (b'{"question_id": "q0"}\n{"question_id": "q0"}', "invalid_json"),
+        (None, "not_an_object"),
+        ([], "not_an_object"),
+    ],
+)
+async def test_what_cannot_be_evaluated(evaluator: Evaluator, response: Any, reason: str) -> None:
+    with pytest.raises(RejectedResponse) as caught:
+        await evaluator.evaluate(response)
+    assert caught.value.reject.reason == reason
+
+
+async def test_without_steps_there_is_no_score(evaluator: Evaluator) -> None:
+    assert "steps_score" not in await evaluator.evaluate({"question_id": "q0"})
+    assert "steps_score" not in await evaluator.evaluate({"question_id": "q0", "actual_steps": None})
+    assert (await evaluator.evaluate({"question_id": "q0", "actual_steps": []}))["steps_score"] == 0.0
+    bare = Evaluator([{"template_id": "t", "questions": [{"id": "q0", "question_text": "?"}]}])
+    result = await bare.evaluate(answer(0))
+    assert "steps_score" not in result
+    assert "reference_steps" not in result
+    assert "reference_answer" not in result
+
+
+async def test_malformed_steps_never_match_and_never_raise(evaluator: Evaluator) -> None:
+    good = answer(0)["actual_steps"][0]
+    malformed: list[Any] = [
+        {},
+        {"name": None},
+        {"name": "calculator"},
+        {"name": "calculator", "status": "success"},
+        {"name": "calculator", "status": ["success"], "output": "42"},
+        {"name": "calculator", "output": "42"},
+        {"name": "calculator", "status": "success", "output": None},
+        {"name": "calculator", "status": "success", "output": {"42": []}},
+    ]
+    result = await evaluator.evaluate({"question_id": "q0", "actual_steps": malformed})
+    assert result["steps_score"] == 0.0
+    assert result["actual_steps"] == malformed
+    result = await evaluator.evaluate({"question_id": "q0", "actual_steps": [good, *malformed]})
+    assert result["steps_score"] == 1.0
+
+
+async def test_a_match_without_an_id(evaluator: Evaluator) -> None:
+    response = answer(0)
+    del response["actual_steps"][0]["id"]
+    result = await evaluator.evaluate(response)
+    assert result["reference_steps"][0][0]["matches"] is None
+    assert result["steps_score"] == 1.0
+
+
+async def test_a_comparator_that_raises_is_named_in_the_result() -> None:
+    def compare(_reference: dict[str, Any], _actual: dict[str, Any]) -> float:
+        raise RuntimeError("no luck")
+
+    result = await Evaluator(templates(1), comparators={"calculator": compare}).evaluate(answer(0))
+    assert result["steps_score"] == 0.0
+    assert "no luck" in result["steps_score_error"]
+    assert "matches" not in result["reference_steps"][0][0]
+
+
+async def test_comparators_apply_to_a_reference_made_without_them() -> None:
+    reference = load_reference(templates(1))
+    evaluator = Evaluator(reference, comparators={"calculator": lambda _reference, _actual: 0.25})
+    assert (await evaluator.evaluate(answer(0)))["steps_score"] == 0.25
+    assert (await Evaluator(reference).evaluate(answer(0)))["steps_score"] == 1.0
+
+
+async def test_a_comparator_for_a_step_without_an_output() -> None:
+    raw = templates(1)
+    del raw[0]["questions"][0]["reference_steps"][0][0]["output"]
+    with pytest.raises(ReferenceDataError):
+        Evaluator(raw)
+    evaluator = Evaluator(raw, comparators={"calculator": lambda _reference, _actual: 0.5})
+    assert (await evaluator.evaluate(answer(0)))["steps_score"] == 0.5
+
+
+async def test_heavy_responses_do_not_hold_up_the_loop() -> None:
+    gate = threading.Event()
+
+    def compare(_reference: dict[str, Any], _actual: dict[str, Any]) -> float:
+        assert threading.current_thread() is not threading.main_thread()
+        gate.wait()
+        return 1.0
+
+    evaluator = Evaluator(templates(1), comparators={"calculator": compare})
+    evaluation = asyncio.ensure_future(evaluator.evaluate(heavy(0)))
+    await asyncio.sleep(0)
+    gate.set()
+    assert (await evaluation)["steps_score"] == 1.0
+
+
+async def test_nothing_is_shared(evaluator: Evaluator) -> None:
+    response = answer(0, x={"a": [1]})
+    before = copy.deepcopy(response)
+    first = await evaluator.evaluate(response)
+    pristine = copy.deepcopy(first)
+    first["reference_steps"][0][0]["output"] = "changed"
+    first["actual_steps"][0]["name"] = "changed"
+    first["metadata"]["x"]["a"].clear()
+    assert response == before
+    assert await evaluator.evaluate(response) == pristine
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"steps_groups": "none"}, {"steps_groups": ["last"]}, {"comparators": {"x": None}}],
+    ids=str,
+)
+def test_wrong_options(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        Evaluator(templates(1), **options)
+
+
+def containers(value: Any) -> list[int]:
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [id(value)] * isinstance(value, dict | list) + [i for child in children for i in containers(child)]
+
+
+@given(JSON.filter(lambda value: isinstance(value, dict | list)))
+def test_copies(value: Any) -> None:
+    first, second = copier(value)(), copier(value)()
+    assert first == second == value
+    assert not {*containers(first)} & {*containers(second)}
+    assert not {*containers(first)} & {*containers(value)}
+    assert repr(first) == repr(value)

@@ -1,0 +1,110 @@
+"""The 40 questions and responses of the golden set, whose results and aggregates were computed elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from graphrag_eval_async import (
+    Evaluator,
+    compute_aggregates,
+    evaluate_stream,
+    load_reference,
+    run_evaluation,
+)
+from graphrag_eval_async.sources import open_source
+
+GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
+REFERENCE = GOLDEN / "reference.yaml"
+RESPONSES = GOLDEN / "responses.jsonl"
+
+pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"there is no {GOLDEN}")
+
+
+def load(name: str) -> Any:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast
+    return yaml.load((GOLDEN / name).read_text(), Loader=loader)  # noqa: S506
+
+
+@pytest.fixture(scope="module")
+def expected_results() -> list[dict[str, Any]]:
+    results: list[dict[str, Any]] = load("results.yaml")
+    assert len(results) == 40
+    return results
+
+
+@pytest.fixture(scope="module")
+def expected_aggregates() -> dict[str, Any]:
+    aggregates: dict[str, Any] = load("aggregates.yaml")
+    assert len(aggregates["per_template"]) == 4
+    return aggregates
+
+
+def differences(expected: Any, found: Any, place: str = "") -> list[str]:
+    """Where `found` is not `expected`; keys of its own are fine."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        absent = [f"{place}.{key}: absent" for key in expected if key not in found]
+        common = [key for key in expected if key in found]
+        return absent + [d for k in common for d in differences(expected[k], found[k], f"{place}.{k}")]
+    if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        pairs = enumerate(zip(expected, found, strict=True))
+        return [d for i, (e, f) in pairs for d in differences(e, f, f"{place}[{i}]")]
+    return [] if expected == found else [f"{place}: {str(expected)[:80]} is not {str(found)[:80]}"]
+
+
+async def test_stream(expected_results: list[Any], expected_aggregates: dict[str, Any]) -> None:
+    stream = evaluate_stream(REFERENCE, RESPONSES, ordered=True)
+    results = [result async for result in stream]
+    by_id = {result["question_id"]: result for result in results}
+    assert not differences(expected_results, [by_id[result["question_id"]] for result in expected_results])
+    snapshot = stream.aggregates.snapshot()
+    assert not differences(expected_aggregates, snapshot)
+    assert list(snapshot["per_template"]) == list(expected_aggregates["per_template"])
+    assert stream.missing == []
+    assert stream.rejects.total == 0
+
+
+async def test_finished_set(expected_results: list[Any], expected_aggregates: dict[str, Any]) -> None:
+    results = await run_evaluation(REFERENCE, RESPONSES)
+    assert not differences(expected_results, results)
+    assert not differences(expected_aggregates, compute_aggregates(results, reference=REFERENCE))
+
+
+async def test_keys_stand_in_their_order(expected_results: list[Any]) -> None:
+    for expected, found in zip(expected_results, await run_evaluation(REFERENCE, RESPONSES), strict=True):
+        assert [key for key in found if key in expected] == list(expected)
+
+
+async def test_one_by_one(expected_results: list[Any]) -> None:
+    evaluator = Evaluator(REFERENCE)
+    lines = RESPONSES.read_bytes().splitlines()
+    found = {r["question_id"]: r for r in [await evaluator.evaluate(line) for line in lines]}
+    assert not differences(expected_results, [found[result["question_id"]] for result in expected_results])
+
+
+def test_aggregates_of_the_golden_results(
+    expected_results: list[Any], expected_aggregates: dict[str, Any]
+) -> None:
+    assert not differences(expected_aggregates, compute_aggregates(expected_results))
+
+
+async def test_every_prefix(expected_results: list[Any]) -> None:
+    stream = evaluate_stream(REFERENCE, RESPONSES, ordered=True)
+    so_far = []
+    async for result in stream:
+        so_far.append(result)
+        assert stream.aggregates.snapshot() == compute_aggregates(so_far, reference=REFERENCE)
+    assert len(so_far) == len(expected_results)
+
+
+async def test_nothing_is_lost_from_reference_and_responses() -> None:
+    reference = load_reference(REFERENCE)
+    questions = {q["id"]: q for template in load("reference.yaml") for q in template["questions"]}
+    assert list(reference.questions) == list(questions)
+    for question in reference:
+        assert question.reference_steps == questions[question.id].get("reference_steps")
+    batches = open_source(RESPONSES, max_line_bytes=1 << 20, spool=False)
+    assert sum([len(batch) async for batch in batches]) == 40

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = "graphrag_eval_async"
+ROOT = Path(__file__).parents[1] / PACKAGE
+
+# From the top to the bottom: a room imports only from rooms further down.
+LEVELS = [
+    {"__main__"},
+    {"cli"},
+    {"batch"},
+    {"stream"},
+    {"sources", "sinks", "concurrency", "evaluator"},
+    {"reference"},  # sits with the evaluator, which builds on it
+    {"metrics", "steps", "aggregates"},
+    {"judge"},
+    {"config"},
+    {"records"},
+    {"errors"},
+]
+RANK = {room: rank for rank, rooms in enumerate(LEVELS) for room in rooms}
+
+# Names used in annotations only, which no type checker could do without.
+TYPES_ONLY = {("errors", "records")}
+
+LLM = {"openai", "ragas", "pydantic", "langchain", "litellm", "httpx"}
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imports(tree: ast.AST, *, types_only: bool = False) -> list[tuple[str, bool]]:
+    """The modules imported anywhere in a module, and whether for type checkers only."""
+    found = []
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, types_only) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "a relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found += [
+                (name, types_only) for name in (names if node.module == PACKAGE else [f"{node.module}"])
+            ]
+        else:
+            guard = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            found += imports(node, types_only=types_only or guard)
+    return found
+
+
+MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_down(path: Path) -> None:
+    room = room_of(path)
+    for name, types_only in imports(ast.parse(path.read_text())):
+        package, _, inner = name.partition(".")
+        assert package not in LLM or room in {"metrics", "judge"}
+        target = inner.split(".")[0]
+        if package == PACKAGE and target != room and not (types_only and (room, target) in TYPES_ONLY):
+            assert target, f"{path}: imports the package as a whole"
+            assert RANK[room] < RANK[target], f"{path}: {room} imports {target}, which is not further down"
+
+
+def test_every_room_has_its_place() -> None:
+    assert {room_of(path) for path in MODULES} <= set(RANK)
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    heavy = "openai, ragas, pydantic, rich, typer, yaml, aiofiles, uvloop, hypothesis"
+    script = f"""
+import sys
+import {PACKAGE}
+{PACKAGE}.evaluate_stream([{{"template_id": "t", "questions": []}}], [])
+print(sorted({{*"{heavy}".split(", ")}} & {{*sys.modules}}))
+"""
+    command = [sys.executable, "-W", "error", "-c", script]
+    done = subprocess.run(command, capture_output=True, check=False, cwd=ROOT.parent, text=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import inspect
+
+import graphrag_eval_async as package
+
+
+def test_the_public_names() -> None:
+    assert package.__all__ == [
+        "AggregationError",
+        "EvaluationStream",
+        "Evaluator",
+        "GraphragEvalError",
+        "MissingResponses",
+        "Question",
+        "Reference",
+        "ReferenceDataError",
+        "Reject",
+        "RejectedResponse",
+        "RejectedResponses",
+        "Rejects",
+        "RunningAggregates",
+        "SourceError",
+        "UsageError",
+        "average_precision",
+        "compute_aggregates",
+        "evaluate_stream",
+        "load_reference",
+        "recall_at_k",
+        "run_evaluation",
+    ]
+    for name in package.__all__:
+        assert inspect.getdoc(getattr(package, name)), name
+
+
+def options(function: object) -> list[str]:
+    parameters = inspect.signature(function).parameters.values()  # type: ignore[arg-type]
+    return [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+
+
+def positional(function: object) -> list[str]:
+    parameters = inspect.signature(function).parameters.values()  # type: ignore[arg-type]
+    return [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+
+
+def test_the_arguments() -> None:
+    assert positional(package.evaluate_stream) == ["reference", "responses"]
+    assert options(package.evaluate_stream) == [
+        "ordered",
+        "max_in_flight",
+        "max_line_bytes",
+        "aggregates",
+        "on_reject",
+        "steps_groups",
+        "comparators",
+    ]
+    assert positional(package.run_evaluation) == ["reference", "responses"]
+    assert options(package.run_evaluation) == [
+        "missing",
+        "on_reject",
+        "max_in_flight",
+        "max_line_bytes",
+        "steps_groups",
+        "comparators",
+    ]
+    assert positional(package.compute_aggregates) == ["results"]
+    assert options(package.compute_aggregates) == ["reference", "include_errors"]
+    assert positional(package.Evaluator) == ["reference"]
+    assert options(package.Evaluator) == ["comparators", "steps_groups"]
+    assert positional(package.Evaluator.evaluate) == ["self", "response"]
+    assert options(package.RunningAggregates) == ["include_errors", "templates"]
+    assert positional(package.load_reference) == ["reference"]
+    assert positional(package.recall_at_k) == ["relevant_docs", "retrieved_docs", "k"]
+    assert positional(package.average_precision) == ["relevant_docs", "retrieved_docs"]
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def test_the_methods() -> None:
+    assert public(package.EvaluationStream) == {"aclose", "missing"}
+    stream = package.evaluate_stream([{"template_id": "t", "questions": []}], [])
+    assert public(stream) - public(type(stream)) == {"aggregates", "rejects"}  # type: ignore[arg-type]
+    for method in ("__aiter__", "__anext__", "__aenter__", "__aexit__"):
+        assert hasattr(stream, method)
+    expected = {"add", "snapshot", "merge", "to_bytes", "from_bytes", "order_templates"}
+    assert public(package.RunningAggregates) == expected
+    assert public(package.Reference) == {"questions", "templates", "prepared"}

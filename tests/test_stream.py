@@ -1,0 +1,610 @@
+from __future__ import annotations
+
+import asyncio
+import copy
+import hashlib
+import json
+import threading
+from collections import Counter
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async import (
+    EvaluationStream,
+    Reject,
+    RejectedResponse,
+    RunningAggregates,
+    SourceError,
+    UsageError,
+    compute_aggregates,
+    concurrency,
+    evaluate_stream,
+    load_reference,
+)
+from tests.conftest import HEAVY_BYTES, answer, heavy, settle, templates
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable, Iterator
+    from pathlib import Path
+
+REFERENCE = load_reference(templates(3))
+
+
+async def collect(stream: EvaluationStream) -> list[dict[str, Any]]:
+    return [result async for result in stream]
+
+
+def jsonl(responses: Iterable[Any]) -> bytes:
+    return b"".join(orjson.dumps(response) + b"\n" for response in responses)
+
+
+# Results
+
+
+async def test_a_result() -> None:
+    response = answer(1, id="r7", actual_answer="42", elapsed_sec=1.5, model="m", steps_score=0.1)
+    (result,) = await collect(evaluate_stream(REFERENCE, [response]))
+    reference_step = {"name": "calculator", "output": "42", "matches": "call_1"}
+    assert list(result.items()) == [
+        ("template_id", "sums"),
+        ("question_id", "q1"),
+        ("question_text", "Sum 1?"),
+        ("reference_steps", [[reference_step]]),
+        ("status", "success"),
+        ("actual_answer", "42"),
+        ("actual_steps", response["actual_steps"]),
+        ("steps_score", 1.0),
+        ("input_tokens", 1),
+        ("elapsed_sec", 1.5),
+        ("sample", 1),
+        ("response_id", "r7"),
+        ("metadata", {"model": "m", "steps_score": 0.1}),
+    ]
+
+
+async def test_samples_are_numbered_in_the_order_of_the_input() -> None:
+    responses: list[Any] = [answer(0), answer(1), {"question_id": "q0", "id": 5}, {}, answer(0, status="x")]
+    responses += [{"question_id": "q0", "error": "boom", "id": "r"}, answer(0)]
+    results = await collect(evaluate_stream(REFERENCE, responses, ordered=True))
+    assert [(r["question_id"], r["sample"], r.get("response_id")) for r in results] == [
+        ("q0", 1, None),
+        ("q1", 1, None),
+        ("q0", 2, 5),
+        ("q0", 3, "r"),
+        ("q0", 4, None),
+    ]
+
+
+async def test_samples_are_those_of_the_input_in_whatever_order_results_come() -> None:
+    with gated() as (gate, comparators):
+        responses = [heavy(0, id="slow"), answer(0, id="fast")]
+        stream = evaluate_stream(REFERENCE, responses, comparators=comparators)
+        fast = await anext(stream)
+        gate.set()
+        slow = await anext(stream)
+    assert (fast["response_id"], fast["sample"]) == ("fast", 2)
+    assert (slow["response_id"], slow["sample"]) == ("slow", 1)
+
+
+async def test_unknown_keys_are_never_aggregated() -> None:
+    forged = {"answer_recall": 1.0, "answer_relevance_cost": 5, "metadata": {"a": 1}, "sample": 9}
+    stream = evaluate_stream(REFERENCE, [answer(0, **forged)])
+    (result,) = await collect(stream)
+    assert result["metadata"] == forged
+    assert result["sample"] == 1
+    assert list(stream.aggregates.snapshot()["macro"]) == ["steps_score", "input_tokens"]
+
+
+@pytest.mark.parametrize("more", [{"error": "boom"}, {"status": "error"}, {"error": 0, "status": "success"}])
+async def test_failed_responses(more: dict[str, Any]) -> None:
+    stream = evaluate_stream(REFERENCE, [answer(0, **more), answer(1)], ordered=True)
+    failed, _ = await collect(stream)
+    assert failed["status"] == "error"
+    assert failed.get("error") == more.get("error")
+    assert failed["actual_steps"] == answer(0)["actual_steps"]
+    assert "steps_score" not in failed
+    assert "matches" not in failed["reference_steps"][0][0]
+    micro = stream.aggregates.snapshot()["micro"]
+    assert (micro["number_of_error_samples"], micro["number_of_success_samples"]) == (1, 1)
+    assert micro["steps"]["total"] == {"calculator": 1}
+    assert micro["input_tokens"]["sum"] == 1
+
+
+async def test_errors_count_if_asked_for() -> None:
+    aggregates = RunningAggregates(include_errors=True)
+    await collect(evaluate_stream(REFERENCE, [answer(2, error="boom")], aggregates=aggregates))
+    micro = aggregates.snapshot()["micro"]
+    assert micro["number_of_error_samples"] == 1
+    assert micro["input_tokens"]["sum"] == 2
+    assert "steps_score" not in micro
+
+
+async def test_groups_of_steps() -> None:
+    raw = templates(1)
+    steps = raw[0]["questions"][0]["reference_steps"]
+    steps.insert(0, [{"name": "other", "output": "1"}])
+    for mode, score in (("last", 1.0), ("all", 0.5)):
+        (result,) = await collect(evaluate_stream(raw, [answer(0)], steps_groups=mode))  # type: ignore[arg-type]
+        assert result["steps_score"] == score
+
+
+# Order
+
+
+class gated:  # noqa: N801  (reads like a function)
+    """Comparators under which heavy responses wait in their thread until the gate opens."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+
+    def __enter__(self) -> tuple[threading.Event, dict[str, Any]]:
+        return self.gate, {"calculator": self.compare}
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.gate.set()
+
+    def compare(self, _reference: dict[str, Any], _actual: dict[str, Any]) -> float:
+        return 1.0 if threading.current_thread() is threading.main_thread() or self.gate.wait() else 0.0
+
+
+async def test_results_come_as_they_are_complete() -> None:
+    with gated() as (gate, comparators):
+        stream = evaluate_stream(REFERENCE, [heavy(0), answer(1), answer(2)], comparators=comparators)
+        first = [(await anext(stream))["question_id"] for _ in range(2)]
+        assert stream.aggregates.snapshot()["micro"]["number_of_success_samples"] == 2
+        gate.set()
+        assert [*first, *[r["question_id"] for r in await collect(stream)]] == ["q1", "q2", "q0"]
+
+
+async def test_or_in_the_order_of_the_input() -> None:
+    with gated() as (gate, comparators):
+        responses = [heavy(0), {}, answer(1), answer(2)]
+        stream = evaluate_stream(REFERENCE, responses, comparators=comparators, ordered=True)
+        waiting = asyncio.ensure_future(anext(stream))
+        await settle()
+        assert len(stream.rejects) == 1
+        assert not waiting.done()
+        gate.set()
+        results = [await waiting, *await collect(stream)]
+        assert [r["question_id"] for r in results] == ["q0", "q1", "q2"]
+
+
+# Aggregates, rejects, missing
+
+
+async def test_aggregates_are_those_of_the_results_so_far() -> None:
+    responses: list[Any] = [answer(i % 3, elapsed_sec=0.1 * i) for i in range(50)]
+    responses += [{"question_id": "q1", "error": "x"}, {"question_id": "q2"}, "nonsense"]
+    stream = evaluate_stream(REFERENCE, responses, max_in_flight=7)
+    assert stream.aggregates.snapshot() == compute_aggregates([])
+    results = []
+    async for result in stream:
+        results.append(result)
+        assert stream.aggregates.snapshot() == compute_aggregates(results)
+
+
+async def test_aggregates_of_the_callers_go_on_counting() -> None:
+    aggregates = RunningAggregates()
+    aggregates.add({"template_id": "a first"})
+    for n in (1, 2):
+        stream = evaluate_stream(REFERENCE, [answer(0)], aggregates=aggregates)
+        assert stream.aggregates is aggregates
+        await collect(stream)
+        assert aggregates.snapshot()["micro"]["number_of_success_samples"] == n + 1
+    assert list(aggregates.snapshot()["per_template"]) == ["sums", "a first"]
+
+
+async def test_templates_stand_in_the_order_of_the_reference() -> None:
+    raw = [
+        {"template_id": name, "questions": [{"id": name, "question_text": "?"}]}
+        for name in ("z", "a", "m", "b")
+    ]
+    stream = evaluate_stream(raw, [{"question_id": name} for name in "bamz"])
+    await collect(stream)
+    assert list(stream.aggregates.snapshot()["per_template"]) == ["z", "a", "m", "b"]
+
+
+async def test_missing() -> None:
+    stream = evaluate_stream(REFERENCE, [answer(1), {"question_id": "q2", "input_tokens": -1}])
+    assert stream.missing == ["q0", "q1", "q2"]
+    await collect(stream)
+    assert stream.missing == ["q0", "q2"]
+
+
+BAD: list[tuple[bytes, str]] = [
+    (b'{"question_id": "q0", "x": "\xff"}', "invalid_utf8"),
+    (b'{"question_id": "q0"', "invalid_json"),
+    (b'{"question_id": "q0", "x": NaN}', "invalid_json"),
+    (b'{"question_id": "q0", "x": "\\ud800"}', "invalid_json"),
+    (b'["q0"]', "not_an_object"),
+    (b'{"id": "q0"}', "missing_question_id"),
+    (b'{"question_id": "q9"}', "unknown_question_id"),
+    (b'{"question_id": "q0", "input_tokens": ' + b"9" * 25 + b"}", "invalid_field"),
+    (b'{"question_id": "q0", "input_tokens": ' + b"9" * 10_000 + b"}", "invalid_field"),
+    (b'{"question_id": "q0", "elapsed_sec": 1e400}', "invalid_field"),
+    (b'{"question_id": "q0", "actual_steps": {}}', "invalid_field"),
+    (b'{"question_id": "q0", "x": "' + b"x" * 100_000 + b'"}', "too_long"),
+    (b'{"question_id": "q0", "x": ' + b"[" * 200 + b"]" * 200 + b"}", "too_deep"),
+    (b'{"question_id": "q0", "x": ' + b"[" * 899 + b"]" * 899 + b"}", "too_deep"),
+    (b"[" * 40_000 + b"]" * 40_000, "too_deep"),
+]
+GOOD = [
+    b'{"question_id": "q0", "x": "\xe2\x80\xa8\xc2\x85"}',
+    b'{"question_id": "q0", "x": ' + b"9" * 25 + b"}",
+    b'{"question_id": "q0", "x": ' + b"[" * 199 + b"]" * 199 + b"}\r",
+    b'\t{"question_id": "q0"}  ',
+]
+
+
+def mixed_lines() -> tuple[bytes, list[tuple[int, int, bytes, str]]]:
+    """A file in which good lines, bad lines and blank ones alternate, and where the bad ones are."""
+    lines: list[bytes] = []
+    bad = []
+    for i, (line, reason) in enumerate(BAD):
+        lines += [GOOD[i % len(GOOD)], b" \r" if i % 2 else b""]
+        offset = sum(len(before) + 1 for before in lines)
+        bad.append((len(lines) + 1, offset, line, reason))
+        lines.append(line)
+    return b"\n".join([*lines, GOOD[0]]), bad
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("max_in_flight", [1, 3, 256])
+async def test_bad_lines_are_rejected_and_the_others_evaluated(
+    tmp_path: Path, ordered: bool, max_in_flight: int
+) -> None:
+    text, bad = mixed_lines()
+    path = tmp_path / "responses.jsonl"
+    path.write_bytes(text)
+    options: dict[str, Any] = {"max_in_flight": max_in_flight, "max_line_bytes": 90_000, "ordered": ordered}
+    stream = evaluate_stream(REFERENCE, path, **options)
+    results = await collect(stream)
+    assert sorted(result["sample"] for result in results) == list(range(1, len(BAD) + 2))
+    assert all(orjson.dumps(result) for result in results)
+    assert [(r.line, r.offset, r.reason) for r in stream.rejects] == [(n, o, why) for n, o, _, why in bad]
+    for reject, (_, _, line, _) in zip(stream.rejects, bad, strict=True):
+        assert (reject.head, reject.length, reject.content) == (line[:4096], len(line), None)
+        assert reject.sha256 == hashlib.sha256(line).hexdigest()
+    assert stream.rejects.total == len(BAD)
+    assert stream.rejects.counts == Counter(reason for _, reason in BAD)
+    seen: list[tuple[Reject, bytes]] = []
+    stream = evaluate_stream(REFERENCE, path, on_reject=lambda r: seen.append((r, content(r))), **options)
+    await collect(stream)
+    assert [(r.line, r.offset, line, r.reason) for r, line in seen] == bad
+    assert len(stream.rejects) == 0
+    assert stream.rejects.counts == Counter(reason for _, reason in BAD)
+
+
+def content(reject: Reject) -> bytes:
+    assert reject.content is not None
+    return reject.content if isinstance(reject.content, bytes) else reject.content.read()
+
+
+async def test_byte_order_mark_and_last_line_without_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "responses.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(orjson.dumps(answer(i)) for i in range(3)))
+    stream = evaluate_stream(REFERENCE, path)
+    assert len(await collect(stream)) == 3
+    assert not stream.rejects.total
+
+
+async def test_a_long_line_is_spooled_to_a_file_that_is_closed_afterwards() -> None:
+    chunks = [b"\n" + b"x" * 60, b"y" * 60, b"\n" + orjson.dumps({"question_id": "q1"})]
+    reader = asyncio.StreamReader()
+    seen: list[tuple[Any, bytes]] = []
+
+    def on_reject(reject: Reject) -> None:
+        seen.append((reject.content, content(reject)))
+        if len(seen) == 2:
+            raise KeyError
+
+    for _ in range(2):
+        for chunk in chunks:
+            reader.feed_data(chunk)
+    reader.feed_data(b"\n" + orjson.dumps({"question_id": "q1"}))
+    reader.feed_eof()
+    stream = evaluate_stream(REFERENCE, reader, max_line_bytes=100, on_reject=on_reject)
+    assert (await anext(stream))["question_id"] == "q1"
+    with pytest.raises(KeyError):
+        await anext(stream)
+    assert [text for _, text in seen] == [b"x" * 60 + b"y" * 60] * 2
+    assert all(file if isinstance(file, bytes) else file.closed for file, _ in seen)
+    assert stream.rejects.counts == {"too_long": 2}
+
+
+async def test_raising_on_a_reject_lets_out_what_came_before() -> None:
+    with gated() as (gate, comparators):
+        responses = [heavy(0), answer(1), {"question_id": "q9"}, answer(2)]
+        stream = evaluate_stream(REFERENCE, responses, on_reject="raise", comparators=comparators)
+        assert (await anext(stream))["question_id"] == "q1"
+        gate.set()
+        assert (await anext(stream))["question_id"] == "q0"
+        with pytest.raises(RejectedResponse, match=r"line 3 .*unknown_question_id") as caught:
+            await anext(stream)
+    assert caught.value.reject.line == 3
+    assert stream.rejects.counts == {"unknown_question_id": 1}
+    with pytest.raises(StopAsyncIteration):
+        await anext(stream)
+
+
+# Hostile objects
+
+
+class Hostile:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+def nested(depth: int) -> Any:
+    value: Any = "x"
+    for _ in range(depth):
+        value = {"a": [value]}
+    return value
+
+
+def containing_itself() -> dict[str, Any]:
+    value = answer(0)
+    value["actual_steps"][0]["args"] = value
+    return value
+
+
+async def test_hostile_objects() -> None:
+    responses: list[tuple[Any, str]] = [
+        (answer(0, input_tokens=float("nan")), "invalid_field"),
+        (answer(0, input_tokens=float("inf")), "invalid_field"),
+        (answer(0, input_tokens=10**24), "invalid_field"),
+        (answer(0, input_tokens=10**10_000), "invalid_field"),
+        (answer(0, input_tokens=True), "invalid_field"),
+        (answer(0, x={1, 2}), "invalid_field"),
+        (answer(0) | {5: 6}, "invalid_field"),
+        (answer(0, x=Hostile()), "invalid_field"),
+        (answer(0, x="\ud800"), "invalid_field"),
+        (answer(0, question_id="q0\ud800"), "invalid_field"),
+        ('{"question_id": "q0", "x": "\ud800"}', "invalid_utf8"),
+        (answer(0, x=nested(150)), "too_deep"),
+        (answer(0, x=nested(500_000)), "too_deep"),
+        (containing_itself(), "too_deep"),
+        (Hostile(), "invalid_field"),
+        (None, "not_an_object"),
+        ([answer(0)], "not_an_object"),
+        (1.5, "not_an_object"),
+    ]
+    interleaved = [item for response, _ in responses for item in (response, answer(1, x=nested(50), y=(1,)))]
+    stream = evaluate_stream(REFERENCE, interleaved)
+    results = await collect(stream)
+    assert len(results) == len(responses)
+    assert all(result["metadata"]["y"] == [1] for result in results)
+    assert [(r.line, r.reason) for r in stream.rejects] == [
+        (2 * i + 1, reason) for i, (_, reason) in enumerate(responses)
+    ]
+    assert all(len(reject.head) <= 4096 for reject in stream.rejects)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda children: (
+        st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=5), children, max_size=3)
+    ),
+    max_leaves=8,
+)
+METRICS = [
+    "retrieval_answer_recall",
+    "retrieval_context_f1",
+    "x_cost",
+    "name",
+    "status",
+    "output",
+    "args",
+    "id",
+]
+NAMES = st.sampled_from(["calculator", "retrieval", "sparql_query"])
+STEPS = st.dictionaries(st.sampled_from(METRICS), JSON, max_size=5) | st.builds(
+    lambda name, status, more: {"name": name, "status": status, "output": "42"} | more,
+    NAMES,
+    st.sampled_from(["success", "error", "done", None]),
+    st.dictionaries(st.sampled_from(METRICS), JSON, max_size=3),
+)
+FIELDS = ["id", "status", "error", "actual_answer", "input_tokens", "elapsed_sec", "steps_score", "x_cost"]
+RESPONSES = st.builds(
+    lambda question, steps, more: {"question_id": question, "actual_steps": steps} | more,
+    st.sampled_from(["q0", "q1", "q2"]),
+    st.lists(STEPS, max_size=4) | JSON,
+    st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=4),
+)
+
+
+@given(st.lists(RESPONSES | JSON, max_size=5), st.booleans())
+async def test_every_response_becomes_a_result_or_a_reject(responses: list[Any], as_text: bool) -> None:
+    sent = [json.dumps(response) for response in responses] if as_text else responses
+    before = copy.deepcopy(sent)
+    stream = evaluate_stream(REFERENCE, sent, aggregates=RunningAggregates(include_errors=True))
+    results = await collect(stream)
+    blank = sum(isinstance(item, str) and not item.strip() for item in sent)
+    assert len(results) + stream.rejects.total + blank == len(sent)
+    assert repr(sent) == repr(before)
+    assert orjson.loads(orjson.dumps(results)) == results
+    assert stream.aggregates.snapshot()["micro"]["number_of_error_samples"] == sum(
+        result["status"] == "error" for result in results
+    )
+
+
+# Inputs
+
+
+async def test_every_source_gives_the_same(tmp_path: Path) -> None:
+    responses = [answer(i % 3, id=i) for i in range(10)]
+    text = jsonl(responses)
+    path = tmp_path / "responses.jsonl"
+    path.write_bytes(text)
+
+    async def generated() -> AsyncGenerator[Any]:
+        for response in responses:
+            yield response
+
+    def lines() -> Iterator[bytes]:
+        yield from text.splitlines(keepends=True)
+
+    reader = asyncio.StreamReader()
+    reader.feed_data(text)
+    reader.feed_eof()
+    send, receive = anyio.create_memory_object_stream[Any](20)
+    with send:
+        for response in responses:
+            send.send_nowait(response)
+    expected = await collect(evaluate_stream(REFERENCE, responses))
+    assert len(expected) == 10
+    with path.open("rb") as file, path.open() as text_file:
+        for source in (
+            path,
+            str(path),
+            file,
+            text_file,
+            reader,
+            receive,
+            generated(),
+            lines(),
+            [line.decode() for line in text.splitlines()],
+            [text],
+            iter(responses),
+        ):
+            assert await collect(evaluate_stream(REFERENCE, source)) == expected
+
+
+async def test_inputs_are_never_changed_and_results_share_nothing() -> None:
+    raw, responses = templates(2, args={"a": [1]}), [answer(0, x=[1]), answer(0, x=[1])]
+    raw_before, responses_before = copy.deepcopy(raw), copy.deepcopy(responses)
+    reference = load_reference(raw)
+    first, second = await collect(evaluate_stream(reference, responses))
+    pristine = copy.deepcopy(second)
+    first["reference_steps"][0][0]["args"]["a"].append(2)
+    first["reference_steps"][0].append("x")
+    first["actual_steps"][0]["output"] = "changed"
+    first["metadata"]["x"].append(2)
+    assert second == pristine
+    assert (raw, responses) == (raw_before, responses_before)
+    (again,) = await collect(evaluate_stream(reference, [answer(0, x=[1])]))
+    assert again == pristine | {"sample": 1}
+
+
+async def test_results_do_not_depend_on_how_much_is_in_flight() -> None:
+    responses = [heavy(i % 3, id=i) if i % 5 == 0 else answer(i % 3, id=i) for i in range(30)]
+    expected = None
+    for max_in_flight in (1, 2, 256):
+        stream = evaluate_stream(REFERENCE, responses, max_in_flight=max_in_flight)
+        results = sorted(await collect(stream), key=lambda result: result["response_id"])
+        snapshot = stream.aggregates.snapshot()
+        assert (results, snapshot) == (expected or (results, snapshot))
+        expected = results, snapshot
+
+
+async def test_ready_results_take_few_turns_of_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(concurrency, "SLICE_SECONDS", inf)
+    turns = 0
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        asyncio.get_running_loop().call_soon(turn)
+
+    responses = [answer(i % 3) for i in range(5000)]
+    path = tmp_path / "responses.jsonl"
+    path.write_bytes(jsonl(responses))
+    turn()
+    stream = evaluate_stream(REFERENCE, responses)
+    assert len(await collect(stream)) == 5000
+    assert turns < 5000 / 50
+    stream = evaluate_stream(REFERENCE, path)
+    while (await anext(stream))["sample"] < 2:
+        pass
+    turns = 0
+    taken = 0
+    while stream._results.take():
+        taken += 1
+    assert taken > 100
+    assert turns == 0
+    await stream.aclose()
+
+
+async def test_a_source_that_raises_does_so_last() -> None:
+    async def source() -> AsyncGenerator[Any]:
+        yield heavy(0)
+        yield answer(1)
+        raise ConnectionError("lost")
+
+    with gated() as (gate, comparators):
+        stream = evaluate_stream(REFERENCE, source(), comparators=comparators)
+        assert (await anext(stream))["question_id"] == "q1"
+        gate.set()
+        assert (await anext(stream))["question_id"] == "q0"
+        with pytest.raises(ConnectionError):
+            await anext(stream)
+        assert await collect(stream) == []
+
+
+def failing() -> Iterator[Any]:
+    yield answer(0)
+    yield answer(1)
+    raise ConnectionError("lost")
+
+
+async def test_so_does_a_plain_iterable() -> None:
+    stream = evaluate_stream(REFERENCE, failing())
+    assert [(await anext(stream))["question_id"] for _ in range(2)] == ["q0", "q1"]
+    with pytest.raises(ConnectionError):
+        await anext(stream)
+
+
+async def test_what_cannot_be_read(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "absent", "nul\0byte"):
+        stream = evaluate_stream(REFERENCE, path)
+        with pytest.raises(SourceError, match="cannot be"):
+            await anext(stream)
+
+
+async def test_nothing() -> None:
+    for source in ([], "/dev/null", [""], [b"\n\n"]):
+        stream = evaluate_stream(REFERENCE, source)
+        assert await collect(stream) == []
+        assert stream.missing == ["q0", "q1", "q2"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_in_flight": 0},
+        {"max_in_flight": -1},
+        {"max_in_flight": True},
+        {"max_in_flight": 1.5},
+        {"max_in_flight": None},
+        {"max_line_bytes": 0},
+        {"max_line_bytes": "1"},
+        {"on_reject": "ignore"},
+        {"on_reject": None},
+        {"on_reject": ["collect"]},
+        {"on_reject": anyio.sleep},
+        {"steps_groups": "first"},
+        {"steps_groups": ["last"]},
+        {"comparators": {"calculator": 5}},
+    ],
+    ids=str,
+)
+def test_wrong_options(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(options))):
+        evaluate_stream(REFERENCE, [], **options)
+
+
+def test_options_are_keyword_only() -> None:
+    with pytest.raises(TypeError):
+        evaluate_stream(REFERENCE, [], True)  # type: ignore[call-arg]
+
+
+def test_heavy_responses_are() -> None:
+    assert len(orjson.dumps(heavy())) > HEAVY_BYTES

@@ -1,0 +1,445 @@
+"""The ugly ways to leave a stream: each leaves no task, no warning and no open file behind.
+
+Run as a script, it does so without pytest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+import threading
+from contextlib import aclosing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+import uvloop
+
+from graphrag_eval_async import EvaluationStream, evaluate_stream, load_reference
+from tests.conftest import answer, heavy, leaving_nothing, settle, templates
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+
+REFERENCE = load_reference(templates(3))
+SCENARIOS: list[Callable[[], Awaitable[None]]] = []
+LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
+
+
+def scenario(function: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+    SCENARIOS.append(function)
+    return function
+
+
+class Source:
+    """Answers without end, or so many and then silence; it counts and cleans up."""
+
+    def __init__(self, responses: int | None = None) -> None:
+        self.responses = responses
+        self.asked = 0
+        self.go_on = asyncio.Event()
+        self.cleaned = 0
+
+    async def __call__(self) -> AsyncGenerator[dict[str, Any]]:
+        try:
+            while self.responses is None or self.asked < self.responses:
+                self.asked += 1
+                yield answer(self.asked % 3)
+            await self.go_on.wait()
+        finally:
+            await asyncio.sleep(0)
+            self.cleaned += 1
+
+
+async def expect_cancelled(task: asyncio.Task[Any]) -> None:
+    with suppress(asyncio.CancelledError):
+        await task
+    assert task.cancelled()
+
+
+def tasks() -> int:
+    return len(asyncio.all_tasks())
+
+
+@scenario
+async def natural_end() -> None:
+    source = Source(20)
+    source.go_on.set()
+    stream = evaluate_stream(REFERENCE, source(), max_in_flight=3)
+    assert len([result async for result in stream]) == 20
+    assert tasks() == 1
+    assert source.cleaned == 1
+
+
+@scenario
+async def break_and_drop() -> None:
+    source = Source()
+    async for _ in evaluate_stream(REFERENCE, source()):
+        break
+    await settle()
+    assert tasks() == 1
+    assert source.cleaned == 1
+
+
+@scenario
+async def break_and_keep() -> None:
+    source = Source()
+    stream = evaluate_stream(REFERENCE, source(), max_in_flight=4)
+    async for _ in stream:
+        break
+    await settle()
+    asked = source.asked
+    assert asked <= 1 + 4
+    await settle()
+    assert source.asked == asked
+    first = [await anext(stream) for _ in range(10)]
+    assert [result["question_id"] for result in first] == [f"q{i % 3}" for i in range(2, 12)]
+    await stream.aclose()
+    assert tasks() == 1
+
+
+@scenario
+async def break_and_keep_a_plain_iterable() -> None:
+    asked = 0
+
+    def source() -> Iterator[dict[str, Any]]:
+        nonlocal asked
+        while True:
+            asked += 1
+            yield answer(asked % 3)
+
+    stream = evaluate_stream(REFERENCE, source(), max_in_flight=4)
+    async for _ in stream:
+        break
+    await settle()
+    assert asked <= 1 + 4
+    del stream
+    await settle()
+    assert tasks() == 1
+
+
+@scenario
+async def break_within_the_context() -> None:
+    source = Source()
+    async with evaluate_stream(REFERENCE, source()) as stream:
+        async for _ in stream:
+            break
+    assert tasks() == 1
+    assert source.cleaned == 1
+    assert [result async for result in stream] == []
+
+
+@scenario
+async def exception_in_the_consumer() -> None:
+    for within_context in (True, False):
+        source = Source()
+        try:
+            if within_context:
+                async with evaluate_stream(REFERENCE, source()) as stream:
+                    async for _ in stream:
+                        raise KeyError
+            else:
+                async for _ in evaluate_stream(REFERENCE, source()):
+                    raise KeyError
+        except KeyError:
+            pass
+        await settle()
+        assert source.cleaned == 1
+
+
+async def limited_by_wait_for(stream: EvaluationStream) -> Any:
+    return await asyncio.wait_for(anext(stream), 0.001)
+
+
+async def limited_by_timeout(stream: EvaluationStream) -> Any:
+    async with asyncio.timeout(0.001):
+        return await anext(stream)
+
+
+async def limited_by_fail_after(stream: EvaluationStream) -> Any:
+    with anyio.fail_after(0.001):
+        return await anext(stream)
+
+
+@scenario
+async def timeouts() -> None:
+    for limited in (limited_by_wait_for, limited_by_timeout, limited_by_fail_after):
+        send, receive = anyio.create_memory_object_stream[Any](10)
+        stream = evaluate_stream(REFERENCE, receive)
+        questions = []
+        for i in range(3):
+            for _ in range(2):
+                with suppress(TimeoutError):
+                    await limited(stream)
+                    raise AssertionError
+            send.send_nowait(answer(i))
+            questions.append((await anext(stream))["question_id"])
+        send.close()
+        assert questions == ["q0", "q1", "q2"]
+        assert stream.missing == []
+        assert [result async for result in stream] == []
+
+
+@scenario
+async def closed_from_another_task() -> None:
+    source = Source(1)
+    stream = evaluate_stream(REFERENCE, source())
+    taken = []
+
+    async def consume() -> None:
+        taken.extend([result async for result in stream])
+
+    consumer = asyncio.create_task(consume())
+    await settle()
+    assert not consumer.done()
+    await stream.aclose()
+    await consumer
+    assert len(taken) == 1
+    assert tasks() == 1
+    assert source.cleaned == 1
+
+
+@scenario
+async def closed_before_the_start_and_twice() -> None:
+    source = Source()
+    stream = evaluate_stream(REFERENCE, source())
+    await stream.aclose()
+    await stream.aclose()
+    assert [result async for result in stream] == []
+    assert source.asked == 0
+    stream = evaluate_stream(REFERENCE, source())
+    await anext(stream)
+    await asyncio.gather(stream.aclose(), stream.aclose())
+    await stream.aclose()
+    assert source.cleaned == 1
+    assert await anext(stream, None) is None
+
+
+@scenario
+async def never_started() -> None:
+    evaluate_stream(REFERENCE, Source()())
+    async with evaluate_stream(REFERENCE, Source()()):
+        pass
+
+
+@scenario
+async def two_interleaved() -> None:
+    one, other = Source(), Source()
+    left = evaluate_stream(REFERENCE, one(), max_in_flight=2)
+    right = evaluate_stream(REFERENCE, other(), max_in_flight=3)
+    async with aclosing(left), right:
+        async for result in left:
+            assert (await anext(right))["question_id"] == result["question_id"]
+            if result["sample"] == 5:
+                break
+    assert left.aggregates.snapshot() == right.aggregates.snapshot()
+    assert tasks() == 1
+
+
+@scenario
+async def cancelled_twice() -> None:
+    for pauses in range(6):
+        source = Source(1)
+
+        async def consume(source: Source = source) -> None:
+            async with evaluate_stream(REFERENCE, source()) as stream:
+                async for _ in stream:
+                    pass
+
+        task = asyncio.create_task(consume())
+        await settle()
+        task.cancel()
+        for _ in range(pauses):
+            await asyncio.sleep(0)
+        task.cancel()
+        await expect_cancelled(task)
+        assert tasks() == 1
+        assert source.cleaned == 1
+
+
+@scenario
+async def cancelled_without_a_context() -> None:
+    source = Source(1)
+
+    async def consume() -> None:
+        async for _ in evaluate_stream(REFERENCE, source()):
+            pass
+
+    task = asyncio.create_task(consume())
+    await settle()
+    task.cancel()
+    await expect_cancelled(task)
+    del task
+    await settle()
+    assert source.cleaned == 1
+
+
+@scenario
+async def cancelled_with_work_in_threads() -> None:
+    gate = threading.Event()
+
+    def compare(_reference: dict[str, Any], _actual: dict[str, Any]) -> float:
+        gate.wait()
+        return 1.0
+
+    async def consume() -> None:
+        responses = [heavy(0), heavy(1), heavy(2)]
+        async with evaluate_stream(REFERENCE, responses, comparators={"calculator": compare}) as stream:
+            async for _ in stream:
+                pass
+
+    task = asyncio.create_task(consume())
+    await settle()
+    task.cancel()
+    await settle()
+    task.cancel()
+    asyncio.get_running_loop().call_later(0.001, gate.set)
+    await expect_cancelled(task)
+    assert tasks() == 1
+
+
+@scenario
+async def collected_as_garbage() -> None:
+    source = Source()
+    stream = evaluate_stream(REFERENCE, source())
+    await anext(stream)
+    stream.itself = stream  # type: ignore[attr-defined]
+    del stream
+    gc.collect()
+    await settle()
+    assert tasks() == 1
+    assert source.cleaned == 1
+
+
+@scenario
+async def source_that_raises_with_work_in_flight() -> None:
+    async def source() -> AsyncGenerator[dict[str, Any]]:
+        yield heavy(0)
+        yield answer(1)
+        raise ConnectionError("lost")
+
+    stream = evaluate_stream(REFERENCE, source())
+    assert sorted([(await anext(stream))["question_id"] for _ in range(2)]) == ["q0", "q1"]
+    with suppress(ConnectionError):
+        await anext(stream)
+        raise AssertionError
+    assert tasks() == 1
+
+
+@scenario
+async def source_whose_clean_up_raises() -> None:
+    async def source() -> AsyncGenerator[dict[str, Any]]:
+        try:
+            yield answer(0)
+            await asyncio.Event().wait()
+        finally:
+            raise KeyError("clean-up")
+
+    async with evaluate_stream(REFERENCE, source()) as stream:
+        await anext(stream)
+    assert tasks() == 1
+
+
+@scenario
+async def on_reject_that_raises() -> None:
+    def on_reject(_reject: Any) -> None:
+        raise KeyError
+
+    stream = evaluate_stream(REFERENCE, [answer(1), {}, answer(2)], on_reject=on_reject)
+    assert (await anext(stream))["question_id"] == "q1"
+    with suppress(KeyError):
+        await anext(stream)
+        raise AssertionError
+    assert await anext(stream, None) is None
+    assert tasks() == 1
+
+
+@scenario
+async def slow_consumer() -> None:
+    source = Source()
+    async with evaluate_stream(REFERENCE, source(), max_in_flight=2) as stream:
+        for taken in range(1, 10):
+            await anext(stream)
+            await settle()
+            assert source.asked <= taken + 2
+
+
+@scenario
+async def streams_and_files_are_closed() -> None:
+    send, receive = anyio.create_memory_object_stream[Any](10)
+    for i in range(3):
+        send.send_nowait(answer(i))
+    async for _ in evaluate_stream(REFERENCE, receive):
+        break
+    await settle()
+    assert send.statistics().open_receive_streams == 0
+    send.close()
+    before = len(os.listdir("/dev/fd"))
+    reader, writer = os.pipe()
+    os.write(writer, b'{"question_id": "q0"}\n{"question_')
+    async with evaluate_stream(REFERENCE, f"/dev/fd/{reader}") as stream:
+        assert (await anext(stream))["question_id"] == "q0"
+        with suppress(TimeoutError):
+            await limited_by_timeout(stream)
+        os.write(writer, b'id": "q1"}')
+        os.close(writer)
+        assert [result["question_id"] async for result in stream] == ["q1"]
+    os.close(reader)
+    assert len(os.listdir("/dev/fd")) == before
+
+
+@scenario
+async def a_long_line_under_way() -> None:
+    reader = asyncio.StreamReader()
+    reader.feed_data(b'{"question_id": "q0"}\n' + b"x" * 1000)
+    async with evaluate_stream(REFERENCE, reader, max_line_bytes=100, on_reject=print) as stream:
+        await anext(stream)
+        await settle()
+
+
+async def guarded(name: str) -> None:
+    (found,) = [each for each in SCENARIOS if each.__name__ == name]
+    async with leaving_nothing():
+        await found()
+        gc.collect()
+
+
+@pytest.mark.parametrize("new_loop", LOOPS, ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("name", [each.__name__ for each in SCENARIOS])
+def test_leaving(name: str, new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    with asyncio.Runner(debug=True, loop_factory=new_loop) as runner:
+        runner.run(guarded(name))
+
+
+@pytest.mark.parametrize("new_loop", LOOPS, ids=["asyncio", "uvloop"])
+def test_leaving_the_loop_itself(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    kept = []
+
+    async def main() -> None:
+        stream = evaluate_stream(REFERENCE, Source()())
+        await anext(stream)
+        kept.append(stream)
+        await anext(evaluate_stream(REFERENCE, Source()()))
+
+    with asyncio.Runner(debug=True, loop_factory=new_loop) as runner:
+        runner.run(main())
+    kept.clear()
+
+
+def test_nothing_is_said_on_the_way() -> None:
+    command = [sys.executable, "-X", "dev", "-W", "error", "-m", "tests.test_stream_exits"]
+    done = subprocess.run(
+        command, capture_output=True, cwd=Path(__file__).parent.parent, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+if __name__ == "__main__":
+    for _new_loop in LOOPS:
+        for _each in SCENARIOS:
+            with asyncio.Runner(loop_factory=_new_loop) as _runner:
+                _runner.run(guarded(_each.__name__))
