@@ -1,0 +1,81 @@
+"""``evaluate``: results and aggregates of responses."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from graphrag_eval_async.aggregates import RunningAggregates
+from graphrag_eval_async.cli.exits import run_to_end
+from graphrag_eval_async.cli.files import check_distinct, open_output
+from graphrag_eval_async.cli.input import Input
+from graphrag_eval_async.cli.progress import progress
+from graphrag_eval_async.cli.report import LISTED_REJECTS, Run, report
+from graphrag_eval_async.reference import load_reference
+from graphrag_eval_async.sinks import LineFile, RejectsFile
+from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphrag_eval_async.cli.exits import Exit
+    from graphrag_eval_async.cli.gates import Gate
+
+
+def evaluate(
+    reference_path: str,
+    responses: str,
+    *,
+    output: str,
+    aggregates: str | None,
+    rejects: str | None,
+    gates: Sequence[Gate],
+    include_errors: bool,
+    **options: Any,
+) -> Exit:
+    """Run the command; `options` are those of `evaluate_stream`.
+
+    Raises:
+        UsageError: a file cannot be opened, or would be overwritten.
+        ReferenceDataError: the reference set cannot be right.
+    """
+    check_distinct([reference_path, responses], [output, rejects, aggregates])
+    reference = load_reference(reference_path)
+    with ExitStack() as files:
+        results = files.enter_context(open_output(LineFile, output))
+        rejects_file = files.enter_context(open_output(RejectsFile, rejects)) if rejects else None
+        source = Input(responses)
+        stream = evaluate_stream(
+            reference,
+            source,
+            aggregates=RunningAggregates(include_errors=include_errors),
+            on_reject=rejects_file or "collect",
+            **options,
+        )
+        # Results on the same terminal would go through the bar.
+        with progress(source, shown=output != "-" or not sys.stdout.isatty()) as advance:
+            answered: set[str] = set()
+            ending = run_to_end(_write_results(stream, results, answered, advance))
+    run = Run(
+        ending=ending,
+        aggregates=stream.aggregates,
+        rejected=stream.rejects.counts,
+        listed=[f"{responses}: {reject}" for reject in stream.rejects[:LISTED_REJECTS]],
+        reference=reference,
+        answered=answered,
+    )
+    table = sys.stderr if "-" in {output, rejects} else sys.stdout
+    return report(run, aggregates=aggregates, gates=gates, table=table)
+
+
+async def _write_results(
+    stream: EvaluationStream, results: LineFile, answered: set[str], advance: Callable[[], None]
+) -> None:
+    async with stream:
+        async for result in stream:
+            results.write([orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)])
+            answered.add(result["question_id"])
+            advance()

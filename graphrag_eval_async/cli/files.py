@@ -1,0 +1,118 @@
+"""Paths, checked before any work, and the aggregates file."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import yaml
+
+from graphrag_eval_async.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+T = TypeVar("T")
+
+
+def input_path(path: str) -> str:
+    """A path that can be read, or ``-``.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    if path == "-":
+        if sys.stdin is None:
+            raise ValueError("standard input is closed")
+    elif not os.path.exists(path):
+        raise ValueError(f"{path!r} does not exist")
+    elif os.path.isdir(path):
+        raise ValueError(f"{path!r} is a directory")
+    elif not os.access(path, os.R_OK):
+        raise ValueError(f"{path!r} is not readable")
+    return path
+
+
+def output_path(path: str) -> str:
+    """A path to write lines to; ``-`` for standard output, also where its device is named.
+
+    Opened a second time, a file behind standard output would have two ends that overwrite each other.
+    """
+    return "-" if path in {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"} else path
+
+
+def aggregates_path(path: str) -> str:
+    """A path that `write_aggregates` can write.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    if Path(path).suffix not in {".yaml", ".yml", ".json"}:
+        raise ValueError(f"{path!r}: expected a name that ends in .yaml, .yml or .json")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ValueError(f"{path!r} is not a regular file")
+    if not os.access(os.path.dirname(os.path.realpath(path)), os.W_OK):
+        raise ValueError(f"{path!r}: its directory does not exist, or is not writable")
+    return path
+
+
+def check_distinct(read: Iterable[str | None], written: Iterable[str | None]) -> None:
+    """Check that no file would be overwritten that is read, or written by something else.
+
+    Raises:
+        UsageError: one would.
+    """
+    taken = {os.path.realpath(path) for path in read if path and path != "-"}
+    for path in written:
+        if path is None or (os.path.exists(path) and not os.path.isfile(path)):
+            continue
+        name = "-" if path == "-" else os.path.realpath(path)
+        if name in taken:
+            raise UsageError(f"{path!r} is given twice; it would be overwritten")
+        taken.add(name)
+
+
+def open_output(kind: Callable[[str], T], path: str) -> T:
+    """What writes to `path`.
+
+    Raises:
+        UsageError: it cannot be opened for writing.
+    """
+    if path == "-" and sys.stdout is None:
+        raise UsageError("standard output is closed; -o FILE writes to a file")
+    try:
+        return kind(path)
+    except OSError as error:
+        raise UsageError(f"{path!r} cannot be written: {error.strerror}") from error
+
+
+def write_aggregates(path: str, snapshot: Mapping[str, Any]) -> None:
+    """Write a snapshot as YAML or JSON, by the suffix; a reader of the file meets the old one or the new one.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    target = Path(path).resolve()
+    # Without the name of the target, which may be as long as names can be.
+    draft = target.with_name(f".graphrag-eval-async.{os.getpid()}.tmp")
+    try:
+        draft.write_text(_render(snapshot, Path(path).suffix), encoding="utf-8")
+        draft.replace(target)
+    except OSError as error:
+        error.filename = path
+        error.filename2 = None
+        raise
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _render(snapshot: Mapping[str, Any], suffix: str) -> str:
+    if suffix == ".json":
+        # Not by orjson: a sum of 64-bit integers may need more bits.
+        return json.dumps(snapshot, indent=2, ensure_ascii=False) + "\n"
+    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(snapshot, Dumper=dumper, sort_keys=False, allow_unicode=True)
+    return text

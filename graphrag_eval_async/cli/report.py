@@ -1,0 +1,82 @@
+"""What a run leaves at its end: rejects, aggregates, a table, and the gates that do not hold."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
+
+from graphrag_eval_async.cli.files import write_aggregates
+from graphrag_eval_async.cli.gates import Gate, Measures
+from graphrag_eval_async.cli.table import render_table
+from graphrag_eval_async.cli.text import describe, one_line, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence, Set
+
+    from graphrag_eval_async.aggregates import RunningAggregates
+    from graphrag_eval_async.cli.exits import Ending, Exit
+    from graphrag_eval_async.records import Reason
+    from graphrag_eval_async.reference import Reference
+
+LISTED_REJECTS = 10
+"""How many rejects are listed where no file takes them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What a run came to.
+
+    Attributes:
+        ending: how it ended.
+        aggregates: of its results.
+        rejected: how many lines were rejected, by reason.
+        listed: the rejects to list, as text.
+        reference: the reference set, where there is one.
+        answered: ids of the questions that the results answer.
+    """
+
+    ending: Ending
+    aggregates: RunningAggregates
+    rejected: Mapping[Reason, int]
+    listed: Sequence[str]
+    reference: Reference | None
+    answered: Set[str]
+
+
+def report(run: Run, *, aggregates: str | None, gates: Sequence[Gate], table: TextIO | None) -> Exit:
+    """Write and show what `run` came to; returns the exit code."""
+    snapshot = run.aggregates.snapshot()
+    ending = run.ending
+    _list_rejects(run)
+    try:
+        if aggregates is not None:
+            write_aggregates(aggregates, snapshot)
+        if table is not None:
+            tell(table, f"{render_table(snapshot, table)}\n\n{_summary(run, snapshot['micro'])}")
+    except OSError as error:
+        ending = ending._replace(error=ending.error or error)
+    measures = Measures(snapshot, run.reference, run.answered)
+    failures = [failure for gate in gates if (failure := measures.failure(gate))]
+    for failure in failures:
+        tell(sys.stderr, one_line(f"gate does not hold: {failure}"))
+    if ending.error is not None:
+        tell(sys.stderr, f"Error: {describe(ending.error)}")
+    return ending.code(rejects=bool(run.rejected), gates=bool(failures))
+
+
+def _list_rejects(run: Run) -> None:
+    for line in run.listed:
+        tell(sys.stderr, one_line(line))
+    if run.rejected:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(run.rejected.items()))
+        tell(sys.stderr, f"rejected: {reasons}")
+
+
+def _summary(run: Run, micro: Mapping[str, int]) -> str:
+    results = micro["number_of_error_samples"] + micro["number_of_success_samples"]
+    summary = f"results: {results}, rejected lines: {sum(run.rejected.values())}"
+    if run.reference is None:
+        return summary
+    missing = sum(question_id not in run.answered for question_id in run.reference.questions)
+    return f"{summary}, questions without a response: {missing} of {len(run.reference)}"

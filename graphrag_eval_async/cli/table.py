@@ -1,0 +1,73 @@
+"""The aggregates as a table."""
+
+from __future__ import annotations
+
+import os
+from io import BytesIO, TextIOWrapper
+from typing import TYPE_CHECKING, Any, TextIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from graphrag_eval_async.cli.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+WIDTH = 80
+"""Where there is no terminal to ask."""
+
+METRICS_ABREAST = 5
+"""More go to another table below, so that templates' names keep a fair share of `WIDTH`."""
+
+NAME_CHARACTERS = 160
+"""Of a template's name, which is folded."""
+
+
+def render_table(snapshot: Mapping[str, Any], stream: TextIO) -> str:
+    """Counts of samples and means of metrics: a row for each template, one for micro and one for macro.
+
+    Plain text, as wide as the terminal that `stream` is, if it is one.
+    """
+    metrics = list(snapshot["macro"])
+    parts = [metrics[i : i + METRICS_ABREAST] for i in range(0, len(metrics), METRICS_ABREAST)] or [[]]
+    written = BytesIO()
+    # Of the same encoding, which decides whether there are lines of boxes.
+    file = TextIOWrapper(written, stream.encoding, "backslashreplace", newline="\n", write_through=True)
+    console = Console(file=file, width=_width(stream), color_system=None, markup=False, emoji=False)
+    for i, part in enumerate(parts):
+        console.print(_table(snapshot, part, counts=i == 0))
+    lines = written.getvalue().decode(stream.encoding).split("\n")
+    return "\n".join(map(str.rstrip, lines)).strip("\n")
+
+
+def _table(snapshot: Mapping[str, Any], metrics: Sequence[str], *, counts: bool) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("template", overflow="fold")
+    for name in [*(("samples", "errors") if counts else ()), *metrics]:
+        table.add_column(name.replace("_", "\n"), justify="right", no_wrap=True)
+    for template, group in snapshot["per_template"].items():
+        table.add_row(one_line(template, limit=NAME_CHARACTERS), *_cells(group, metrics, counts=counts))
+    table.add_section()
+    for name in ("micro", "macro"):
+        table.add_row(name, *_cells(snapshot[name], metrics, counts=counts))
+    return table
+
+
+def _cells(group: Mapping[str, Any], metrics: Sequence[str], *, counts: bool) -> list[str]:
+    cells = [_number(group[metric]["mean"]) if metric in group else "" for metric in metrics]
+    if not counts:
+        return cells
+    errors = group.get("number_of_error_samples")
+    if errors is None:
+        return ["", "", *cells]
+    return [str(errors + group["number_of_success_samples"]), str(errors), *cells]
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def _width(stream: TextIO) -> int:
+    return (stream.isatty() and os.get_terminal_size(stream.fileno()).columns) or WIDTH

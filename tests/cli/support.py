@@ -1,0 +1,124 @@
+"""A small reference set with responses to it, and the command line run on them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import orjson
+import pytest
+
+from graphrag_eval_async.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT.parent / "shared" / "golden"
+
+ODD = "a:b=c"
+"""A template whose name holds what separates the parts of a gate."""
+
+COLOURS = "colours"
+
+
+def step(output: str, **more: Any) -> dict[str, Any]:
+    return {"name": "look_up", "args": {}, "output": output, **more}
+
+
+def question(question_id: str, output: str) -> dict[str, Any]:
+    return {
+        "id": question_id,
+        "question_text": f"What of {question_id}?",
+        "reference_steps": [[step(output)]],
+    }
+
+
+REFERENCE: list[dict[str, Any]] = [
+    {"template_id": COLOURS, "questions": [question("q1", "red"), question("q2", "blue")]},
+    {"template_id": ODD, "questions": [question("q3", "green")]},
+]
+
+OUTPUTS = {"q1": "red", "q2": "blue", "q3": "green"}
+
+
+def response(question_id: str, right: bool = True, /, **more: Any) -> dict[str, Any]:
+    output = OUTPUTS.get(question_id, "") if right else "wrong"
+    steps = [step(output, id="call_1", status="success")]
+    return {"question_id": question_id, "actual_steps": steps, "elapsed_sec": 1.5, **more}
+
+
+def failed(question_id: str) -> dict[str, Any]:
+    return {"question_id": question_id, "error": "no answer"}
+
+
+def to_jsonl(items: Iterable[Any]) -> bytes:
+    """Lines of JSON; items that are bytes already stay as they are."""
+    return b"".join((item if isinstance(item, bytes) else orjson.dumps(item)) + b"\n" for item in items)
+
+
+def from_jsonl(text: bytes | str) -> list[dict[str, Any]]:
+    return [orjson.loads(line) for line in text.splitlines()]
+
+
+class Folder:
+    """Files in `path`, and the command line run on them in this process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.reference = self.write("reference.json", orjson.dumps(REFERENCE))
+
+    def write(self, name: str, content: bytes) -> str:
+        (self.path / name).write_bytes(content)
+        return str(self.path / name)
+
+    def lines(self, *items: Any, name: str = "responses.jsonl") -> str:
+        return self.write(name, to_jsonl(items))
+
+    def read(self, name: str) -> list[dict[str, Any]]:
+        return from_jsonl((self.path / name).read_bytes())
+
+    def file(self, name: str) -> str:
+        return str(self.path / name)
+
+
+def run(*arguments: str) -> int:
+    """The exit code of the command line, run in this process."""
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert isinstance(end.value.code, int)
+    return end.value.code
+
+
+def start(
+    *arguments: str,
+    stdin: int | BinaryIO = subprocess.DEVNULL,
+    stdout: int | BinaryIO = subprocess.PIPE,
+    stderr: int | BinaryIO = subprocess.PIPE,
+    closed: int | None = None,
+    cwd: Path | None = None,
+) -> subprocess.Popen[bytes]:
+    """The command line in a process of its own, in which any warning is an error.
+
+    It starts without the standard stream whose descriptor is `closed`.
+    """
+
+    def prepare() -> None:
+        # Where the tests run in the background, children would ignore Ctrl-C.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if closed is not None:
+            os.close(closed)
+
+    return subprocess.Popen(
+        [sys.executable, "-X", "dev", "-W", "error", "-m", "graphrag_eval_async", *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"},
+        preexec_fn=prepare,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        cwd=cwd,
+    )

@@ -1,0 +1,312 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+import yaml
+
+from graphrag_eval_async import compute_aggregates, run_evaluation
+from tests.cli.support import COLOURS, GOLDEN, ODD, REFERENCE, failed, response, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.support import Folder
+
+RESPONSES = [
+    response("q1", id="r1", model="m"),
+    response("q2", False, input_tokens=3),
+    failed("q3"),
+    response("q1", False),
+]
+
+
+def evaluated(responses: list[Any], **options: Any) -> list[dict[str, Any]]:
+    return asyncio.run(run_evaluation(REFERENCE, responses, missing="skip", **options))
+
+
+def by_question(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(results, key=lambda result: (result["question_id"], result["sample"]))
+
+
+def test_results_and_aggregates_are_those_of_the_api(folder: Folder) -> None:
+    code = run(
+        "evaluate",
+        folder.reference,
+        folder.lines(*RESPONSES),
+        "-o",
+        folder.file("results.jsonl"),
+        "--aggregates",
+        folder.file("aggregates.yaml"),
+    )
+    expected = evaluated(RESPONSES)
+    assert code == 0
+    assert by_question(folder.read("results.jsonl")) == by_question(expected)
+    snapshot = yaml.safe_load((folder.path / "aggregates.yaml").read_bytes())
+    assert snapshot == compute_aggregates(expected, reference=REFERENCE)
+    assert list(snapshot["per_template"]) == [COLOURS, ODD]
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "yml", "json"])
+def test_aggregates_are_exact_whatever_their_format(folder: Folder, suffix: str) -> None:
+    tokens = [2**64 - 1, 2**64 - 1, 7]
+    responses = [response("q1", input_tokens=n, elapsed_sec=0.1 + n / 3) for n in tokens]
+    path = folder.path / f"aggregates.{suffix}"
+    assert run("evaluate", folder.reference, folder.lines(*responses), "--aggregates", str(path)) == 0
+    snapshot = yaml.safe_load(path.read_bytes())
+    assert snapshot == compute_aggregates(evaluated(responses), reference=REFERENCE)
+    assert snapshot["micro"]["input_tokens"]["sum"] == sum(tokens)
+
+
+def test_aggregates_replace_an_older_file_and_leave_no_draft(folder: Folder) -> None:
+    folder.write("aggregates.json", b"old")
+    responses = folder.lines(response("q1"))
+    assert run("evaluate", folder.reference, responses, "--aggregates", folder.file("aggregates.json")) == 0
+    assert orjson.loads((folder.path / "aggregates.json").read_bytes())["micro"]
+    assert {path.name for path in folder.path.iterdir()} == {
+        "aggregates.json",
+        "reference.json",
+        "responses.jsonl",
+    }
+
+
+def test_aggregates_are_written_through_a_link(folder: Folder) -> None:
+    link = folder.path / "link.json"
+    link.symlink_to("target.yaml")
+    assert run("evaluate", folder.reference, folder.lines(response("q1")), "--aggregates", str(link)) == 0
+    assert link.is_symlink()
+    assert orjson.loads((folder.path / "target.yaml").read_bytes())["micro"]
+
+
+@pytest.mark.parametrize("output", [[], ["-o", "-"], ["-o", "/dev/stdout"]])
+def test_results_on_stdout_leave_the_table_to_stderr(
+    folder: Folder, capfd: pytest.CaptureFixture[str], output: list[str]
+) -> None:
+    assert run("evaluate", folder.reference, folder.lines(response("q1")), *output) == 0
+    out, err = capfd.readouterr()
+    assert [orjson.loads(line)["question_id"] for line in out.splitlines()] == ["q1"]
+    assert "micro" in err
+    assert "results: 1, rejected lines: 0, questions without a response: 2 of 3" in err
+
+
+def test_the_table_has_stdout_where_it_is_free(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("evaluate", folder.reference, folder.lines(response("q1")), "-o", folder.file("r")) == 0
+    out, err = capfd.readouterr()
+    assert "micro" in out
+    assert not err
+    assert "\x1b" not in out
+
+
+def test_rejects_are_listed_ten_in_full_then_counted(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bad = [b"{", *[response("nobody")] * 12, response("q2", **{"\x1b[31mred\nkey": 1, "elapsed_sec": "x"})]
+    responses = folder.lines(response("q1"), *bad)
+    assert run("evaluate", folder.reference, responses, "-o", folder.file("r")) == 3
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 11
+    assert "line 2 (byte " in lines[0]
+    assert ": invalid_json: " in lines[0]
+    assert "line 11 (byte " in lines[9]
+    assert lines[10] == "rejected: 1 invalid_field, 1 invalid_json, 12 unknown_question_id"
+    assert len(folder.read("r")) == 1
+
+
+def test_a_listed_reject_is_one_line_without_control_characters(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    line = orjson.dumps({"question_id": "q1", "\x1b[31m\nkey\x85": 1}).replace(b":1}", b":1e999}")
+    assert run("evaluate", folder.reference, folder.lines(line), "-o", folder.file("r")) == 3
+    listed, _ = capfd.readouterr().err.splitlines()
+    assert "\x1b" not in listed
+    assert "key" in listed
+
+
+def test_rejects_go_to_their_file_whole(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    long = orjson.dumps(response("q2", note="n" * 5000))
+    code = run(
+        "evaluate",
+        folder.reference,
+        folder.lines(b"\xef\xbb\xbf", response("q1"), b"[\xc3\xa9", b"\xff", long),
+        "-o",
+        folder.file("r"),
+        "--rejects",
+        folder.file("rejects.jsonl"),
+        "--max-line-bytes",
+        "4000",
+    )
+    assert code == 3
+    json, utf8, too_long = folder.read("rejects.jsonl")
+    assert (json["line"], json["reason"], json["content"]) == (3, "invalid_json", "[\u00e9")
+    assert (utf8["line"], utf8["reason"], utf8["content_base64"]) == (4, "invalid_utf8", "/w==")
+    assert (too_long["line"], too_long["reason"], too_long["length"]) == (5, "too_long", len(long))
+    assert capfd.readouterr().err == "rejected: 1 invalid_json, 1 invalid_utf8, 1 too_long\n"
+
+
+def test_rejects_on_stdout_leave_the_table_to_stderr(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    responses = folder.lines(b"{")
+    assert run("evaluate", folder.reference, responses, "-o", folder.file("r"), "--rejects", "-") == 3
+    out, err = capfd.readouterr()
+    assert orjson.loads(out)["reason"] == "invalid_json"
+    assert "micro" in err
+
+
+def test_options_reach_the_engine(folder: Folder) -> None:
+    responses = [response("q2", note="n" * 300_000), *[response("q1", n=n) for n in range(20)]]
+    arguments = [folder.reference, folder.lines(*responses), "-o", folder.file("r")]
+    assert run("evaluate", *arguments, "--ordered", "--max-in-flight", "3", "--steps-groups", "all") == 0
+    results = folder.read("r")
+    assert [result["question_id"] for result in results] == ["q2", *["q1"] * 20]
+    assert [result["sample"] for result in results] == [1, *range(1, 21)]
+
+
+def test_steps_groups(folder: Folder) -> None:
+    groups = [[{"name": "a", "output": "1"}], [{"name": "b", "output": "2"}]]
+    questions = [{"id": "q", "question_text": "?", "reference_steps": groups}]
+    reference = folder.write("r.json", orjson.dumps([{"template_id": "t", "questions": questions}]))
+    actual = [{"name": "b", "output": "2", "status": "success", "id": "x"}]
+    responses = folder.lines({"question_id": "q", "actual_steps": actual})
+    scores = {}
+    for mode in ("last", "all"):
+        assert run("evaluate", reference, responses, "-o", folder.file("r"), "--steps-groups", mode) == 0
+        scores[mode] = folder.read("r")[0]["steps_score"]
+    assert scores == {"last": 1.0, "all": 0.5}
+
+
+def test_include_errors_counts_the_metrics_of_error_responses(folder: Folder) -> None:
+    responses = folder.lines({"question_id": "q1", "error": "e", "elapsed_sec": 4})
+    gate = ["--fail-over", "elapsed_sec=5"]
+    assert run("evaluate", folder.reference, responses, "-o", folder.file("r"), *gate) == 1
+    assert (
+        run("evaluate", folder.reference, responses, "-o", folder.file("r"), *gate, "--include-errors") == 0
+    )
+
+
+def test_no_responses_at_all(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("evaluate", folder.reference, folder.lines(), "-o", folder.file("r")) == 0
+    assert (folder.path / "r").read_bytes() == b""
+    assert "questions without a response: 3 of 3" in capfd.readouterr().out
+
+
+def test_a_broken_reference_lists_every_problem_and_touches_no_file(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    broken = folder.write("broken.json", b'[{"template_id": 1, "questions": [{"id": "a\\nb\\u001b"}]}]')
+    folder.write("r", b"earlier results")
+    assert run("evaluate", broken, folder.lines(), "-o", folder.file("r")) == 2
+    first, *problems = capfd.readouterr().err.splitlines()
+    assert first == f"Error: reference data: {len(problems)} problems in {broken}"
+    assert len(problems) == 2
+    assert (folder.path / "r").read_bytes() == b"earlier results"
+
+
+USAGE = [
+    [],
+    ["--no-such-option"],
+    ["--aggregates", "a.txt"],
+    ["--aggregates", "no/such/folder/a.json"],
+    ["--aggregates", "folder.json"],
+    ["--rejects", "no/such/folder/rejects"],
+    ["--rejects", "."],
+    ["-o", "no/such/folder/results"],
+    ["-o", "."],
+    ["-o", "responses.jsonl"],
+    ["-o", "reference.json"],
+    ["-o", "link.jsonl"],
+    ["-o", "x.json", "--rejects", "./x.json"],
+    ["-o", "x.json", "--aggregates", "x.json"],
+    ["-o", "-", "--rejects", "-"],
+    ["--steps-groups", "first"],
+    ["--max-in-flight", "0"],
+    ["--max-line-bytes", "x"],
+    ["--fail-under", "steps_score"],
+    ["--fail-under", "steps_score="],
+    ["--fail-under", "steps_score=high"],
+    ["--fail-under", "=1"],
+    ["--fail-under", "colours:=1"],
+    ["--fail-over", "steps_score=nan"],
+    ["--fail-over", "steps_score=inf"],
+    ["--fail-over", "steps_score=1e999"],
+]
+
+
+@pytest.mark.parametrize("arguments", USAGE, ids=" ".join)
+def test_wrong_usage_is_found_before_any_work(
+    folder: Folder,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    arguments: list[str],
+) -> None:
+    monkeypatch.chdir(folder.path)
+    responses = folder.lines(response("q1"))
+    (folder.path / "folder.json").mkdir()
+    (folder.path / "link.jsonl").symlink_to("responses.jsonl")
+    before = (folder.path / "responses.jsonl").read_bytes()
+    names = [folder.reference, responses] if arguments else [folder.reference]
+    assert run("evaluate", *names, *arguments) == 2
+    out, err = capfd.readouterr()
+    assert not out
+    assert err.splitlines()[-1].startswith("Error: ")
+    assert sum(line.startswith("Error: ") for line in err.splitlines()) == 1
+    assert (folder.path / "responses.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("path", ["no-such-file", "."])
+def test_responses_and_reference_have_to_be_files(
+    folder: Folder, capfd: pytest.CaptureFixture[str], path: str
+) -> None:
+    assert run("evaluate", folder.reference, path, "-o", folder.file("r")) == 2
+    assert run("evaluate", path, folder.lines(), "-o", folder.file("r")) == 2
+    assert "Error: Invalid value for 'RE" in capfd.readouterr().err
+    assert not (folder.path / "r").exists()
+
+
+def test_a_file_named_like_standard_input(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.path)
+    folder.lines(response("q1"), name="-")
+    assert run("evaluate", folder.reference, "./-", "-o", "r") == 0
+    assert len(folder.read("r")) == 1
+
+
+def test_an_unforeseen_error_is_one_line(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def break_down(*_args: object, **_options: object) -> None:
+        raise RuntimeError("worn\nout")
+
+    monkeypatch.setattr("graphrag_eval_async.cli.evaluate.evaluate_stream", break_down)
+    assert run("evaluate", folder.reference, folder.lines()) == 4
+    assert capfd.readouterr().err == "Error: RuntimeError: worn out\n"
+
+
+@pytest.fixture
+def golden() -> Path:
+    if not GOLDEN.exists():
+        pytest.skip(f"{GOLDEN} is not there")
+    return GOLDEN
+
+
+def test_golden_files(folder: Folder, golden: Path) -> None:
+    code = run(
+        "evaluate",
+        str(golden / "reference.yaml"),
+        str(golden / "responses.jsonl"),
+        "-o",
+        folder.file("results.jsonl"),
+        "--aggregates",
+        folder.file("aggregates.yaml"),
+    )
+    assert code == 0
+    results = {result["question_id"]: result for result in folder.read("results.jsonl")}
+    for expected in yaml.load((golden / "results.yaml").read_bytes(), yaml.CSafeLoader):
+        assert results[expected["question_id"]].items() >= expected.items()
+    snapshot = yaml.safe_load((folder.path / "aggregates.yaml").read_bytes())
+    expected = yaml.safe_load((golden / "aggregates.yaml").read_bytes())
+    assert snapshot["macro"].items() >= expected["macro"].items()
+    assert snapshot["micro"].items() >= expected["micro"].items()
+    for template, group in expected["per_template"].items():
+        assert snapshot["per_template"][template].items() >= group.items()

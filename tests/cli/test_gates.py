@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async import load_reference
+from graphrag_eval_async.cli.gates import Gate, Measures, parse_gate
+from tests.cli.support import COLOURS, ODD, REFERENCE, failed, response, run
+
+if TYPE_CHECKING:
+    from tests.cli.support import Folder
+
+
+@pytest.mark.parametrize(
+    ("text", "template", "metric", "bound"),
+    [
+        ("steps_score=0.8", None, "steps_score", 0.8),
+        ("elapsed_sec=30", None, "elapsed_sec", 30.0),
+        ("a_cost=-1e-9", None, "a_cost", -1e-9),
+        ("a:b=c:steps_score=1", "a:b=c", "steps_score", 1.0),
+        (":steps_score=1", "", "steps_score", 1.0),
+    ],
+)
+def test_parse(text: str, template: str | None, metric: str, bound: float) -> None:
+    assert parse_gate(text, over=True) == Gate(template, metric, bound, over=True)
+
+
+@given(
+    template=st.none() | st.text(),
+    metric=st.text(min_size=1).filter(lambda text: ":" not in text),
+    bound=st.floats(allow_nan=False, allow_infinity=False),
+)
+def test_parse_takes_apart_any_name(template: str | None, metric: str, bound: float) -> None:
+    gate = Gate(template, metric, bound, over=False)
+    assert parse_gate(f"{gate.name}={bound!r}", over=False) == gate
+
+
+@pytest.mark.parametrize("text", ["", "=", "x", "x=", "=1", "t:=1", "x=y", "x=nan", "x=-inf", "x=1e400"])
+def test_what_is_no_gate(text: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        parse_gate(text, over=False)
+
+
+@given(value=st.floats(allow_nan=False), bound=st.floats(allow_nan=False, allow_infinity=False))
+def test_the_bound_itself_holds(value: float, bound: float) -> None:
+    under, over = Gate(None, "m", bound, over=False), Gate(None, "m", bound, over=True)
+    assert under.holds(bound)
+    assert over.holds(bound)
+    assert under.holds(value) == (value >= bound)
+    assert over.holds(value) == (value <= bound)
+
+
+def group(errors: int, successes: int, **means: float) -> dict[str, Any]:
+    counts = {"number_of_error_samples": errors, "number_of_success_samples": successes}
+    steps = {"steps": {"total": {"mean": 3}}}
+    return counts | steps | {metric: {"mean": mean} for metric, mean in means.items()}
+
+
+SNAPSHOT = {
+    "per_template": {COLOURS: group(3, 1, steps_score=0.25)},
+    "micro": group(3, 1, steps_score=0.5),
+    "macro": {"steps_score": {"mean": 0.75}},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("steps_score", 0.5),
+        ("error_rate", 0.75),
+        ("missing_rate", 2 / 3),
+        (f"{COLOURS}:steps_score", 0.25),
+        (f"{COLOURS}:error_rate", 0.75),
+        (f"{COLOURS}:missing_rate", 0.5),
+        (f"{ODD}:missing_rate", 1.0),
+    ],
+)
+def test_values(name: str, value: float) -> None:
+    measures = Measures(SNAPSHOT, load_reference(REFERENCE), {"q2", "unknown"})
+    for over, beyond in ((True, -math.inf), (False, math.inf)):
+        assert measures.failure(parse_gate(f"{name}={value!r}", over=over)) is None
+        bound = math.nextafter(value, beyond)
+        failure = measures.failure(parse_gate(f"{name}={bound!r}", over=over))
+        assert failure == f"{name}: {value} is {'over' if over else 'under'} {bound}"
+
+
+@pytest.mark.parametrize("over", [True, False])
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("score", "metrics with values: steps_score, error_rate, missing_rate"),
+        ("steps", "no values"),
+        (f"{ODD}:steps_score", "no values; metrics with values: missing_rate"),
+        (f"{ODD}:error_rate", "no values"),
+        ("color:steps_score", f"no results of such a template; there are: {COLOURS}, {ODD}"),
+    ],
+)
+def test_a_metric_without_values_does_not_hold(name: str, hint: str, over: bool) -> None:
+    measures = Measures(SNAPSHOT, load_reference(REFERENCE), {"q2"})
+    failure = measures.failure(parse_gate(f"{name}=0", over=over))
+    assert failure is not None
+    assert failure.startswith(f"{name}: ")
+    assert hint in failure
+
+
+def test_without_results_no_rate_of_errors_holds() -> None:
+    empty = {"per_template": {}, "micro": group(0, 0), "macro": {}}
+    failure = Measures(empty, None, ()).failure(parse_gate("error_rate=1", over=True))
+    assert failure == "error_rate: no values; metrics with values: none"
+
+
+RESPONSES = [response("q1"), response("q2", False), failed("q1"), failed("q2")]
+
+
+@pytest.mark.parametrize(
+    ("gates", "code"),
+    [
+        (["--fail-under", "steps_score=0.5"], 0),
+        (["--fail-under", "steps_score=0.51"], 1),
+        (["--fail-over", "elapsed_sec=1.5"], 0),
+        (["--fail-over", "elapsed_sec=1.49"], 1),
+        (["--fail-over", "error_rate=0.5"], 0),
+        (["--fail-over", "error_rate=0.4"], 1),
+        (["--fail-over", "missing_rate=0.34"], 0),
+        (["--fail-over", "missing_rate=0"], 1),
+        (["--fail-over", f"{COLOURS}:missing_rate=0"], 0),
+        (["--fail-over", f"{ODD}:missing_rate=0.5"], 1),
+        (["--fail-under", f"{COLOURS}:steps_score=0.5"], 0),
+        (["--fail-under", f"{ODD}:steps_score=0"], 1),
+        (["--fail-under", "steps_score=0", "--fail-under", "steps_score=1"], 1),
+        (["--fail-under", "steps_score=0", "--fail-over", "steps_score=1"], 0),
+    ],
+)
+@pytest.mark.parametrize("command", ["evaluate", "aggregate"])
+def test_gates_decide_the_exit_code(
+    folder: Folder, capfd: pytest.CaptureFixture[str], command: str, gates: list[str], code: int
+) -> None:
+    results = folder.file("results.jsonl")
+    evaluation = ["evaluate", folder.reference, folder.lines(*RESPONSES), "-o", results]
+    if command == "aggregate":
+        assert run(*evaluation) == 0
+        assert run("aggregate", results, "--reference", folder.reference, *gates) == code
+    else:
+        assert run(*evaluation, *gates) == code
+    assert capfd.readouterr().err.count("gate does not hold: ") == code

@@ -1,0 +1,291 @@
+"""What only a process of its own can show: pipes, signals, terminals and exit codes."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import orjson
+import pytest
+
+from tests.cli.support import Folder, failed, from_jsonl, response, start, to_jsonl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PIPE = subprocess.PIPE
+SUMMARY = "results: {}, rejected lines: {}, questions without a response: {} of 3"
+
+
+def finish(process: subprocess.Popen[bytes], text: bytes | None = None) -> tuple[int, str, str]:
+    """The exit code and what came out, of a process that is expected to end."""
+    out, err = process.communicate(text, timeout=30)
+    return process.returncode, (out or b"").decode(), (err or b"").decode()
+
+
+def send(process: subprocess.Popen[bytes], *items: Any) -> None:
+    assert process.stdin is not None
+    os.write(process.stdin.fileno(), to_jsonl(items))
+
+
+def receive(process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """The next result, waited for without reading beyond it."""
+    assert process.stdout is not None
+    line = b""
+    while not line.endswith(b"\n"):
+        piece = os.read(process.stdout.fileno(), 1)
+        assert piece, "the process ended"
+        line += piece
+    result: dict[str, Any] = orjson.loads(line)
+    return result
+
+
+@pytest.fixture
+def trickle(folder: Folder) -> subprocess.Popen[bytes]:
+    """An evaluation of what is sent, of which each result can be received."""
+    outputs = ["--aggregates", folder.file("a.json"), "--rejects", folder.file("rejects")]
+    return start("evaluate", folder.reference, "-", *outputs, stdin=PIPE)
+
+
+def aggregated(folder: Folder) -> int:
+    micro = orjson.loads((folder.path / "a.json").read_bytes())["micro"]
+    return int(micro["number_of_success_samples"])
+
+
+def test_each_result_comes_out_before_the_next_response_goes_in(
+    folder: Folder, trickle: subprocess.Popen[bytes]
+) -> None:
+    for sample in range(1, 21):
+        send(trickle, response("q1"))
+        assert receive(trickle)["sample"] == sample
+    code, out, err = finish(trickle, orjson.dumps(response("q2")))
+    assert code == 0
+    assert [result["question_id"] for result in from_jsonl(out)] == ["q2"]
+    assert SUMMARY.format(21, 0, 1) in err
+    assert aggregated(folder) == 21
+
+
+@pytest.mark.parametrize("bad", [[], [b"{"]], ids=["clean", "with a reject"])
+def test_ctrl_c_writes_out_what_was_computed(
+    folder: Folder, trickle: subprocess.Popen[bytes], bad: list[bytes]
+) -> None:
+    send(trickle, *bad, response("q1"))
+    receive(trickle)
+    trickle.send_signal(signal.SIGINT)
+    code, out, err = finish(trickle)
+    assert code == (3 if bad else 130)
+    assert not out
+    assert SUMMARY.format(1, len(bad), 2) in err
+    assert "Error" not in err
+    assert "Traceback" not in err
+    assert aggregated(folder) == 1
+    assert len(folder.read("rejects")) == len(bad)
+
+
+def test_ctrl_c_in_the_middle_of_a_file(folder: Folder) -> None:
+    responses = folder.lines(*[response("q1", note="n" * 300)] * 20_000)
+    process = start("evaluate", folder.reference, responses, "--aggregates", folder.file("a.json"))
+    received = [receive(process) for _ in range(300)]
+    process.send_signal(signal.SIGINT)
+    code, out, err = finish(process)
+    assert code == 130
+    assert not out or out.endswith("\n")
+    assert len(received) + len(from_jsonl(out)) == aggregated(folder) < 20_000
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("command", ["aggregate", "validate"])
+def test_ctrl_c_while_waiting_for_input(folder: Folder, command: str) -> None:
+    arguments = (
+        ["aggregate", "-", "--rejects", "-"]
+        if command == "aggregate"
+        else ["validate", folder.reference, "-"]
+    )
+    process = start(*arguments, stdin=PIPE)
+    send(process, b"{")
+    assert process.stdout is not None
+    assert b"invalid_json" in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    code, _, err = finish(process)
+    assert code == 3
+    assert "Traceback" not in err
+
+
+def test_ctrl_c_before_anything_else(folder: Folder) -> None:
+    os.mkfifo(folder.path / "reference")
+    process = start("validate", folder.file("reference"))
+    with open(folder.path / "reference", "wb"):  # Waits until the other end is opened, too.
+        process.send_signal(signal.SIGINT)
+        code, out, err = finish(process)
+    assert (code, out) == (130, "")
+    assert "KeyboardInterrupt" not in err
+
+
+def test_a_closed_pipe_ends_it_cleanly(folder: Folder, trickle: subprocess.Popen[bytes]) -> None:
+    send(trickle, b"{", response("q1"))
+    receive(trickle)
+    assert trickle.stdout is not None
+    trickle.stdout.close()
+    send(trickle, response("q2"))
+    trickle.wait(timeout=30)  # Though more could come in.
+    assert trickle.stderr is not None
+    err = trickle.stderr.read().decode()
+    assert trickle.returncode == 3
+    assert SUMMARY.format(2, 1, 2) in err
+    assert "Error" not in err
+    assert "Exception" not in err
+    assert aggregated(folder) == 2
+    assert len(folder.read("rejects")) == 1
+    assert trickle.stdin is not None
+    trickle.stdin.close()
+    trickle.stderr.close()
+
+
+@pytest.mark.parametrize(("gate", "code"), [("steps_score=0.5", 0), ("steps_score=1.5", 1)])
+def test_a_closed_pipe_and_gates(folder: Folder, gate: str, code: int) -> None:
+    responses = folder.lines(*[response("q1", note="n" * 300)] * 5000)
+    process = start("evaluate", folder.reference, responses, "--fail-under", gate)
+    receive(process)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert finish(process)[0] == code
+
+
+@pytest.mark.parametrize("command", ["evaluate", "aggregate", "validate"])
+def test_nobody_reads_anything(folder: Folder, command: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    lines = folder.lines(*[b"{"] * 1000, response("q1"))
+    inputs = [lines] if command == "aggregate" else [folder.reference, lines]
+    process = start(command, *inputs, stdout=writer, stderr=writer)
+    os.close(writer)
+    assert finish(process)[0] == 3
+
+
+@pytest.mark.parametrize("arguments", [["-o", "/dev/full"], ["--rejects", "/dev/full"]], ids=" ".join)
+def test_a_full_disk_is_one_line(folder: Folder, arguments: list[str]) -> None:
+    responses = folder.lines(response("q1"), b"{", response("q2"))
+    code, _, err = finish(start("evaluate", folder.reference, responses, *arguments))
+    assert code == 4
+    assert err.splitlines()[-1] == "Error: /dev/full: No space left on device"
+
+
+@pytest.mark.parametrize("arguments", [[], ["-o", "/dev/null"]], ids=["results", "table"])
+def test_a_full_disk_behind_stdout(folder: Folder, arguments: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        process = start("evaluate", folder.reference, folder.lines(response("q1")), *arguments, stdout=full)
+    code, _, err = finish(process)
+    assert code == 4
+    assert re.fullmatch("Error: (standard output|<stdout>): No space left on device", err.splitlines()[-1])
+
+
+def test_a_source_that_fails_in_the_middle(folder: Folder) -> None:
+    results = folder.lines({"template_id": "t"})
+    # Can be opened, and then not read.
+    code, out, err = finish(start("aggregate", results, "/proc/self/mem"))
+    assert code == 4
+    assert "results: 1" in out
+    assert err.count("\n") == 1
+    assert err.startswith("Error: ")
+
+
+ORDER = [
+    ("no such command", "nonsense", 2),
+    ("broken reference", "evaluate broken.json bad.jsonl -o /dev/full --fail-under x=1", 2),
+    ("run failed", "evaluate reference.json bad.jsonl -o /dev/full --fail-under x=1", 4),
+    ("rejects", "evaluate reference.json bad.jsonl -o r --fail-under x=1", 3),
+    ("gate", "evaluate reference.json good.jsonl -o r --fail-under x=1", 1),
+    ("all is well", "evaluate reference.json good.jsonl -o r --fail-under steps_score=1", 0),
+]
+
+
+@pytest.mark.parametrize(("command", "code"), [case[1:] for case in ORDER], ids=[case[0] for case in ORDER])
+def test_the_first_exit_code_that_applies(folder: Folder, command: str, code: int) -> None:
+    folder.write("broken.json", b"[]")
+    folder.lines(b"{", response("q1"), name="bad.jsonl")
+    folder.lines(response("q1"), name="good.jsonl")
+    assert finish(start(*command.split(), cwd=folder.path))[0] == code
+
+
+@pytest.mark.parametrize(("gates", "code"), [((), 130), (("--fail-under", "steps_score=1.5"), 1)])
+def test_ctrl_c_comes_after_gates(folder: Folder, gates: Sequence[str], code: int) -> None:
+    process = start("evaluate", folder.reference, "-", *gates, stdin=PIPE)
+    send(process, response("q1"))
+    receive(process)
+    process.send_signal(signal.SIGINT)
+    assert finish(process)[0] == code
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_closed_standard_streams(folder: Folder, closed: int) -> None:
+    responses = folder.lines(response("q1"))
+    command = ["evaluate", folder.reference, responses]
+    process = start(*command, "-o", folder.file("r"), closed=closed)
+    assert finish(process)[0] == 0
+    assert len(folder.read("r")) == 1
+
+
+def test_results_to_a_closed_stdout_are_wrong_usage(folder: Folder) -> None:
+    command = ["evaluate", folder.reference, folder.lines(response("q1"))]
+    code, _, err = finish(start(*command, closed=1))
+    assert (code, err) == (2, "Error: standard output is closed; -o FILE writes to a file\n")
+
+
+@pytest.mark.parametrize("command", ["evaluate", "validate"])
+def test_stdin_of_nothing_and_of_a_file(folder: Folder, command: str) -> None:
+    assert finish(start(command, folder.reference, "-"))[0] == 0
+    with open(folder.lines(response("q1"), b"{"), "rb") as responses:
+        assert finish(start(command, folder.reference, "-", stdin=responses))[0] == 3
+
+
+def terminal_output(
+    folder: Folder, *arguments: str, stdin: int | BinaryIO = subprocess.DEVNULL, stdout: bool = False
+) -> str:
+    """What is sent to a terminal behind stderr, and behind `stdout` if it is asked for."""
+    master, slave = pty.openpty()
+    out = slave if stdout else PIPE
+    process = start("evaluate", folder.reference, *arguments, stdin=stdin, stdout=out, stderr=slave)
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(master, 1 << 16)
+        except OSError:  # Linux says so when the other end is closed.
+            break
+    os.close(master)
+    assert finish(process)[0] == 0
+    return shown.decode()
+
+
+def test_progress_on_a_terminal(folder: Folder) -> None:
+    responses = folder.lines(response("q1"), failed("q2"), response("q3"))
+    shown = terminal_output(folder, responses, "-o", folder.file("r"))
+    assert "100%" in shown
+    assert "2 results" not in shown.split("100%")[0]
+    assert re.search(r"3 results, \d+\.\d/s", shown)
+    assert re.search(r"time left .*0:00:00", shown)
+
+
+def test_progress_knows_how_much_of_stdin_there_is(folder: Folder) -> None:
+    with open(folder.lines(response("q1")), "rb") as responses:
+        shown = terminal_output(folder, "-", "-o", folder.file("r"), stdin=responses)
+    assert "100%" in shown
+
+
+def test_no_progress_where_it_would_go_through_the_results(folder: Folder) -> None:
+    shown = terminal_output(folder, folder.lines(response("q1")), stdout=True)
+    assert '"question_id":"q1"' in shown
+    assert "micro" in shown
+    assert "\x1b" not in shown
+
+
+def test_no_progress_without_a_terminal(folder: Folder) -> None:
+    code, out, err = finish(
+        start("evaluate", folder.reference, folder.lines(response("q1")), "-o", folder.file("r"))
+    )
+    assert (code, err) == (0, "")
+    assert "\x1b" not in out

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from graphrag_eval_async import compute_aggregates
+from graphrag_eval_async.aggregates.reading import RESULT_METRICS, RETRIEVAL_METRICS
+from graphrag_eval_async.cli.table import render_table
+
+
+def render(snapshot: dict[str, Any], encoding: str = "utf-8") -> str:
+    return render_table(snapshot, io.TextIOWrapper(io.BytesIO(), encoding=encoding))
+
+
+def result(template: str, **more: Any) -> dict[str, Any]:
+    return {"template_id": template, "status": "success", **more}
+
+
+def test_rows_and_columns() -> None:
+    snapshot = compute_aggregates(
+        [
+            result("one", steps_score=0.5, input_tokens=123456),
+            result("one", steps_score=1.0, input_tokens=123456),
+            result("[red]two[/red]", steps_score=0.0),
+            {"template_id": "three", "status": "error"},
+        ]
+    )
+    assert render(snapshot).splitlines() == [
+        "                                 steps   input",
+        "template        samples  errors  score  tokens",
+        "─" * 47,
+        "[red]two[/red]        1       0      0",
+        "one                   2       0   0.75  123456",
+        "three                 1       1",
+        "",
+        "micro                 4       1    0.5  123456",
+        "macro                            0.375  123456",
+    ]
+
+
+def test_a_wide_table_fits_into_80_columns() -> None:
+    names = ["list_all_substations_that_are_connected_via_an_ac_line_or_a_dc_line_to_SUBSTATION", "n" * 999]
+    scores = dict.fromkeys((*RESULT_METRICS, "answer_relevance_cost"), 123456.789)
+    step = {"name": "retrieval", **dict.fromkeys(RETRIEVAL_METRICS, 2.0**63)}
+    text = render(compute_aggregates([result(name, **scores, actual_steps=[step]) for name in names]))
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in text
+    assert sum(line.startswith("micro") for line in lines) == 4
+    assert text.count("samples") == 1
+    for metric in (*scores, *RETRIEVAL_METRICS):
+        assert set(metric.split("_")) <= set(text.split())
+
+
+def test_control_characters_in_a_template_do_not_reach_the_terminal() -> None:
+    text = render(compute_aggregates([result("\x1b[31m\nred\x07\x9b")]))
+    assert all(c.isprintable() or c == "\n" for c in text)
+
+
+def test_no_results() -> None:
+    assert render(compute_aggregates([])).splitlines()[-1] == "macro"
+
+
+def test_a_stream_that_cannot_take_lines_of_boxes() -> None:
+    assert render(compute_aggregates([result("t", steps_score=1)]), "ascii").isascii()

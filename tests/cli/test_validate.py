@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from tests.cli.support import REFERENCE, failed, question, response, run
+
+if TYPE_CHECKING:
+    from tests.cli.support import Folder
+
+
+def test_a_valid_reference(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("validate", folder.reference) == 0
+    assert capfd.readouterr() == ("reference data valid (templates: 2, questions: 3)\n", "")
+
+
+def test_every_problem_of_a_reference(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    questions = [question("q1", "a"), question("q1", "b"), {"id": "x\ny"}]
+    broken = [{"template_id": "t", "questions": questions}]
+    reference = folder.write("broken.json", orjson.dumps(broken))
+    assert run("validate", reference, folder.lines(b"{")) == 2
+    out, err = capfd.readouterr()
+    first, *problems, last = out.splitlines()
+    assert first == f"reference data: {len(problems)} problems in {reference}"
+    assert [problem.split(":")[0] for problem in problems] == [
+        "  templates[0].questions[1].id",
+        "  templates[0].questions[2].question_text",
+    ]
+    assert last == f"{folder.file('responses.jsonl')}: not checked, since the reference data is broken"
+    assert not err
+
+
+def test_every_problem_of_responses(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    bad = [b"{"] * 20
+    responses = folder.lines(response("q1"), *bad, failed("q3"), response("q9", n="n" * 300))
+    assert run("validate", folder.reference, responses, "--max-line-bytes", "400") == 3
+    out, err = capfd.readouterr()
+    *rejects, missing, summary = out.splitlines()
+    assert [int(line.split(" line ")[1].split()[0]) for line in rejects] == [*range(2, 22), 23]
+    assert all(line.startswith(f"{responses}: line ") for line in rejects)
+    assert missing == "question 'q2': no response"
+    assert summary == (
+        "reference data valid (templates: 2, questions: 3); "
+        "responses: 2, rejected lines: 21, questions without a response: 1"
+    )
+    assert not err
+
+
+def test_questions_without_a_response_are_no_problem(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run("validate", folder.reference, folder.lines()) == 0
+    assert len(capfd.readouterr().out.splitlines()) == 4
+
+
+def test_nothing_is_evaluated(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_args: object) -> None:
+        pytest.fail("a response was evaluated")
+
+    monkeypatch.setattr("graphrag_eval_async.evaluator.score_steps", refuse)
+    monkeypatch.setattr("graphrag_eval_async.evaluator.Evaluator.score", refuse)
+    responses = [response(item["id"]) for template in REFERENCE for item in template["questions"]]
+    assert run("validate", folder.reference, folder.lines(*responses)) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["no-such-file"], ["reference.json", "no-such-file"]], ids=" ".join
+)
+def test_wrong_usage(
+    folder: Folder,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    arguments: list[str],
+) -> None:
+    monkeypatch.chdir(folder.path)
+    assert run("validate", *arguments) == 2
+    assert "Error: " in capfd.readouterr().err

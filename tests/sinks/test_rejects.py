@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import tracemalloc
+from io import BytesIO, RawIOBase
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import orjson
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from graphrag_eval_async import Reject, evaluate_stream
+from graphrag_eval_async.sinks import RejectsFile
+from tests.conftest import answer, templates
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def make_reject(content: bytes | BinaryIO | None, *, message: str = "no good") -> Reject:
+    return Reject(3, 40, "invalid_json", message, b"", 5, "digest", content)
+
+
+def written(path: Path, *rejects: Reject, file: str | None = None) -> list[dict[str, Any]]:
+    with RejectsFile(path) as rejects_file:
+        for reject in rejects:
+            rejects_file(reject, file=file)
+    text = path.read_bytes()
+    assert text.count(b"\n") == len(rejects)
+    return [orjson.loads(line) for line in text.splitlines()]
+
+
+def test_keys(tmp_path: Path) -> None:
+    records = written(tmp_path / "r", make_reject(b"{"), make_reject(None))
+    common = {
+        "line": 3,
+        "offset": 40,
+        "reason": "invalid_json",
+        "message": "no good",
+        "length": 5,
+        "sha256": "digest",
+    }
+    assert records == [{**common, "content": "{"}, common]
+    assert list(records[0]) == [*common, "content"]
+
+
+def test_the_file_that_a_line_came_from(tmp_path: Path) -> None:
+    (record,) = written(tmp_path / "r", make_reject(b"{"), file="shard\udcff")
+    assert next(iter(record.items())) == ("file", "shard\\udcff")
+
+
+def test_lone_surrogates_in_a_message(tmp_path: Path) -> None:
+    (record,) = written(tmp_path / "r", make_reject(b"{", message="key \ud800: what"))
+    assert record["message"] == "key \\ud800: what"
+
+
+@given(content=st.binary(max_size=40) | st.text(max_size=20).map(str.encode), spooled=st.booleans())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_content_comes_back_whole(tmp_path: Path, content: bytes, spooled: bool) -> None:
+    (record,) = written(tmp_path / "r", make_reject(BytesIO(content) if spooled else content))
+    assert ("content" in record) != ("content_base64" in record)
+    if "content" in record:
+        assert not spooled
+        assert record["content"].encode() == content
+    else:
+        assert base64.b64decode(record["content_base64"], validate=True) == content
+
+
+class Endless(RawIOBase):
+    """A file of so many bytes that are nowhere held."""
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+        self.digest = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        size = min(size, self.left)
+        self.left -= size
+        self.digest.update(bytes(size))
+        return bytes(size)
+
+
+def test_a_long_line_is_never_in_memory(tmp_path: Path) -> None:
+    size = 32 * 1024 * 1024 + 1
+    content = Endless(size)
+    with RejectsFile(tmp_path / "r") as rejects_file:
+        tracemalloc.start()
+        rejects_file(make_reject(cast(BinaryIO, content)))
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak < 2_000_000
+    record = orjson.loads((tmp_path / "r").read_bytes())
+    decoded = base64.b64decode(record["content_base64"], validate=True)
+    assert hashlib.sha256(decoded).digest() == content.digest.digest()
+    assert len(decoded) == size
+
+
+async def test_takes_the_rejects_of_a_stream(tmp_path: Path) -> None:
+    long = b'{"x": "' + b"n" * 500_000 + b'"}'
+    lines = [b'{"question_id": "q9"}', long, b"[" * 1000 + b"]" * 1000, b"\xff"]
+    path = tmp_path / "responses.jsonl"
+    path.write_bytes(b"\n".join([*lines, orjson.dumps(answer())]))
+    with RejectsFile(tmp_path / "rejects") as rejects_file:
+        stream = evaluate_stream(templates(), path, on_reject=rejects_file, max_line_bytes=10_000)
+        assert [result["question_id"] async for result in stream] == ["q0"]
+    records = [orjson.loads(line) for line in (tmp_path / "rejects").read_bytes().splitlines()]
+    assert [record["line"] for record in records] == [1, 2, 3, 4]
+    for record, line in zip(records, lines, strict=True):
+        assert record["length"] == len(line)
+        assert record["sha256"] == hashlib.sha256(line).hexdigest()
+        whole = record.get("content", "").encode() or base64.b64decode(record["content_base64"])
+        assert whole == line
