@@ -1,0 +1,35 @@
+"""Responses for the benchmarks, made from real ones where those are at hand."""
+
+from __future__ import annotations
+
+import json
+from itertools import count, cycle, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[1]
+GOLDEN = ROOT.parent / "shared" / "golden"
+FOLDER = GOLDEN if GOLDEN.is_dir() else ROOT / "examples"
+REFERENCE = FOLDER / "reference.yaml"
+
+
+def responses(number: int) -> Iterator[bytes]:
+    """So many JSON lines; each with ids and outputs of its own, which score as the originals do."""
+    originals = [json.loads(line) for line in (FOLDER / "responses.jsonl").read_text().splitlines()]
+    numbers = count()
+    for original in islice(cycle(originals), number):
+        steps = [_renumbered(step, next(numbers)) for step in original.get("actual_steps", [])]
+        response = {"id": f"response-{next(numbers)}", **original, "actual_steps": steps}
+        yield json.dumps(response).encode() + b"\n"
+
+
+def _renumbered(step: dict[str, Any], number: int) -> dict[str, Any]:
+    step = {**step, "id": f"call_{number}"}
+    if '"head"' in step.get("output", ""):
+        output = json.loads(step["output"])
+        output["head"]["link"] = [f"urn:example:{number}"]
+        step["output"] = json.dumps(output, indent=2)
+    return step

@@ -1,0 +1,53 @@
+"""The examples are as complete as they claim, and run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graphrag_eval_async import load_reference, run_evaluation
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+SCRIPTS = sorted(EXAMPLES.glob("*.py"))
+
+
+def test_reference_holds_every_kind_of_step() -> None:
+    steps = [
+        step
+        for question in load_reference(EXAMPLES / "reference.yaml")
+        for group in question.reference_steps or ()
+        for step in group
+    ]
+    names = {step["name"] for step in steps}
+    assert names > {"retrieval", "retrieve_time_series", "retrieve_data_points", "iri_discovery"}
+    media_types = {step.get("output_media_type") for step in steps}
+    assert media_types == {"application/sparql-results+json", "application/json", None}
+
+
+async def test_responses_are_scored_as_meant() -> None:
+    results = await run_evaluation(EXAMPLES / "reference.yaml", EXAMPLES / "responses.jsonl")
+    scores = [(result["question_id"], result["sample"], result.get("steps_score")) for result in results]
+    assert scores == [
+        ("transformers-bergheim", 1, 1.0),
+        ("transformers-bergheim", 2, 0.25),
+        ("transformers-lindau", 1, 0.0),
+        ("lines-bergheim", 1, 1.0),
+        ("connected-lindau-tannau", 1, 1.0),
+        ("load-bergheim-t1", 1, 1.0),
+        ("settings-lindau", 1, None),
+        ("settings-lindau", 2, 0.5),
+    ]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+def test_script_runs(script: Path) -> None:
+    command = [sys.executable, "-X", "dev", "-W", "error", str(script)]
+    done = subprocess.run(
+        command, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) == 6

@@ -1,0 +1,64 @@
+"""README's commands and snippets do what README says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+PYTHON = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+CONSOLE = [
+    line.removeprefix("$ ")
+    for block in re.findall(r"^```console\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    for line in block.splitlines()
+]
+# The two that install are run, word for word, by .ci/run; here only what follows the installation.
+COMMANDS = [command.removeprefix("pip install . && ") for command in CONSOLE if "pytest" not in command]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder that looks like the checkout, and may be written to."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    return tmp_path
+
+
+def _run(command: list[str], folder: Path) -> str:
+    program = folder / "bin" / "graphrag-eval-async"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m graphrag_eval_async "$@"\n')
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("snippet", PYTHON, ids=range(len(PYTHON)))
+def test_snippet_runs(snippet: str, folder: Path) -> None:
+    _run([sys.executable, "-W", "error", "-c", snippet], folder)
+
+
+def test_commands_run_one_after_the_other(folder: Path) -> None:
+    assert len(COMMANDS) >= 5
+    _run(["bash", "-euo", "pipefail", "-c", "\n".join(COMMANDS)], folder)
+
+
+def test_first_command_prints_the_table_shown(folder: Path) -> None:
+    shown = re.search(r"^```text\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    assert shown is not None
+    printed = _run(["bash", "-c", COMMANDS[0]], folder)
+    assert [line.rstrip() for line in printed.strip("\n").splitlines()] == shown[1].splitlines()
+    assert len((folder / "results.jsonl").read_text().splitlines()) == 8
+
+
+def test_installing_commands_are_the_two_that_ci_runs() -> None:
+    assert [command for command in CONSOLE if "pip install" in command] == CONSOLE[:2]
