@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,13 +17,15 @@ if TYPE_CHECKING:
 LIMIT = 1000
 
 
-@pytest.fixture
+@contextmanager
 def full_at_limit() -> Iterator[None]:
-    """No file may grow beyond `LIMIT` bytes."""
+    """No file may grow beyond `LIMIT` bytes; not even a log of this test run, so keep it short."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_each_line_is_there_at_once(tmp_path: Path) -> None:
@@ -55,13 +58,12 @@ def test_a_pipe_and_its_end(tmp_path: Path) -> None:
             lines.write([b"two\n"])
 
 
-@pytest.mark.usefixtures("full_at_limit")
 def test_a_line_that_does_not_fit_is_taken_back(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     with LineFile(path) as lines:
         lines.write([b"a" * 600 + b"\n"])
         for _ in range(2):
-            with pytest.raises(OSError, match="lines") as error:
+            with pytest.raises(OSError, match="lines") as error, full_at_limit():
                 lines.write([b"b" * 300, b"b" * 300 + b"\n"])
             assert error.value.errno == errno.EFBIG
             assert path.read_bytes() == b"a" * 600 + b"\n"
