@@ -10,6 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.abc
 import orjson
 import pytest
 from hypothesis import given
@@ -294,28 +295,36 @@ async def test_byte_order_mark_and_last_line_without_its_end(tmp_path: Path) -> 
     assert not stream.rejects.total
 
 
+class Chunks(anyio.abc.ByteReceiveStream):
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self.chunks = iter(chunks)
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        for chunk in self.chunks:
+            assert len(chunk) <= max_bytes
+            return chunk
+        raise anyio.EndOfStream
+
+    async def aclose(self) -> None:
+        pass
+
+
 async def test_a_long_line_is_spooled_to_a_file_that_is_closed_afterwards() -> None:
-    chunks = [b"\n" + b"x" * 60, b"y" * 60, b"\n" + orjson.dumps({"question_id": "q1"})]
-    reader = asyncio.StreamReader()
     seen: list[tuple[Any, bytes]] = []
 
     def on_reject(reject: Reject) -> None:
         seen.append((reject.content, content(reject)))
-        if len(seen) == 2:
+        if len(seen) == 3:
             raise KeyError
 
-    for _ in range(2):
-        for chunk in chunks:
-            reader.feed_data(chunk)
-    reader.feed_data(b"\n" + orjson.dumps({"question_id": "q1"}))
-    reader.feed_eof()
-    stream = evaluate_stream(REFERENCE, reader, max_line_bytes=100, on_reject=on_reject)
+    chunks = [b"x" * 60, b"y" * 60, b'\n{"question_id": "q1"}\n', b"z" * 101 + b"\n"]
+    stream = evaluate_stream(REFERENCE, Chunks(chunks * 2), max_line_bytes=100, on_reject=on_reject)
     assert (await anext(stream))["question_id"] == "q1"
     with pytest.raises(KeyError):
         await anext(stream)
-    assert [text for _, text in seen] == [b"x" * 60 + b"y" * 60] * 2
-    assert all(file if isinstance(file, bytes) else file.closed for file, _ in seen)
-    assert stream.rejects.counts == {"too_long": 2}
+    assert [text for _, text in seen] == [b"x" * 60 + b"y" * 60, b"z" * 101, b"x" * 60 + b"y" * 60]
+    assert all(file.closed for file, _ in seen)
+    assert stream.rejects.counts == {"too_long": 3}
 
 
 async def test_raising_on_a_reject_lets_out_what_came_before() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from graphrag_eval_async.aggregates import state
 from graphrag_eval_async.aggregates.exact import mean, sum_units
@@ -85,8 +85,11 @@ class RunningAggregates:
         macro = {metric: _macro(metric, per_template) for metric in micro if metric in self._micro}
         return {"per_template": per_template, "micro": micro, "macro": macro}
 
-    def merge(self, other: RunningAggregates) -> None:
+    def merge(self, other: RunningAggregates) -> Self:
         """Count all that `other` has counted, and take over its order of templates.
+
+        Returns:
+            these aggregates; `other` stays as it is.
 
         Raises:
             UsageError: only one of the two includes the metrics of errors.
@@ -100,6 +103,7 @@ class RunningAggregates:
         self._place(other._order)
         for name, group in other._groups.items():
             self._group(name).merge(group)
+        return self
 
     def to_bytes(self) -> bytes:
         """All that is known, to go on from elsewhere; a snapshot has less."""

@@ -73,8 +73,14 @@ def _undecodable(data: bytes, error: orjson.JSONDecodeError) -> InvalidRecord:
     return _huge_number(data) or InvalidRecord("invalid_json", str(error))
 
 
+# A number beyond 1e308 has as many digits, or an exponent of two. This spares most text the second reading.
+_MAYBE_HUGE = re.compile(rb"(?<![0-9])[0-9]{200}|[eE]\+?[0-9]{2}")
+
+
 def _huge_number(data: bytes) -> InvalidRecord | None:
     """orjson refuses a whole line for a number that no double can hold; find out whether that is why."""
+    if not _MAYBE_HUGE.search(data):
+        return None
     try:
         value = json.loads(
             data,
@@ -112,18 +118,18 @@ def _is_infinite(value: Any) -> bool:
     return isinstance(value, float) and math.isinf(value)
 
 
-# A string may be unterminated, so that a search never starts over inside one.
-_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+# What stands before each bracket: strings, which may be unterminated, and all else; so no search starts over.
+_NEXT_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+"?)*+([\[\]{}]|\Z)', re.DOTALL)
 
 
 def _text_nests_deeper(data: bytes, limit: int) -> bool:
     depth = 0
-    for token in _TOKENS.finditer(data):
-        if token[0] in b"[{":
+    for found in _NEXT_BRACKET.finditer(data):
+        if found[1] in (b"[", b"{"):
             depth += 1
             if depth > limit:
                 return True
-        elif token[0] in b"]}":
+        else:
             depth -= 1
     return False
 

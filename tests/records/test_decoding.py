@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, decode, nests_deeper
+from graphrag_eval_async.records.decoding import (
+    MAX_DEPTH,
+    InvalidRecord,
+    _text_nests_deeper,
+    decode,
+    nests_deeper,
+)
 
 INTEGERS = st.integers(min_value=-(2**63), max_value=2**64 - 1)
 SCALARS = st.none() | st.booleans() | INTEGERS | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -77,6 +83,10 @@ def test_any_bytes_are_a_value_or_invalid(data: bytes, draw: st.DataObject) -> N
         (b'{"a": -' + b"9" * 10_000 + b"}", "invalid_field"),
         (b'{"a": {"b": [[1], [[' + b"9" * 10_000 + b"]]]}}", "invalid_field"),
         (b'{"a": ' + b"9" * 10_000, "invalid_json"),
+        (b'{"a": ' + b"9" * 300 + b"e9}", "invalid_field"),
+        (b'{"a": ' + b"9" * 300 + b".5E+9}", "invalid_field"),
+        (b'{"a": 1' + b"0" * 309 + b".0}", "invalid_field"),
+        (b'{"a": 0.1e+310}', "invalid_field"),
         (b"9" * 10_000, "not_an_object"),
         (b"[[1e400]]", "not_an_object"),
     ],
@@ -124,8 +134,9 @@ def test_brackets_in_strings_are_no_depth() -> None:
         b'{"a": "' + b"\\" * 1_000_001,
         b'{"a": ' + b"[]," * 300_000,
         b"]" * 1_000_000,
+        b'{"a": [' + (b"9" * 199 + b",") * 5000,
     ],
-    ids=["escaped quotes", "open strings", "quotes", "backslashes", "truncated", "closing"],
+    ids=["escaped quotes", "open strings", "quotes", "backslashes", "truncated", "closing", "long numbers"],
 )
 def test_hostile_text_takes_linear_time(data: bytes) -> None:
     assert reason_of(data) == "invalid_json"
@@ -134,3 +145,20 @@ def test_hostile_text_takes_linear_time(data: bytes) -> None:
 def test_no_line_ends_inside_a_string() -> None:
     text = "a\u2028b\u0085c\u2029d"
     assert decode(json.dumps({"a": text}, ensure_ascii=False).encode()) == {"a": text}
+
+
+@given(st.lists(st.sampled_from(['"', "\\", "[", "]", "{", "}", "a", " ", '\\"', "\n", ","])).map("".join))
+def test_depth_of_text_that_is_no_json(text: str) -> None:
+    depth = deepest = 0
+    inside = escaped = False
+    for character in text:
+        if inside:
+            inside = escaped or character != '"'
+            escaped = character == "\\" and not escaped
+        elif character == '"':
+            inside, escaped = True, False
+        else:
+            depth += (character in "[{") - (character in "]}")
+            deepest = max(deepest, depth)
+    for limit in range(4):
+        assert _text_nests_deeper(text.encode(), limit) is (deepest > limit)

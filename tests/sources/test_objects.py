@@ -3,7 +3,9 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -126,6 +128,24 @@ async def test_the_iterator_is_closed_if_it_can_be() -> None:
     await anext(batches)
     await batches.aclose()
     assert closed == [True]
+
+
+async def test_it_is_closed_even_under_cancellation() -> None:
+    cleaned = []
+
+    async def source() -> AsyncGenerator[str]:
+        try:
+            yield "a"
+        finally:
+            await checkpoint()
+            cleaned.append(True)
+
+    batches = from_async_iterable(source(), max_line_bytes=10)
+    await anext(batches)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await batches.aclose()
+    assert cleaned == [True]
 
 
 async def test_the_iterator_need_not_be_closable() -> None:
