@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio.to_thread
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, UsageError
 from graphrag_eval_async.records import Line, Reject, read_record, write_line
+from graphrag_eval_async.records.copying import copier
 from graphrag_eval_async.reference import Groups, Reference, Templates, load_reference
 from graphrag_eval_async.steps import prepare_step, score_steps
 
@@ -147,22 +147,6 @@ def _blank(question: Question) -> dict[str, Any]:
     if question.reference_answer is not None:
         blank["reference_answer"] = question.reference_answer
     return blank
-
-
-def copier(value: Any) -> Callable[[], Any]:
-    """A function that copies an array or object of JSON; finding out what to copy is done once."""
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    nested = [(key, copier(item)) for key, item in items if isinstance(item, dict | list)]
-    if not nested:
-        return cast(Callable[[], Any], value.copy)
-
-    def copy() -> Any:
-        new = value.copy()
-        for key, copy_item in nested:
-            new[key] = copy_item()
-        return new
-
-    return copy
 
 
 def _fill(result: dict[str, Any], response: Response, sample: int, scored: StepsScore | None) -> None:

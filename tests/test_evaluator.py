@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from graphrag_eval_async import (
     Evaluator,
@@ -20,19 +18,10 @@ from graphrag_eval_async import (
     evaluate_stream,
     load_reference,
 )
-from graphrag_eval_async.evaluator import copier
 from tests.conftest import answer, heavy, templates
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-JSON = st.recursive(
-    st.none() | st.integers() | st.text(max_size=3),
-    lambda children: (
-        st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=3), children, max_size=3)
-    ),
-    max_leaves=10,
-)
 
 
 @pytest.fixture
@@ -190,17 +179,3 @@ async def test_nothing_is_shared(evaluator: Evaluator) -> None:
 def test_wrong_options(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         Evaluator(templates(1), **options)
-
-
-def containers(value: Any) -> list[int]:
-    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [id(value)] * isinstance(value, dict | list) + [i for child in children for i in containers(child)]
-
-
-@given(JSON.filter(lambda value: isinstance(value, dict | list)))
-def test_copies(value: Any) -> None:
-    first, second = copier(value)(), copier(value)()
-    assert first == second == value
-    assert not {*containers(first)} & {*containers(second)}
-    assert not {*containers(first)} & {*containers(value)}
-    assert repr(first) == repr(value)

@@ -11,27 +11,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from graphrag_eval_async.errors import AggregationError
-
-RESULT_METRICS = (
-    "steps_score",
-    "input_tokens",
-    "output_tokens",
-    "total_tokens",
-    "elapsed_sec",
-    "answer_recall",
-    "answer_precision",
-    "answer_f1",
-    "answer_relevance",
-)
-RETRIEVAL_METRICS = (
-    "retrieval_answer_recall",
-    "retrieval_answer_precision",
-    "retrieval_answer_f1",
-    "retrieval_context_recall",
-    "retrieval_context_precision",
-    "retrieval_context_f1",
-)
-COST = "_cost"
+from graphrag_eval_async.records.metrics import COST, RESULT_METRICS, RETRIEVAL_METRICS
 
 _POSITIONS = {metric: i for i, metric in enumerate(RESULT_METRICS + RETRIEVAL_METRICS)}
 _OF_RESULT = frozenset(RESULT_METRICS)

@@ -12,6 +12,7 @@ from graphrag_eval_async.records.decoding import (
     nests_deeper,
     too_deep,
 )
+from graphrag_eval_async.records.metrics import COST, RETRIEVAL_METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,18 +20,7 @@ if TYPE_CHECKING:
 BEYOND_64_BITS = 2.0**63
 """orjson reads an integer of more than 64 bits as a float of at least this size, without a word."""
 
-STEP_METRICS = frozenset(
-    f"retrieval_{metric}"
-    for metric in (
-        "answer_recall",
-        "answer_precision",
-        "answer_f1",
-        "context_recall",
-        "context_precision",
-        "context_f1",
-    )
-)
-"""What the aggregates take from a retrieval step, besides costs."""
+_OF_RETRIEVAL = frozenset(RETRIEVAL_METRICS)
 
 
 class Response(NamedTuple):
@@ -156,7 +146,7 @@ def _steps(key: str, value: Any) -> None:
 
 def _step_metrics(place: str, step: dict[str, Any]) -> None:
     for key, value in step.items():
-        if value is not None and (key in STEP_METRICS or key.endswith("_cost")):
+        if value is not None and (key in _OF_RETRIEVAL or key.endswith(COST)):
             _number(f"{place}.{key}", value)
 
 

@@ -12,6 +12,7 @@ from traceback import format_exception_only
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.errors import ComparatorError, MalformedStep, UsageError
+from graphrag_eval_async.records.copying import copier
 from graphrag_eval_async.steps.actual import read_output
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.actual import ActualStep, Score
 
 Comparator: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], float]
-"""A user's comparator: from the reference step and an actual step to their match score, from 0 to 1."""
+"""A user's comparator: from copies of the reference step and an actual step to their match score, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,11 @@ def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any])
     if not callable(comparator) or iscoroutinefunction(comparator):
         raise UsageError(f"comparators[{name!r}]: must be a plain function")
 
+    copy_step = copier(step)
+
     def score(actual: ActualStep) -> float:
         try:
-            return _checked(comparator(dict(step), dict(actual.step)))
+            return _checked(comparator(copy_step(), copier(actual.step)()))
         except Exception as error:
             raise ComparatorError("".join(format_exception_only(error)).strip()) from error
 

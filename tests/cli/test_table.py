@@ -4,8 +4,8 @@ import io
 from typing import Any
 
 from graphrag_eval_async import compute_aggregates
-from graphrag_eval_async.aggregates.reading import RESULT_METRICS, RETRIEVAL_METRICS
 from graphrag_eval_async.cli.table import render_table
+from graphrag_eval_async.records.metrics import RESULT_METRICS, RETRIEVAL_METRICS
 
 
 def render(snapshot: dict[str, Any], encoding: str = "utf-8") -> str:
