@@ -22,7 +22,7 @@ def responses(number: int) -> Iterator[bytes]:
     numbers = count()
     for original in islice(cycle(originals), number):
         steps = [_renumbered(step, next(numbers)) for step in original.get("actual_steps", [])]
-        response = {"id": f"response-{next(numbers)}", **original, "actual_steps": steps}
+        response = {**original, "id": f"response-{next(numbers)}", "actual_steps": steps}
         yield json.dumps(response).encode() + b"\n"
 
 

@@ -100,8 +100,11 @@ def compute_aggregates(
 
     Raises:
         AggregationError: a result cannot be aggregated.
+        UsageError: `results` is no iterable of results.
         ReferenceDataError: the reference set cannot be right.
     """
+    if isinstance(results, str | bytes | Mapping) or not isinstance(results, Iterable):
+        raise UsageError(f"results: expected an iterable of results, got {type(results).__name__}")
     aggregates = RunningAggregates(include_errors=include_errors)
     if reference is not None:
         aggregates.order_templates(load_reference(reference).templates)

@@ -6,14 +6,15 @@ import asyncio
 from collections import deque
 from contextlib import aclosing
 from time import monotonic
-from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 import anyio
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
 
 SLICE_SECONDS = 0.004
@@ -21,6 +22,16 @@ SLICE_SECONDS = 0.004
 
 CLOSING_SECONDS = 10.0
 """How long `aclose` waits for a worker or a source that does not heed its cancellation."""
+
+
+class Source(Protocol[T_co]):
+    """What is mapped over: items, in batches of those that are already there."""
+
+    def __aiter__(self) -> AsyncIterator[Sequence[T_co]]:
+        """The batches."""
+
+    async def aclose(self) -> None:
+        """Give up whatever the source holds, begun or not."""
 
 
 class Later(Generic[R]):
@@ -50,13 +61,14 @@ class BoundedMap(Generic[R]):
 
     def __init__(
         self,
-        source: AsyncGenerator[Sequence[T]],
+        source: Source[T],
         function: Callable[[T], R | Later[R] | None],
         *,
         limit: int,
         ordered: bool = False,
     ) -> None:
         self._exchange: _Exchange[R] = _Exchange(limit, ordered)
+        self._source = source
         self._run = _Work(self._exchange, function, source).run
         self._owner: asyncio.Task[None] | None = None
 
@@ -69,12 +81,15 @@ class BoundedMap(Generic[R]):
 
     async def __anext__(self) -> R:
         exchange = self._exchange
-        while not exchange.ready:
-            if exchange.finished:
-                await self._end()
-            if self._owner is None:
-                self._owner = asyncio.create_task(self._run(), name="graphrag-eval-async")
-            await exchange.wait_for_result()
+        try:
+            while not exchange.ready:
+                if exchange.finished:
+                    await self._end()
+                if self._owner is None:
+                    self._owner = asyncio.create_task(self._run(), name="graphrag-eval-async")
+                await exchange.wait_for_result()
+        finally:
+            del self  # The traceback of a cancellation, kept by anyone, must not keep the work going.
         return exchange.take()
 
     async def _end(self) -> NoReturn:
@@ -89,7 +104,10 @@ class BoundedMap(Generic[R]):
         """Stop reading, cancel the work in progress, and wait until nothing of it is left."""
         self._exchange.abandon()
         owner = self._owner
-        if owner is None or owner.done():
+        if owner is None:
+            await self._source.aclose()
+            return
+        if owner.done():
             return
         if not owner.cancelling():
             owner.cancel()  # Once only: another would cut short the source's own clean-up.
@@ -102,7 +120,18 @@ class BoundedMap(Generic[R]):
             loop.call_soon_threadsafe(owner.cancel)
 
 
-async def _outlast(task: asyncio.Task[None], seconds: float) -> None:
+async def run_in_thread(function: Callable[[], R], stop: Callable[[], None]) -> R:
+    """`function()`, called in a thread; where waiting for it is cancelled, `stop()` is to make it return."""
+    future = asyncio.get_running_loop().run_in_executor(None, function)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        stop()
+        await _outlast(future, CLOSING_SECONDS)
+        raise
+
+
+async def _outlast(task: asyncio.Future[Any], seconds: float) -> None:
     """Wait for the end of a task, at most so long; a cancellation meanwhile comes through afterwards."""
     cancelled = None
     deadline = monotonic() + seconds
@@ -204,7 +233,7 @@ class _Work(Generic[T, R]):
         self,
         exchange: _Exchange[R],
         function: Callable[[T], R | Later[R] | None],
-        source: AsyncGenerator[Sequence[T]],
+        source: Source[T],
     ) -> None:
         self._exchange = exchange
         self._function = function
@@ -217,6 +246,8 @@ class _Work(Generic[T, R]):
                     await self._read()
                 if _is_cancelled():  # The cancellation was lost to an error in the clean-up of the source.
                     self._workers.cancel_scope.cancel()
+        except BaseExceptionGroup as group:  # SystemExit and its like; all others are kept for the consumer.
+            raise group.exceptions[0] from None
         finally:
             self._exchange.finish()
 

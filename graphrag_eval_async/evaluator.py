@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import anyio.to_thread
-
+from graphrag_eval_async.concurrency import run_in_thread
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, UsageError
 from graphrag_eval_async.records import Line, Reject, read_record, write_line
 from graphrag_eval_async.records.copying import copier
 from graphrag_eval_async.reference import Groups, Reference, Templates, load_reference
-from graphrag_eval_async.steps import prepare_step, score_steps
+from graphrag_eval_async.steps import QUICK_SEARCH_STEPS, Budget, prepare_step, score_steps
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
 
     from graphrag_eval_async.records import Question, Record, Response
     from graphrag_eval_async.steps import Comparator, StepsScore
@@ -24,6 +24,10 @@ StepsGroups = Literal["last", "all"]
 LARGE_BYTES = 128 * 1024
 """From this size on, of a response or of its reference steps, scoring is done in a thread: comparing large
 tables would hold up the event loop."""
+
+
+MAX_ERRORS = 10
+"""How many failed comparisons `steps_score_error` tells."""
 
 
 class Evaluator:
@@ -46,7 +50,7 @@ class Evaluator:
             reference: a path to YAML or JSON, a list of template dicts, or a `Reference`.
             comparators: by name of reference step, what compares it with an actual step of that name:
                 ``(reference_step, actual_step) -> float`` in [0, 1]. It takes the place of a built-in one. It
-                may be called from a worker thread.
+                should depend on the two steps alone: it may be called from a worker thread, and twice.
             steps_groups: "last" scores the last group of reference steps, "all" the mean over all groups.
 
         Raises:
@@ -55,8 +59,10 @@ class Evaluator:
         """
         if steps_groups not in ("last", "all"):
             raise UsageError(f'steps_groups: expected "last" or "all", got {steps_groups!r}')
+        if not isinstance(comparators, Mapping | None):
+            raise UsageError(f"comparators: expected a dict of functions, got {comparators!r}")
         for name, comparator in (comparators or {}).items():
-            if not callable(comparator):
+            if not isinstance(name, str) or not callable(comparator):
                 raise UsageError(f"comparators[{name!r}]: expected a function, got {comparator!r}")
         self.reference = load_reference(reference, comparators=comparators)
         self._mode: StepsGroups = steps_groups
@@ -75,35 +81,37 @@ class Evaluator:
             RejectedResponse: the response cannot be evaluated.
         """
         text = response.encode(errors="surrogatepass") if isinstance(response, str) else response
-        record = Line(1, 0, text) if isinstance(text, bytes) else write_line(text, 1, 0)
+        if isinstance(text, bytes | bytearray):
+            record: Record = Line(1, 0, bytes(text))
+        else:
+            record = write_line(text, 1, 0)
         read = read_record(record, self.reference.questions)
         if isinstance(read, Reject):
             raise RejectedResponse(read)
-        result = self.score_quickly(record, read, sample)
-        if result is None:
-            result = await anyio.to_thread.run_sync(self.score, read, sample)
-        return result
+        return self.score_at_once(record, read, sample) or await self.score_in_thread(read, sample)
 
-    def score_quickly(self, record: Record, response: Response, sample: int) -> dict[str, Any] | None:
+    def score_at_once(self, record: Record, response: Response, sample: int) -> dict[str, Any] | None:
         """The result of the response in `record`, or None where finding it would hold up an event loop."""
         if weight(record) or response.question_id in self._large:
             return None
         try:
-            return self.score(response, sample, quick=True)
+            return self._score(response, sample, Budget(QUICK_SEARCH_STEPS), quick=True)
         except ComparisonBudgetExceeded:
             return None
 
-    def score(self, response: Response, sample: int, *, quick: bool = False) -> dict[str, Any]:
-        """The result of one response; what `response` holds goes into it.
+    async def score_in_thread(self, response: Response, sample: int) -> dict[str, Any]:
+        """The result of one response, however long it takes; a cancellation ends the work, too."""
+        budget = Budget()
+        return await run_in_thread(partial(self._score, response, sample, budget), budget.stop)
 
-        Raises:
-            ComparisonBudgetExceeded: only if `quick`: it takes more than milliseconds.
-        """
+    def _score(
+        self, response: Response, sample: int, budget: Budget, *, quick: bool = False
+    ) -> dict[str, Any]:
         steps = response.fields.get("actual_steps")
         groups = self._groups.get(response.question_id)
         scored = None
         if groups is not None and steps is not None and not response.failed:
-            scored = score_steps(groups, steps, mode=self._mode, quick=quick)
+            scored = score_steps(groups, steps, budget, mode=self._mode, quick=quick)
         result: dict[str, Any] = self._blanks[response.question_id]()
         _fill(result, response, sample, scored)
         return result
@@ -161,7 +169,7 @@ def _fill(result: dict[str, Any], response: Response, sample: int, scored: Steps
             result["reference_steps"][group][index]["matches"] = fields["actual_steps"][actual].get("id")
         result["steps_score"] = scored.score
         if scored.errors:
-            result["steps_score_error"] = "; ".join(scored.errors)
+            result["steps_score_error"] = "; ".join(scored.errors[:MAX_ERRORS])
     for key in ("input_tokens", "output_tokens", "total_tokens", "elapsed_sec"):
         if key in fields:
             result[key] = fields[key]

@@ -8,8 +8,6 @@ from functools import partial
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-import anyio.to_thread
-
 from graphrag_eval_async.aggregates import RunningAggregates
 from graphrag_eval_async.concurrency import BoundedMap, Later
 from graphrag_eval_async.errors import RejectedResponse, UsageError
@@ -29,7 +27,7 @@ Result = dict[str, Any]
 OnReject = Literal["collect", "raise"] | Callable[[Reject], object]
 
 MAX_IN_FLIGHT = 256
-MAX_LINE_BYTES = 64 * 1024 * 1024
+MAX_LINE_BYTES = 32 * 1024 * 1024
 
 
 class EvaluationStream:
@@ -40,7 +38,7 @@ class EvaluationStream:
     dropping the stream. A cancelled or timed-out `anext` loses nothing.
 
     Attributes:
-        aggregates: running aggregates over exactly the results handed out so far.
+        aggregates: running aggregates, up to and including the result handed out last.
         rejects: what could not be evaluated, and why.
     """
 
@@ -58,6 +56,10 @@ class EvaluationStream:
         """See `evaluate_stream`."""
         _check_positive("max_in_flight", max_in_flight)
         _check_positive("max_line_bytes", max_line_bytes)
+        if not isinstance(ordered, bool):
+            raise UsageError(f"ordered: expected a boolean, got {ordered!r}")
+        if not isinstance(aggregates, RunningAggregates | None):
+            raise UsageError(f"aggregates: expected a RunningAggregates, got {aggregates!r}")
         if iscoroutinefunction(on_reject) or not (callable(on_reject) or on_reject in ("collect", "raise")):
             raise UsageError(f'on_reject: expected "collect", "raise" or a plain function, got {on_reject!r}')
         self.aggregates = RunningAggregates() if aggregates is None else aggregates
@@ -78,10 +80,14 @@ class EvaluationStream:
         return self
 
     async def __anext__(self) -> Result:
-        result = self._results.take()
-        if result is None:
-            result = await anext(self._results)
-        self.aggregates.add(result)
+        results, aggregates = self._results, self.aggregates
+        try:
+            result = results.take()
+            if result is None:
+                result = await anext(results)
+        finally:
+            del self, results  # See `BoundedMap.__anext__`.
+        aggregates.add(result)
         return result
 
     async def aclose(self) -> None:
@@ -119,11 +125,11 @@ class _Intake:
             return None
         self._samples[response.question_id] += 1
         sample = self._samples[response.question_id]
-        result = self._evaluator.score_quickly(record, response, sample)
+        result = self._evaluator.score_at_once(record, response, sample)
         if result is not None:
             return result
-        score = partial(self._evaluator.score, response, sample)
-        return Later(partial(anyio.to_thread.run_sync, score), weight=max(1, weight(record)))
+        score = partial(self._evaluator.score_in_thread, response, sample)
+        return Later(score, weight=max(1, weight(record)))
 
     def _reject(self, reject: Reject) -> None:
         if self._on_reject == "collect":

@@ -175,9 +175,15 @@ def test_aggregates_of_results() -> None:
     assert compute_aggregates([failed], include_errors=True)["micro"]["input_tokens"]["sum"] == 5
 
 
-@pytest.mark.parametrize("results", [[None], [{}], "results", [{"template_id": "a", "input_tokens": "1"}]])
+@pytest.mark.parametrize("results", [[None], [{}], [{"template_id": "a", "input_tokens": "1"}]])
 def test_what_are_no_results(results: Any) -> None:
     with pytest.raises(AggregationError):
+        compute_aggregates(results)
+
+
+@pytest.mark.parametrize("results", [None, 5, "results", b"", {"template_id": "a"}])
+def test_what_is_no_iterable_of_results(results: Any) -> None:
+    with pytest.raises(UsageError, match="results: expected"):
         compute_aggregates(results)
 
 

@@ -619,6 +619,32 @@ async def test_so_does_dropping_in_a_cycle() -> None:
         gc.collect()
 
 
+async def test_a_kept_cancellation_does_not_keep_the_work() -> None:
+    async with leaving_nothing():
+        results = mapped(Source("abc"), Gates())
+        with pytest.raises(TimeoutError) as kept:
+            await asyncio.wait_for(anext(results), 0.01)
+        del results
+    assert kept.value.__traceback__ is not None
+
+
+async def test_an_iterator_without_a_name_is_not_dropped_while_it_is_waited_for() -> None:
+    assert await anext(mapped(Source("abc"), ready)) == "a"
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_what_ends_the_process_is_not_wrapped(error: type[BaseException]) -> None:
+    def end(_: str) -> str:
+        raise error(3)
+
+    async def main() -> None:
+        await anext(mapped(Source("abc"), end))
+
+    with pytest.raises(error) as raised:
+        asyncio.run(main())
+    assert raised.value.args == (3,)
+
+
 def test_dropping_after_the_loop_is_closed() -> None:
     kept = []
 

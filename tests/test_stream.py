@@ -617,3 +617,12 @@ def test_options_are_keyword_only() -> None:
 
 def test_heavy_responses_are() -> None:
     assert len(orjson.dumps(heavy())) > HEAVY_BYTES
+
+
+async def test_leaving_before_the_first_result_closes_the_source() -> None:
+    send, receive = anyio.create_memory_object_stream[dict[str, Any]]()
+    async with evaluate_stream(REFERENCE, receive):
+        pass
+    with pytest.raises(anyio.BrokenResourceError):
+        await send.send(answer())
+    send.close()

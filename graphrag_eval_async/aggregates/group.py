@@ -67,7 +67,7 @@ class Group:
                 counts[ONCE] += 1
             if status == "error":
                 counts[ERRORS] += 1
-            elif status == "success" and is_empty(step.get("output")):
+            elif is_empty(step.get("output")):
                 counts[EMPTY] += 1
 
     def merge(self, other: Group) -> None:

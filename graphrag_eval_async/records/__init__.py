@@ -1,12 +1,13 @@
 """What flows: questions, lines, responses, and what had to be rejected."""
 
-from graphrag_eval_async.records.line import Line, LongLine, Record, Unwritable, write_line
+from graphrag_eval_async.records.line import BYTE_ORDER_MARK, Line, LongLine, Record, Unwritable, write_line
 from graphrag_eval_async.records.question import Question
 from graphrag_eval_async.records.read import read_record
 from graphrag_eval_async.records.reject import Reason, Reject, Rejects
 from graphrag_eval_async.records.response import Response
 
 __all__ = [
+    "BYTE_ORDER_MARK",
     "Line",
     "LongLine",
     "Question",

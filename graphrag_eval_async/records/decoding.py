@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from graphrag_eval_async.errors import GraphragEvalError
+from graphrag_eval_async.records.line import BYTE_ORDER_MARK
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records.reject import Reason
@@ -42,6 +43,7 @@ def decode(data: bytes) -> Any:
 
 def load(data: bytes) -> Any:
     """As `decode`, but leaves the check of the depth to the caller; orjson's own limit is 1,024."""
+    data = data.removeprefix(BYTE_ORDER_MARK)
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:

@@ -8,6 +8,8 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 
 import orjson
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
 
 class Line(NamedTuple):
     """One record as it stands in its source: JSON text without the newline."""
@@ -48,8 +50,10 @@ def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
     Text makes objects safe: the copy is our own, and what could not be written at the end is found now.
     """
     try:
-        _check_finite(item)
-        return Line(number, offset, orjson.dumps(item, default=_plain))
+        data = orjson.dumps(item, default=_plain)
+        if b"null" in data:
+            _check_finite(item, "")
+        return Line(number, offset, data)
     except (TypeError, ValueError) as error:
         data = _show(item).encode(errors="backslashreplace")
         too_deep = str(error).endswith(_TOO_DEEP)
@@ -66,12 +70,16 @@ def _plain(value: Any) -> dict[Any, Any]:
     raise TypeError
 
 
-def _check_finite(item: Any) -> None:
+def _check_finite(value: Any, place: str) -> None:
     """orjson writes NaN and infinity as null, which would pass for an absent value."""
-    if isinstance(item, Mapping):
-        for key, value in item.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ValueError(f"{key}: {value} is not a finite number")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{place or 'the response'}: {value} is not a finite number")
+    if isinstance(value, Mapping):
+        for key, child in value.items():
+            _check_finite(child, f"{place}.{key}" if place else str(key))
+    elif isinstance(value, list | tuple):
+        for index, child in enumerate(value):
+            _check_finite(child, f"{place}[{index}]")
 
 
 def _show(item: Any) -> str:

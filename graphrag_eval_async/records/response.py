@@ -141,13 +141,16 @@ def _steps(key: str, value: Any) -> None:
             if type(item) in CONTAINERS and nests_deeper(item, MAX_DEPTH - 3):
                 raise too_deep()
         if name == "retrieval":
-            _step_metrics(f"{key}[{index}]", step)
+            _set_metrics_aside(step)
 
 
-def _step_metrics(place: str, step: dict[str, Any]) -> None:
-    for key, value in step.items():
-        if value is not None and (key in _OF_RETRIEVAL or key.endswith(COST)):
-            _number(f"{place}.{key}", value)
+def _set_metrics_aside(step: dict[str, Any]) -> None:
+    """What the agent says of its own retrieval is no evaluation, and must not be aggregated as one."""
+    if claimed := [key for key in step if key in _OF_RETRIEVAL or key.endswith(COST)]:
+        metadata = {key: step.pop(key) for key in claimed}
+        if "metadata" in step:
+            metadata["metadata"] = step["metadata"]
+        step["metadata"] = metadata
 
 
 _CHECKS: dict[str, Callable[[str, Any], None]] = {

@@ -7,18 +7,19 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import anyio.abc
 from anyio.streams.text import TextReceiveStream
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.sources.files import CHUNK_BYTES, read_descriptor, read_file
 from graphrag_eval_async.sources.lines import split_lines
-from graphrag_eval_async.sources.objects import close, from_async_iterable, from_iterable
+from graphrag_eval_async.sources.objects import from_async_iterable, from_iterable
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Record
 
-__all__ = ["Responses", "open_source", "read_descriptor", "read_file", "split_lines"]
+__all__ = ["Responses", "Source", "open_source", "read_descriptor", "read_file", "split_lines"]
 
 Item = Mapping[str, Any] | bytes | str
 Stream = anyio.abc.ByteReceiveStream | TextReceiveStream | asyncio.StreamReader
@@ -29,24 +30,50 @@ A stream of bytes or text may cut its lines anywhere.
 """
 
 
-def open_source(responses: Responses, *, max_line_bytes: int, spool: bool) -> AsyncGenerator[list[Record]]:
-    """The records of any source, in batches of those that are already there.
+CLOSING_SECONDS = 5.0
+"""How long a source of the caller's may take over its own clean-up."""
+
+
+class Source:
+    """Records, in batches of those that are already there, and what has to be closed at the end."""
+
+    def __init__(self, batches: AsyncGenerator[list[Record]], theirs: object) -> None:
+        self._batches = batches
+        self._theirs = theirs
+
+    def __aiter__(self) -> AsyncGenerator[list[Record]]:
+        return self._batches
+
+    async def aclose(self) -> None:
+        """Stop reading, and close what the caller gave if it can be closed, even under cancellation."""
+        try:
+            await self._batches.aclose()
+        finally:
+            if aclose := getattr(self._theirs, "aclose", None):
+                with anyio.move_on_after(CLOSING_SECONDS, shield=True):
+                    await aclose()
+
+
+def open_source(responses: Responses, *, max_line_bytes: int, spool: bool) -> Source:
+    """The records of any source.
 
     Raises:
         UsageError: this is nothing that yields responses.
     """
     if isinstance(responses, str | os.PathLike):
-        return split_lines(read_file(responses), max_line_bytes=max_line_bytes, spool=spool)
+        return Source(split_lines(read_file(responses), max_line_bytes=max_line_bytes, spool=spool), None)
     if isinstance(responses, Stream):
-        return split_lines(_pieces(responses), max_line_bytes=max_line_bytes, spool=spool)
+        chunks = _pieces(responses)
+        return Source(split_lines(chunks, max_line_bytes=max_line_bytes, spool=spool), responses)
     if isinstance(responses, AsyncIterable):
-        return from_async_iterable(responses, max_line_bytes=max_line_bytes)
+        iterator = aiter(responses)
+        return Source(from_async_iterable(iterator, max_line_bytes=max_line_bytes), iterator)
     if isinstance(responses, Mapping | bytes | bytearray) or not isinstance(responses, Iterable):
         raise UsageError(
             f"responses: expected a path or an iterable of responses, got {type(responses).__name__}"
             " (run_evaluation takes a dict from question id to response)"
         )
-    return from_iterable(responses, max_line_bytes=max_line_bytes)
+    return Source(from_iterable(responses, max_line_bytes=max_line_bytes), None)
 
 
 async def _pieces(stream: Stream) -> AsyncGenerator[bytes]:
@@ -54,8 +81,5 @@ async def _pieces(stream: Stream) -> AsyncGenerator[bytes]:
         while chunk := await stream.read(CHUNK_BYTES):
             yield chunk
         return
-    try:
-        async for piece in stream:
-            yield piece.encode(errors="surrogatepass") if isinstance(piece, str) else piece
-    finally:
-        await close(stream)
+    async for piece in stream:
+        yield piece.encode(errors="surrogatepass") if isinstance(piece, str) else piece

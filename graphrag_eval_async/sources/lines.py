@@ -6,13 +6,11 @@ import hashlib
 import tempfile
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from graphrag_eval_async.records import Line, LongLine, Record
+from graphrag_eval_async.records import BYTE_ORDER_MARK, Line, LongLine, Record
 from graphrag_eval_async.records.reject import HEAD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
-
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 async def split_lines(
@@ -83,12 +81,11 @@ class _Splitter:
     def finish(self) -> list[Record]:
         """The line held so far, ended here."""
         data = b"".join(self._pieces)
-        if self._number == 1:
-            data = data.removeprefix(BYTE_ORDER_MARK)
+        text = data.removeprefix(BYTE_ORDER_MARK) if self._number == 1 else data
         lines: list[Record] = []
         if self._long is not None:
             lines.append(self._long.line(self._number, self._offset))
-        elif data and not data.isspace():
+        elif text and not text.isspace():
             lines.append(Line(self._number, self._offset, data))
         self._offset += self._held + 1
         self._pieces.clear()

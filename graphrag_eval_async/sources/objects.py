@@ -4,36 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
-from graphrag_eval_async.records import Line, Record, write_line
-from graphrag_eval_async.sources.lines import BYTE_ORDER_MARK, long_line
+from graphrag_eval_async.records import BYTE_ORDER_MARK, Line, Record, write_line
+from graphrag_eval_async.sources.lines import long_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Iterable
-
-CLOSING_SECONDS = 5.0
-"""How long a source may take over its own clean-up."""
 
 
 async def from_async_iterable(
     source: AsyncIterable[Any], *, max_line_bytes: int
 ) -> AsyncGenerator[list[Record]]:
-    """Each item at once, as the records it holds; the iterator is closed at the end if it can be."""
+    """Each item at once, as the records it holds."""
     reader = _ObjectReader(max_line_bytes)
-    iterator = aiter(source)
-    try:
-        async for item in iterator:
-            yield reader.read(item)
-    finally:
-        await close(iterator)
-
-
-async def close(source: Any) -> None:
-    """Close a source of the caller's if it can be closed, even under cancellation."""
-    if aclose := getattr(source, "aclose", None):
-        with anyio.move_on_after(CLOSING_SECONDS, shield=True):
-            await aclose()
+    async for item in source:
+        yield reader.read(item)
 
 
 async def from_iterable(source: Iterable[Any], *, max_line_bytes: int) -> AsyncGenerator[list[Record]]:
@@ -67,10 +51,9 @@ class _ObjectReader:
             self._number += 1
             offset = self._offset
             self._offset += len(data) + 1
-            if self._number == 1:
-                data = data.removeprefix(BYTE_ORDER_MARK)
+            text = data.removeprefix(BYTE_ORDER_MARK) if self._number == 1 else data
             if len(data) > self._limit:
                 records.append(long_line(data, self._number, offset, self._limit))
-            elif data and not data.isspace():
+            elif text and not text.isspace():
                 records.append(Line(self._number, offset, data))
         return records

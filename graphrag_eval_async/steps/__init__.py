@@ -3,8 +3,11 @@
 from graphrag_eval_async.steps.comparators import Comparator, PreparedStep, prepare_step
 from graphrag_eval_async.steps.matching import StepsScore, score_steps
 from graphrag_eval_async.steps.retrieval import average_precision, recall_at_k
+from graphrag_eval_async.steps.sparql import QUICK_SEARCH_STEPS, Budget
 
 __all__ = [
+    "QUICK_SEARCH_STEPS",
+    "Budget",
     "Comparator",
     "PreparedStep",
     "StepsScore",

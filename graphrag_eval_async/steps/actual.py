@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.steps.sparql.budget import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -68,14 +69,14 @@ class _Unreadable(str):
 class ActualStep:
     """An actual step with its output read at most once, however many reference steps it is compared with.
 
-    `quick` asks comparators to raise `ComparisonBudgetExceeded` rather than take more than milliseconds.
+    `budget` is what comparators may spend on searching.
     """
 
-    __slots__ = ("_read", "quick", "step")
+    __slots__ = ("_read", "budget", "step")
 
-    def __init__(self, step: Mapping[str, Any], *, quick: bool = False) -> None:
+    def __init__(self, step: Mapping[str, Any], budget: Budget | None = None) -> None:
         self.step = step
-        self.quick = quick
+        self.budget = budget or Budget()
         self._read: dict[Callable[[Any], Any], Any] = {}
 
     def output(self, read: Callable[[Any], T]) -> T:

@@ -18,8 +18,6 @@ from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
 from graphrag_eval_async.steps.sparql import (
-    QUICK_SEARCH_STEPS,
-    SEARCH_STEPS,
     compare,
     prepare_reference,
     read_results,
@@ -82,8 +80,7 @@ def _sparql_comparator(step: Mapping[str, Any]) -> Score:
     )
 
     def score(actual: ActualStep) -> float:
-        search_steps = QUICK_SEARCH_STEPS if actual.quick else SEARCH_STEPS
-        return compare(reference, actual.output(read_results), search_steps=search_steps)
+        return compare(reference, actual.output(read_results))
 
     return score
 

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps.actual import ActualStep
+from graphrag_eval_async.steps.sparql import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.steps.comparators import PreparedStep
+
+MAX_MESSAGE = 500
+"""How many characters of an error's own text are kept; a comparator's may hold all that it compared."""
 
 
 class StepsScore(NamedTuple):
@@ -29,6 +33,7 @@ class StepsScore(NamedTuple):
 def score_steps(
     groups: Sequence[Sequence[PreparedStep]],
     actual_steps: Sequence[Mapping[str, Any]],
+    budget: Budget | None = None,
     *,
     mode: Literal["last", "all"],
     quick: bool = False,
@@ -41,10 +46,13 @@ def score_steps(
     before its earliest match to the group before it, another ends the walk; the score is the mean over all
     groups, those not reached being 0. Without reference steps the score is 0.
 
+    The comparisons share the `budget` for searching; stopping it from another thread ends them.
+
     Raises:
-        ComparisonBudgetExceeded: only if `quick`: a comparison takes more than milliseconds.
+        ComparisonBudgetExceeded: only if `quick`: the comparisons take more than the budget; without `quick`,
+            each of them scores 0 then, and `errors` says so.
     """
-    matcher = _Matcher(actual_steps, quick=quick)
+    matcher = _Matcher(actual_steps, budget or Budget(), quick=quick)
     shares = []
     end = len(actual_steps)
     for index in reversed(range(len(groups))):
@@ -61,10 +69,11 @@ def score_steps(
 class _Matcher:
     """The actual steps of one response, each wrapped once, and what came of comparing them."""
 
-    __slots__ = ("_actual_steps", "_quick", "_wrapped", "errors", "matches")
+    __slots__ = ("_actual_steps", "_budget", "_quick", "_wrapped", "errors", "matches")
 
-    def __init__(self, actual_steps: Sequence[Mapping[str, Any]], *, quick: bool) -> None:
+    def __init__(self, actual_steps: Sequence[Mapping[str, Any]], budget: Budget, *, quick: bool) -> None:
         self._actual_steps = actual_steps
+        self._budget = budget
         self._quick = quick
         self._wrapped: dict[int, ActualStep] = {}
         self.matches: list[tuple[int, int, int]] = []
@@ -88,7 +97,7 @@ class _Matcher:
     def _score(self, group_index: int, step_index: int, step: PreparedStep, index: int) -> float:
         actual = self._wrapped.get(index)
         if actual is None:
-            actual = self._wrapped[index] = ActualStep(self._actual_steps[index], quick=self._quick)
+            actual = self._wrapped[index] = ActualStep(self._actual_steps[index], self._budget)
         try:
             return step.score(actual)
         except MalformedStep:
@@ -97,7 +106,7 @@ class _Matcher:
             if self._quick and isinstance(error, ComparisonBudgetExceeded):
                 raise
             place = f"reference_steps[{group_index}][{step_index}] ({step.step['name']})"
-            self.errors.append(f"{place} against actual_steps[{index}]: {error}")
+            self.errors.append(f"{place} against actual_steps[{index}]: {str(error)[:MAX_MESSAGE]}")
             return 0.0
 
 

@@ -78,7 +78,7 @@ def _steps(samples: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, dict[str
 
 
 def _is_empty(step: Mapping[str, Any]) -> bool:
-    if step.get("status") != "success":
+    if step.get("status") == "error":
         return False
     output = step.get("output")
     if isinstance(output, str):

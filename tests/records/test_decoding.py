@@ -162,3 +162,9 @@ def test_depth_of_text_that_is_no_json(text: str) -> None:
             deepest = max(deepest, depth)
     for limit in range(4):
         assert _text_nests_deeper(text.encode(), limit) is (deepest > limit)
+
+
+def test_a_byte_order_mark_is_fine() -> None:
+    assert decode(b"\xef\xbb\xbf[1]") == [1]
+    with pytest.raises(InvalidRecord):
+        decode(b"\xef\xbb\xbf\xef\xbb\xbf[1]")

@@ -80,6 +80,7 @@ def test_what_has_json_text(item: Any, text: str) -> None:
         ({"a": float("nan")}, "invalid_field"),
         ({"a": float("inf")}, "invalid_field"),
         ({"recursion": float("nan")}, "invalid_field"),
+        ({"a": [None, {"b": (1.5, float("nan"))}]}, "invalid_field"),
         (MappingProxyType({"a": float("-inf")}), "invalid_field"),
         ({"a": RecursionLimit()}, "invalid_field"),
         ({"a": Broken()}, "invalid_field"),
@@ -116,3 +117,9 @@ def test_a_line_is_a_copy() -> None:
     line = write_line(item, 1, 0)
     item["actual_steps"][0]["output"] = []  # type: ignore[index]
     assert orjson.loads(line.data)["actual_steps"][0]["output"] == [1]
+
+
+def test_the_place_of_what_is_not_finite_is_told() -> None:
+    found = write_line({"actual_steps": [{"args": {"k": float("nan")}}]}, 1, 0)
+    assert isinstance(found, Unwritable)
+    assert found.message == "actual_steps[0].args.k: nan is not a finite number"

@@ -47,9 +47,9 @@ def plain(data: bytes, limit: int) -> list[tuple[int, int, bytes, bool]]:
     offset = 0
     for number, text in enumerate(data.split(b"\n"), 1):
         too_long = len(text) > limit
-        line = text.removeprefix(BOM) if number == 1 and not too_long else text
-        if line.strip(b" \t\r\x0b\x0c") or too_long:
-            found.append((number, offset, line, too_long))
+        visible = text.removeprefix(BOM) if number == 1 else text
+        if visible.strip(b" \t\r\x0b\x0c") or too_long:
+            found.append((number, offset, text, too_long))
         offset += len(text) + 1
     return found
 
@@ -93,8 +93,8 @@ async def test_any_chunks_of_any_bytes(data: bytes, cuts: list[int], limit: int)
         ([b"a\r", b"\nb\r\n"], [(1, 0, b"a\r"), (2, 3, b"b\r")]),
         ([b"a\rb"], [(1, 0, b"a\rb")]),
         ([b"\n \t\r\n\na"], [(4, 6, b"a")]),
-        ([BOM + b"a\n" + BOM + b"b"], [(1, 0, b"a"), (2, 5, BOM + b"b")]),
-        ([b"\xef", b"\xbb", b"\xbfa"], [(1, 0, b"a")]),
+        ([BOM + b"a\n" + BOM + b"b"], [(1, 0, BOM + b"a"), (2, 5, BOM + b"b")]),
+        ([b"\xef", b"\xbb", b"\xbfa"], [(1, 0, BOM + b"a")]),
         ([BOM], []),
         ([BOM + b"\r\n", b"a"], [(2, 5, b"a")]),
         ([b"\n" + BOM], [(2, 1, BOM)]),

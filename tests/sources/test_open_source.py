@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import io
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
 import pytest
+from anyio.lowlevel import checkpoint
 from anyio.streams.text import TextReceiveStream
 
 from graphrag_eval_async.errors import UsageError
@@ -21,8 +23,8 @@ TEXT = b"\n".join(LINES)
 
 
 async def read(responses: Any) -> list[bytes]:
-    batches = open_source(responses, max_line_bytes=1000, spool=False)
-    return [getattr(record, "data", b"") async for batch in batches for record in batch]
+    async with aclosing(open_source(responses, max_line_bytes=1000, spool=False)) as batches:
+        return [getattr(record, "data", b"") async for batch in batches for record in batch]
 
 
 class Pieces(anyio.abc.ByteReceiveStream):
@@ -106,10 +108,53 @@ async def test_text_streams(size: int) -> None:
 
 async def test_a_byte_stream_is_closed_when_left() -> None:
     stream = Pieces(TEXT, 10)
-    batches = open_source(stream, max_line_bytes=1000, spool=False)
-    await anext(batches)
-    await batches.aclose()
+    source = open_source(stream, max_line_bytes=1000, spool=False)
+    await anext(aiter(source))
+    await source.aclose()
     assert stream.closed
+
+
+async def test_a_source_is_closed_before_anything_was_read() -> None:
+    stream = Pieces(TEXT, 10)
+    await open_source(stream, max_line_bytes=1000, spool=False).aclose()
+    assert stream.closed
+
+
+async def test_an_iterator_is_closed_if_it_can_be() -> None:
+    closed = []
+
+    class Closable:
+        def __aiter__(self) -> Closable:
+            return self
+
+        async def __anext__(self) -> str:
+            return "a"
+
+        async def aclose(self) -> None:
+            closed.append(True)
+
+    source = open_source(Closable(), max_line_bytes=10, spool=False)
+    await anext(aiter(source))
+    await source.aclose()
+    assert closed == [True]
+
+
+async def test_a_source_is_closed_even_under_cancellation() -> None:
+    cleaned = []
+
+    async def items() -> AsyncGenerator[str]:
+        try:
+            yield "a"
+        finally:
+            await checkpoint()
+            cleaned.append(True)
+
+    source = open_source(items(), max_line_bytes=10, spool=False)
+    await anext(aiter(source))
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await source.aclose()
+    assert cleaned == [True]
 
 
 async def test_stream_readers() -> None:

@@ -17,7 +17,7 @@ class Budget:
 
     __slots__ = ("_left", "_subject")
 
-    def __init__(self, steps: int, subject: str) -> None:
+    def __init__(self, steps: int = SEARCH_STEPS, subject: str = "") -> None:
         self._left = steps
         self._subject = subject
 
@@ -32,6 +32,9 @@ class Budget:
             raise ComparisonBudgetExceeded(
                 f"{self._subject}: too ambiguous to compare within the search budget"
             )
+
+    def stop(self) -> None:
+        self._left = -1
 
     def half(self) -> Budget:
         """Another budget, of half the steps that this one has left."""
