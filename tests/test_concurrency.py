@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+import threading
 import weakref
 from collections import Counter
 from contextlib import aclosing
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import concurrency
-from graphrag_eval_async.concurrency import BoundedMap, Later
+from graphrag_eval_async.concurrency import BoundedMap, Later, run_in_thread
 from tests.conftest import leaving_nothing, settle
 
 if TYPE_CHECKING:
@@ -732,3 +733,31 @@ async def test_two_interleaved() -> None:
             taken += [one, await anext(right)]
         assert taken == list("axbycz")
         assert await collect(right) == []
+
+
+# Threads
+
+
+async def test_work_in_a_thread_is_stopped_before_its_cancellation_comes_through() -> None:
+    begun, stopped, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        stopped.wait()
+        ended.set()
+
+    task = asyncio.create_task(run_in_thread(work, stopped.set))
+    await asyncio.to_thread(begun.wait)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()
+
+
+async def test_what_comes_of_work_in_a_thread() -> None:
+    def fail() -> None:
+        raise KeyError("no")
+
+    assert await run_in_thread(threading.get_ident, fail) != threading.get_ident()
+    with pytest.raises(KeyError):
+        await run_in_thread(fail, fail)
