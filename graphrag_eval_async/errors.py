@@ -90,7 +90,14 @@ class AggregationError(GraphragEvalError):
 
 
 class MalformedStep(GraphragEvalError):  # noqa: N818
-    """A step lacks what its comparator needs, or its output does not parse."""
+    """A step lacks what its comparator needs, or its output does not parse.
+
+    `problems` names the place of each in the step, such as ``args.limit: must be a whole number``.
+    """
+
+    def __init__(self, *problems: str) -> None:
+        self.problems = problems
+        super().__init__("; ".join(problems))
 
 
 class ComparatorError(GraphragEvalError):

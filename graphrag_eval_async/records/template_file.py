@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from codecs import BOM_UTF8
+from collections import Counter
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +14,7 @@ import yaml
 
 from graphrag_eval_async.errors import ReferenceDataError
 from graphrag_eval_async.records.decoding import MAX_DEPTH
+from graphrag_eval_async.records.question_copy import AmbiguousObject
 
 MAX_EXPANSION = 10
 """How many times longer a YAML file may get when its aliases are expanded; 1 MB is always allowed."""
@@ -33,17 +36,34 @@ def read_templates(path: str | os.PathLike[str]) -> Any:
     """What a YAML file holds, or a JSON file where the suffix is ``.json``.
 
     Raises:
-        ReferenceDataError: it cannot be read or parsed, repeats a key, or is built to explode.
+        ReferenceDataError: it cannot be read or parsed, repeats a key in YAML, or is built to explode.
     """
     source = os.fspath(path)
     try:
         text = Path(path).read_bytes()
-        return orjson.loads(text.removeprefix(BOM_UTF8)) if source.endswith(".json") else _read_yaml(text)
+        return _read_json(text.removeprefix(BOM_UTF8)) if source.endswith(".json") else _read_yaml(text)
     except OSError as error:
         raise ReferenceDataError([f"cannot be read: {error.strerror or error}"], source) from error
     except (ValueError, yaml.YAMLError) as error:
-        kind = "JSON" if isinstance(error, orjson.JSONDecodeError) else "YAML"
+        kind = "JSON" if source.endswith(".json") else "YAML"
         raise ReferenceDataError([f"not {kind}: {error}"], source) from error
+
+
+def _read_json(text: bytes) -> Any:
+    """The value with integers of any length, and with an `AmbiguousObject` for each with repeated keys."""
+    orjson.loads(text)  # Is the stricter of the two, but makes floats of integers beyond 64 bits.
+    try:
+        return json.loads(text, object_pairs_hook=_object)
+    except RecursionError:
+        raise ValueError(f"nests more than {MAX_DEPTH} deep") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
+    times = Counter(key for key, _ in pairs)
+    return AmbiguousObject(members, [key for key in members if times[key] > 1])
 
 
 def _read_yaml(text: bytes) -> Any:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-import orjson
-
 from graphrag_eval_async.errors import MalformedStep
-from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
 from graphrag_eval_async.records.question import Question
+from graphrag_eval_async.records.question_copy import QuestionCopier
 
 T = TypeVar("T")
 
@@ -23,13 +20,21 @@ _KINDS: dict[type, str] = {
     float: "a number",
     type(None): "nothing",
 }
+_STEP_KEYS: dict[str, type] = {
+    "name": str,
+    "args": dict,
+    "output_media_type": str,
+    "ordered": bool,
+    "ignore_duplicates": bool,
+    "required_columns": list,
+}
 
 
 class TemplateReader(Generic[T]):
     """Reads templates into questions and gathers what is wrong with them.
 
-    `prepare_step` is called with each reference step that is laid out as it should be; what it returns is
-    kept, and a `MalformedStep` that it raises is one more problem.
+    `prepare_step` is called with each reference step, or with what of it is laid out as it should be; what it
+    returns is kept, and a `MalformedStep` that it raises adds to the problems.
 
     Attributes:
         templates: the template ids, in order.
@@ -42,6 +47,7 @@ class TemplateReader(Generic[T]):
         self._prepare_step = prepare_step
         self._template_places: dict[str, str] = {}
         self._question_places: dict[str, str] = {}
+        self._copier = QuestionCopier(self._problem)
         self.questions: dict[str, Question] = {}
         self.prepared: dict[str, tuple[tuple[T, ...], ...]] = {}
         self.problems: list[str] = []
@@ -63,6 +69,7 @@ class TemplateReader(Generic[T]):
     def _read_template(self, template: Any, place: str) -> None:
         if not self._is_a(dict, template, place):
             return
+        self._copier.check_keys(template, place)
         template_id = self._identifier(template, "template_id", place, self._template_places)
         questions = self._get(template, "questions", list, place)
         for index, question in enumerate(questions or ()):
@@ -71,13 +78,7 @@ class TemplateReader(Generic[T]):
     def _read_question(self, raw: Any, template_id: str, place: str) -> None:
         if not self._is_a(dict, raw, place):
             return
-        if unwritable := _unwritable(raw, place):
-            self.problems.append(unwritable)
-            return
-        raw = orjson.loads(orjson.dumps(raw))  # A copy of our own.
-        if nests_deeper(raw, MAX_DEPTH):
-            self._problem(place, f"nests more than {MAX_DEPTH} deep")
-            return
+        raw = self._copier.copy(raw, place)
         question_id = self._identifier(raw, "id", place, self._question_places)
         text = self._get(raw, "question_text", str, place)
         answer = self._get(raw, "reference_answer", str, place, required=False)
@@ -105,25 +106,40 @@ class TemplateReader(Generic[T]):
     def _read_step(self, step: Any, place: str) -> list[T]:
         if not self._is_a(dict, step, place):
             return []
-        before = len(self.problems)
         step.pop("matches", None)  # Left over from an evaluation; only ours may stand in a result.
-        self._get(step, "name", str, place)
-        self._get(step, "args", dict, place, required=False)
-        self._get(step, "output_media_type", str, place, required=False)
-        self._get(step, "ordered", bool, place, required=False)
-        self._get(step, "ignore_duplicates", bool, place, required=False)
-        columns = self._get(step, "required_columns", list, place, required=False)
-        for index, column in enumerate(columns or ()):
-            self._is_a(str, column, f"{place}.required_columns[{index}]")
-        if len(self.problems) == before:
-            try:
-                return [self._prepare_step(step)]
-            except MalformedStep as error:
-                self.problems.append(f"{place}.{error}")
-        return []
+        before = len(self.problems)
+        readable = self._read_step_keys(step, place)
+        if readable["name"] is None:
+            if readable["output_media_type"] is None or step.get("output") is None:
+                return []
+            readable["name"] = ""  # Whatever it is called, its output is to be what its media type says.
+        elif len(self.problems) == before:
+            readable = {}
+        return self._prepare(step | readable, place)
+
+    def _read_step_keys(self, step: dict[str, Any], place: str) -> dict[str, Any]:
+        values = {
+            key: self._get(step, key, kind, place, required=key == "name") for key, kind in _STEP_KEYS.items()
+        }
+        values["required_columns"] = [
+            column
+            for index, column in enumerate(values["required_columns"] or ())
+            if self._is_a(str, column, f"{place}.required_columns[{index}]")
+        ]
+        return values
+
+    def _prepare(self, step: dict[str, Any], place: str) -> list[T]:
+        try:
+            return [self._prepare_step(step)]
+        except MalformedStep as error:
+            for problem in error.problems:
+                where, _, what = problem.partition(": ")
+                if f"{place}.{where}" not in self._copier.incomplete:
+                    self._problem(f"{place}.{where}", what)
+            return []
 
     def _identifier(self, mapping: dict[str, Any], key: str, place: str, seen: dict[str, str]) -> str | None:
-        value: str | None = self._get(mapping, key, str, place)
+        value: str | None = self._copier.copy(self._get(mapping, key, str, place), place, f".{key}")
         if value is None:
             return None
         if not value:
@@ -149,6 +165,8 @@ class TemplateReader(Generic[T]):
     def _is_a(self, kind: type, value: Any, place: str) -> bool:
         if type(value) is kind or (kind in {dict, str} and isinstance(value, kind)):
             return True
+        if place in self._copier.refused:
+            return False
         hint = "; put it in quotes" if kind is str and type(value) in {int, float, bool} else ""
         self._problem(place, f"expected {_KINDS[kind]}, got {_kind(value)}{hint}")
         return False
@@ -159,40 +177,3 @@ class TemplateReader(Generic[T]):
 
 def _kind(value: Any) -> str:
     return _KINDS.get(type(value), f"a {type(value).__name__}")
-
-
-def _unwritable(value: Any, place: str) -> str | None:
-    """Where and why a value cannot be written as JSON, if it cannot."""
-    try:
-        text = orjson.dumps(value)
-    except TypeError as error:
-        return _find_unwritable(value, place, error)
-    return _find_not_finite(value, place) if b"null" in text else None
-
-
-def _find_not_finite(value: Any, place: str) -> str | None:
-    """orjson writes NaN and infinity as null, which would pass for an absent value."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"{place}: {value} is not a finite number"
-    found = (_find_not_finite(child, place + name) for name, child in _children(value))
-    return next(filter(None, found), None)
-
-
-def _find_unwritable(value: Any, place: str, error: TypeError) -> str:
-    for _ in range(MAX_DEPTH):
-        for name, child in _children(value):
-            try:
-                orjson.dumps(child)
-            except TypeError as deeper:
-                value, place, error = child, place + name, deeper
-                break
-        else:
-            return f"{place}: cannot be written as JSON: {error}"
-    return f"{place[:200]}...: nests more than {MAX_DEPTH} deep, or contains itself"
-
-
-def _children(value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        yield from ((f".{key}", child) for key, child in value.items() if isinstance(key, str))
-    elif isinstance(value, list | tuple):
-        yield from ((f"[{index}]", child) for index, child in enumerate(value))

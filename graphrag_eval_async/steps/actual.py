@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MAX_EXACT_FLOAT = 2**53
+"""A float beyond it may stand for another whole number: decoding makes floats of integers beyond 64 bits."""
+
 
 def read_output(step: Mapping[str, Any], read: Callable[[Any], T]) -> T:
     """`read(step["output"])`.
@@ -48,16 +51,16 @@ def read_whole_number(args: Mapping[str, Any], key: str) -> int | None:
     """A whole number among the arguments, 5.0 included; None where it is absent or null.
 
     Raises:
-        MalformedStep: it is anything else.
+        MalformedStep: it is anything else, or a float too large to be exact.
     """
     value = args.get(key)
     if value is None:
         return None
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_EXACT_FLOAT:
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    raise MalformedStep(f"args.{key}: must be a whole number")
+    raise MalformedStep(f"args.{key}: must be a whole number, as a float at most 2**53")
 
 
 class _Unreadable(str):

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import MalformedStep, UsageError
-from graphrag_eval_async.steps.actual import read_args, read_output, read_whole_number
+from graphrag_eval_async.steps.actual import MAX_EXACT_FLOAT, read_args, read_output, read_whole_number
 from graphrag_eval_async.steps.json_values import read_json
 
 if TYPE_CHECKING:
@@ -92,6 +92,10 @@ def _read_id(document: Any) -> Hashable:
     match document.get("id"):
         case bool(flag):  # In a set, true would be 1.
             return (flag,)
-        case None | str() | int() | float() as identifier:
-            return identifier
-    raise MalformedStep("a document's id must be a string, a number or a boolean")
+        case None | str() as text:
+            return text
+        case int(number) if -(2**63) <= number < 2**64:
+            return number
+        case float(number) if abs(number) <= MAX_EXACT_FLOAT:
+            return number
+    raise MalformedStep("a document's id must be a string, a boolean or a number of at most 64 bits")

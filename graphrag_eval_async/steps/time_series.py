@@ -10,9 +10,12 @@ from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.actual import read_args, read_whole_number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from typing import TypeAlias
 
     from graphrag_eval_async.steps.actual import ActualStep, Score
+
+    Reader: TypeAlias = Callable[[Mapping[str, Any], str], Any]
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _UNITS = {
@@ -50,8 +53,7 @@ class _Time(NamedTuple):
 
 def time_series_comparator(step: Mapping[str, Any]) -> Score:
     """1 where the actual step asks for the same `mrid` and, if the reference sets one, the same `limit`."""
-    args = read_args(step)
-    mrid, limit = _read_texts(args, "mrid"), read_whole_number(args, "limit")
+    mrid, limit = _read_each(read_args(step), {"mrid": _read_texts, "limit": read_whole_number})
 
     def score(actual: ActualStep) -> float:
         args = read_args(actual.step)
@@ -64,13 +66,14 @@ def time_series_comparator(step: Mapping[str, Any]) -> Score:
 
 def data_points_comparator(step: Mapping[str, Any]) -> Score:
     """1 where the actual step asks for the same data points, over the same time."""
-    args = read_args(step)
-    selection, start, end = _read_selection(args), _read_time(args, "start"), _read_time(args, "end")
+    *selection, start, end = _read_each(
+        read_args(step), _SELECTION | {"start": _read_time, "end": _read_time}
+    )
 
     def score(actual: ActualStep) -> float:
         args = read_args(actual.step)
         return float(
-            _read_selection(args) == selection
+            [read(args, key) for key, read in _SELECTION.items()] == selection
             and _same_time(start, _read_time(args, "start"), actual)
             and _same_time(end, _read_time(args, "end"), actual)
         )
@@ -78,13 +81,18 @@ def data_points_comparator(step: Mapping[str, Any]) -> Score:
     return score
 
 
-def _read_selection(args: Mapping[str, Any]) -> tuple[object, ...]:
-    return (
-        _read_texts(args, "external_id"),
-        _read_texts(args, "aggregates"),
-        _read_granularity(args),
-        read_whole_number(args, "limit"),
-    )
+def _read_each(args: Mapping[str, Any], readers: Mapping[str, Reader]) -> list[Any]:
+    """What each reader makes of the argument of its key; one `MalformedStep` for all that raise it."""
+    values: list[Any] = []
+    problems: list[str] = []
+    for key, read in readers.items():
+        try:
+            values.append(read(args, key))
+        except MalformedStep as error:
+            problems += error.problems
+    if problems:
+        raise MalformedStep(*problems)
+    return values
 
 
 def _read_texts(args: Mapping[str, Any], key: str) -> frozenset[str] | None:
@@ -97,16 +105,24 @@ def _read_texts(args: Mapping[str, Any], key: str) -> frozenset[str] | None:
     return frozenset(texts)
 
 
-def _read_granularity(args: Mapping[str, Any]) -> tuple[int, str] | None:
+def _read_granularity(args: Mapping[str, Any], key: str) -> tuple[int, str] | None:
     """The amount and the unit; an amount is never converted to another unit."""
-    value = args.get("granularity")
+    value = args.get(key)
     if value is None:
         return None
     match = _GRANULARITY.fullmatch(value) if isinstance(value, str) else None
     unit = _UNITS.get(match[2]) if match else None
     if match is None or unit is None:
-        raise MalformedStep("args.granularity: must be a number and a unit of time, such as 15m or 1 hour")
+        raise MalformedStep(f"args.{key}: must be a number and a unit of time, such as 15m or 1 hour")
     return int(match[1] or 1), unit
+
+
+_SELECTION: dict[str, Reader] = {
+    "external_id": _read_texts,
+    "aggregates": _read_texts,
+    "granularity": _read_granularity,
+    "limit": read_whole_number,
+}
 
 
 def _read_time(args: Mapping[str, Any], key: str) -> _Time | None:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import gc
 from typing import Any
 
+import orjson
 import pytest
 
 from graphrag_eval_async.errors import MalformedStep
@@ -67,7 +69,10 @@ def test_other_args_are_malformed(args: Any) -> None:
         read_args({"args": args})
 
 
-@pytest.mark.parametrize(("value", "expected"), [(None, None), (5, 5), (5.0, 5), (-0.0, 0), (10**30, 10**30)])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(None, None), (5, 5), (5.0, 5), (-0.0, 0), (-(2.0**53), -(2**53)), (10**30, 10**30)],
+)
 def test_whole_numbers(value: Any, expected: int | None) -> None:
     assert read_whole_number({"k": value}, "k") == expected
 
@@ -76,3 +81,16 @@ def test_whole_numbers(value: Any, expected: int | None) -> None:
 def test_what_is_no_whole_number(value: Any) -> None:
     with pytest.raises(MalformedStep, match=r"^args\.k: "):
         read_whole_number({"k": value}, "k")
+
+
+@pytest.mark.parametrize("value", [1e24, -1e24, 2.0**53 + 2, orjson.loads("1" * 25)])
+def test_floats_that_may_stand_for_other_whole_numbers(value: float) -> None:
+    with pytest.raises(MalformedStep, match=r"^args\.k: "):
+        read_whole_number({"k": value}, "k")
+
+
+def test_a_step_can_be_malformed_in_several_ways() -> None:
+    error = MalformedStep("args.a: no", "args.b: no")
+    assert error.problems == ("args.a: no", "args.b: no")
+    assert str(error) == "args.a: no; args.b: no"
+    assert copy.copy(error).problems == error.problems
