@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
+from graphrag_eval_async.cli.exits import Exit
+from graphrag_eval_async.cli.interrupts import Interrupts
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -14,8 +17,9 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line on `arguments`, those of the process by default, and exit with its code."""
     try:
-        from graphrag_eval_async.cli.app import run  # takes a while, in which Ctrl-C may come
+        with Interrupts() as interrupts:
+            from graphrag_eval_async.cli.app import run  # takes a while, in which Ctrl-C may come
 
-        run(arguments)
+            run(arguments, interrupts)
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(Exit.INTERRUPTED)

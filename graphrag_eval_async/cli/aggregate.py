@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from graphrag_eval_async.aggregates import RunningAggregates
 from graphrag_eval_async.aggregates.reading import is_metric
 from graphrag_eval_async.cli.exits import run_to_end
-from graphrag_eval_async.cli.files import check_distinct, open_output
+from graphrag_eval_async.cli.files import check_distinct, open_rejects
 from graphrag_eval_async.cli.gates import MISSING_RATE
 from graphrag_eval_async.cli.input import Input
 from graphrag_eval_async.cli.progress import progress
@@ -21,7 +21,6 @@ from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load,
 from graphrag_eval_async.records.reject import reject, reject_long
 from graphrag_eval_async.records.response import BEYOND_64_BITS
 from graphrag_eval_async.reference import load_reference
-from graphrag_eval_async.sinks import RejectsFile
 from graphrag_eval_async.sources import open_source
 
 if TYPE_CHECKING:
@@ -29,7 +28,9 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.cli.exits import Exit
     from graphrag_eval_async.cli.gates import Gate
+    from graphrag_eval_async.cli.interrupts import Interrupts
     from graphrag_eval_async.records import Reason, Record, Reject
+    from graphrag_eval_async.sinks import RejectsFile
 
 MAX_RESULT_DEPTH = MAX_DEPTH + 1
 """A result holds what is unknown in a response one level further down."""
@@ -37,6 +38,7 @@ MAX_RESULT_DEPTH = MAX_DEPTH + 1
 
 def aggregate(
     shards: Sequence[str],
+    interrupts: Interrupts,
     *,
     reference_path: str | None,
     aggregates: str | None,
@@ -58,14 +60,14 @@ def aggregate(
     templates = reference.templates if reference is not None else ()
     sources = [Input(shard) for shard in shards]
     with ExitStack() as files:
-        rejects_file = files.enter_context(open_output(RejectsFile, rejects)) if rejects else None
+        rejects_file = files.enter_context(open_rejects(rejects, interrupts)) if rejects else None
         results = _Results(
             RunningAggregates(include_errors=include_errors, templates=templates),
             rejects_file,
             max_line_bytes=max_line_bytes,
         )
         with progress(*sources) as advance:
-            ending = run_to_end(results.read(sources, advance))
+            ending = run_to_end(results.read(sources, advance), interrupts)
     run = Run(
         ending=ending,
         aggregates=results.aggregates,

@@ -3,16 +3,19 @@
 import importlib.metadata
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout, suppress
 from functools import partial
-from typing import Annotated, NoReturn, TypeVar
+from io import StringIO
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
 from graphrag_eval_async.cli.aggregate import aggregate as run_aggregate
 from graphrag_eval_async.cli.evaluate import evaluate as run_evaluate
 from graphrag_eval_async.cli.exits import Exit
-from graphrag_eval_async.cli.files import aggregates_path, input_path, output_path
+from graphrag_eval_async.cli.files import aggregates_path, input_path, output_path, reference_path
 from graphrag_eval_async.cli.gates import Gate, parse_gate
+from graphrag_eval_async.cli.interrupts import Interrupts
 from graphrag_eval_async.cli.text import describe, tell
 from graphrag_eval_async.cli.validate import validate as run_validate
 from graphrag_eval_async.errors import ReferenceDataError, UsageError
@@ -20,6 +23,7 @@ from graphrag_eval_async.evaluator import StepsGroups
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES
 
 T = TypeVar("T")
+Command = Callable[[Interrupts], Exit]
 
 PROGRAM = "graphrag-eval-async"
 
@@ -40,16 +44,40 @@ app = typer.Typer(
 )
 
 
-def run(arguments: Sequence[str] | None) -> NoReturn:
+def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:
     """Run the command line and exit; any failure is told in one line."""
     try:
-        typer.main.get_command(app)(arguments, prog_name=PROGRAM)
+        command = _parse(arguments)
+        sys.exit(command if isinstance(command, int) else command(interrupts))
+    except typer.TyperException as error:
+        code, failure = Exit.USAGE, _shown(error)
     except (UsageError, ReferenceDataError) as error:
-        code, failure = Exit.USAGE, describe(error)
+        code, failure = Exit.USAGE, f"Error: {describe(error)}"
     except Exception as error:  # noqa: BLE001
-        code, failure = Exit.FAILED, describe(error)
-    tell(sys.stderr, f"Error: {failure}")
+        code, failure = Exit.FAILED, f"Error: {describe(error)}"
+    with suppress(OSError):
+        tell(sys.stderr, failure)
     sys.exit(code)
+
+
+def _parse(arguments: Sequence[str] | None) -> Command | int:
+    """The command that `arguments` ask for, or an exit code where they asked for a text, which is shown.
+
+    Nothing is left for typer to print, which has exit codes of its own where nobody reads.
+    """
+    with redirect_stdout(StringIO()) as text:
+        command: Command | int = typer.main.get_command(app)(
+            arguments, prog_name=PROGRAM, standalone_mode=False
+        )
+    if isinstance(command, int):
+        tell(sys.stdout, text.getvalue().removesuffix("\n"))
+    return command
+
+
+def _shown(error: Any) -> str:
+    """What typer would print: the usage, and what is wrong with it."""
+    error.show(text := StringIO())
+    return text.getvalue().removesuffix("\n")
 
 
 def _parser(parse: Callable[[str], T]) -> Callable[[str], T]:
@@ -65,9 +93,10 @@ def _parser(parse: Callable[[str], T]) -> Callable[[str], T]:
 
 
 _input = _parser(input_path)
+_reference = _parser(reference_path)
 
 ReferencePath = Annotated[
-    str, typer.Argument(parser=_input, metavar="REFERENCE", help="Reference data, YAML or JSON.")
+    str, typer.Argument(parser=_reference, metavar="REFERENCE", help="Reference data, YAML or JSON.")
 ]
 Rejects = Annotated[
     str | None,
@@ -170,12 +199,13 @@ def evaluate(
         ),
     ] = MAX_IN_FLIGHT,
     max_line_bytes: MaxLineBytes = MAX_LINE_BYTES,
-) -> None:
+) -> Command:
     """Evaluate responses as they come.
 
     Each gives a result, and at the end there is a table of the aggregates.
     """
-    code = run_evaluate(
+    return partial(
+        run_evaluate,
         reference,
         responses,
         output=output,
@@ -188,7 +218,6 @@ def evaluate(
         max_in_flight=max_in_flight,
         max_line_bytes=max_line_bytes,
     )
-    raise typer.Exit(code)
 
 
 @app.command(epilog=EXIT_CODES)
@@ -202,7 +231,7 @@ def aggregate(
         str | None,
         typer.Option(
             "--reference",
-            parser=_input,
+            parser=_reference,
             metavar="FILE",
             help="Reference data: gives the templates their order, and lets missing_rate be a gate.",
         ),
@@ -213,12 +242,13 @@ def aggregate(
     fail_over: FailOver = [],  # noqa: B006
     include_errors: IncludeErrors = False,
     max_line_bytes: MaxLineBytes = MAX_RESULT_BYTES,
-) -> None:
+) -> Command:
     """Aggregate results that are on disk.
 
     They may be in several files, of one run or of many.
     """
-    code = run_aggregate(
+    return partial(
+        run_aggregate,
         results,
         reference_path=reference,
         aggregates=aggregates,
@@ -227,7 +257,6 @@ def aggregate(
         include_errors=include_errors,
         max_line_bytes=max_line_bytes,
     )
-    raise typer.Exit(code)
 
 
 @app.command(epilog=EXIT_CODES)
@@ -239,9 +268,9 @@ def validate(
         typer.Argument(parser=_input, metavar="RESPONSES", help="Responses, JSONL; - is standard input."),
     ] = None,
     max_line_bytes: MaxLineBytes = MAX_LINE_BYTES,
-) -> None:
+) -> Command:
     """List all problems; evaluate nothing.
 
     They are those of the reference data or, where it has none, those of the responses.
     """
-    raise typer.Exit(run_validate(reference, responses, max_line_bytes=max_line_bytes))
+    return partial(run_validate, reference, responses, max_line_bytes=max_line_bytes)

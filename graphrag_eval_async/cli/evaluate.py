@@ -10,12 +10,12 @@ import orjson
 
 from graphrag_eval_async.aggregates import RunningAggregates
 from graphrag_eval_async.cli.exits import run_to_end
-from graphrag_eval_async.cli.files import check_distinct, open_output
+from graphrag_eval_async.cli.files import check_distinct, open_output, open_rejects
 from graphrag_eval_async.cli.input import Input
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.report import LISTED_REJECTS, Run, report
 from graphrag_eval_async.reference import load_reference
-from graphrag_eval_async.sinks import LineFile, RejectsFile
+from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
 
 if TYPE_CHECKING:
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.cli.exits import Exit
     from graphrag_eval_async.cli.gates import Gate
+    from graphrag_eval_async.cli.interrupts import Interrupts
 
 
 def evaluate(
     reference_path: str,
     responses: str,
+    interrupts: Interrupts,
     *,
     output: str,
     aggregates: str | None,
@@ -46,7 +48,7 @@ def evaluate(
     reference = load_reference(reference_path)
     with ExitStack() as files:
         results = files.enter_context(open_output(LineFile, output))
-        rejects_file = files.enter_context(open_output(RejectsFile, rejects)) if rejects else None
+        rejects_file = files.enter_context(open_rejects(rejects, interrupts)) if rejects else None
         source = Input(responses)
         stream = evaluate_stream(
             reference,
@@ -58,7 +60,7 @@ def evaluate(
         # Results on the same terminal would go through the bar.
         with progress(source, shown=output != "-" or not sys.stdout.isatty()) as advance:
             answered: set[str] = set()
-            ending = run_to_end(_write_results(stream, results, answered, advance))
+            ending = run_to_end(_write_results(stream, results, answered, advance), interrupts)
     run = Run(
         ending=ending,
         aggregates=stream.aggregates,
@@ -76,6 +78,7 @@ async def _write_results(
 ) -> None:
     async with stream:
         async for result in stream:
-            results.write([orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)])
+            # The aggregates have it already, even if it cannot be written.
             answered.add(result["question_id"])
             advance()
+            await results.send(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))

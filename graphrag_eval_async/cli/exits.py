@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+
+    from graphrag_eval_async.cli.interrupts import Interrupts
 
 
 class Exit(IntEnum):
@@ -22,9 +25,9 @@ class Exit(IntEnum):
 
 
 class Ending(NamedTuple):
-    """How the asynchronous part of a run ended: by itself, by Ctrl-C, or by an error."""
+    """How the asynchronous part of a run ended; a Ctrl-C that comes later counts, too."""
 
-    interrupted: bool = False
+    interrupts: Interrupts
     error: Exception | None = None
 
     def code(self, *, rejects: bool, gates: bool = False) -> Exit:
@@ -33,20 +36,34 @@ class Ending(NamedTuple):
             Exit.FAILED: self.error is not None,
             Exit.REJECTS: rejects,
             Exit.GATES: gates,
-            Exit.INTERRUPTED: self.interrupted,
+            Exit.INTERRUPTED: self.interrupts.came,
             Exit.OK: True,
         }
         return next(code for code in Exit if applies.get(code))
 
 
-def run_to_end(work: Coroutine[Any, Any, None]) -> Ending:
+def run_to_end(work: Coroutine[Any, Any, None], interrupts: Interrupts) -> Ending:
     """Run `work`, whatever comes; a closed pipe ends it like any other end, since nobody wants more."""
+    interrupts.stop = _do_nothing
     try:
-        asyncio.run(work)
-    except KeyboardInterrupt:
-        return Ending(interrupted=True)
-    except BrokenPipeError:
-        return Ending()
+        asyncio.run(_run(work, interrupts))
+    except (BrokenPipeError, InterruptedError, asyncio.CancelledError):
+        pass
     except Exception as error:  # noqa: BLE001  (what was computed is still to be written out)
-        return Ending(error=error)
-    return Ending()
+        return Ending(interrupts, error)
+    return Ending(interrupts)
+
+
+async def _run(work: Coroutine[Any, Any, None], interrupts: Interrupts) -> None:
+    task = asyncio.ensure_future(work)
+    interrupts.stop = partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel)
+    try:
+        if interrupts.came:
+            task.cancel()
+        await task
+    finally:
+        interrupts.stop = _do_nothing
+
+
+def _do_nothing() -> None:
+    """What was computed is about to be written out."""

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.sinks import RejectsFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from graphrag_eval_async.cli.interrupts import Interrupts
 
 T = TypeVar("T")
 
@@ -34,6 +38,17 @@ def input_path(path: str) -> str:
     elif not os.access(path, os.R_OK):
         raise ValueError(f"{path!r} is not readable")
     return path
+
+
+def reference_path(path: str) -> str:
+    """A path that can be read; not ``-``.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    if path == "-":
+        raise ValueError("reference data cannot come from standard input")
+    return input_path(path)
 
 
 def output_path(path: str) -> str:
@@ -87,6 +102,15 @@ def open_output(kind: Callable[[str], T], path: str) -> T:
         return kind(path)
     except OSError as error:
         raise UsageError(f"{path!r} cannot be written: {error.strerror}") from error
+
+
+def open_rejects(path: str, interrupts: Interrupts) -> RejectsFile:
+    """A rejects file at `path`; while nobody reads from a pipe there, Ctrl-C still comes through.
+
+    Raises:
+        UsageError: it cannot be opened for writing.
+    """
+    return open_output(partial(RejectsFile, wait=interrupts.wait_writable), path)
 
 
 def write_aggregates(path: str, snapshot: Mapping[str, Any]) -> None:

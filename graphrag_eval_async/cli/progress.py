@@ -11,11 +11,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rich.console import RenderableType
 
     from graphrag_eval_async.cli.input import Input
 
-UPDATE_SECONDS = 0.1
+MIN_SECONDS = 0.1
+"""A rate over less would say nothing."""
 
 
 @contextmanager
@@ -24,41 +27,41 @@ def progress(*sources: Input, shown: bool = True) -> Iterator[Callable[[], None]
     if not shown or sys.stderr is None or not sys.stderr.isatty():
         yield lambda: None
         return
-    columns = (
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[results]} results, {task.fields[rate]:.1f}/s, time left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        meter = _Meter(bar, sources)
-        try:
-            yield meter.advance
-        finally:
-            meter.show()
+    with _Bar(sources) as bar:
+        yield bar.count
 
 
-class _Meter:
-    """Counts results; tells the bar now and then, since telling it takes longer than a result may."""
+class _Bar(Progress):
+    """Looks at its sources whenever it is drawn, since not every line of theirs gives a result."""
 
-    def __init__(self, bar: Progress, sources: Sequence[Input]) -> None:
-        self._bar = bar
+    def __init__(self, sources: Sequence[Input]) -> None:
         self._sources = sources
-        sizes = [source.size for source in sources if source.size is not None]
-        total = sum(sizes) if len(sizes) == len(sources) else None
-        self._task = bar.add_task("", total=total, results=0, rate=0.0)
         self._results = 0
         self._start = monotonic()
-        self._due = self._start + UPDATE_SECONDS
+        columns = (
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[results]} results, {task.fields[rate]:.1f}/s, time left"),
+            TimeRemainingColumn(),
+        )
+        super().__init__(*columns, console=_Console(stderr=True), transient=True)
+        sizes = [source.size for source in sources if source.size is not None]
+        self.add_task("", total=sum(sizes) if len(sizes) == len(sources) else None)
 
-    def advance(self) -> None:
+    def count(self) -> None:
+        """Count one more result."""
         self._results += 1
-        if monotonic() >= self._due:
-            self.show()
 
-    def show(self) -> None:
-        now = monotonic()
-        self._due = now + UPDATE_SECONDS
-        rate = self._results / max(now - self._start, UPDATE_SECONDS)
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """What is drawn, ten times a second."""
+        rate = self._results / max(monotonic() - self._start, MIN_SECONDS)
         consumed = sum(source.consumed for source in self._sources)
-        self._bar.update(self._task, completed=consumed, results=self._results, rate=rate)
+        for task in self.task_ids:
+            self.update(task, completed=consumed, results=self._results, rate=rate)
+        return super().get_renderables()
+
+
+class _Console(Console):
+    def show_cursor(self, show: bool = True) -> bool:  # noqa: ARG002
+        """Leave the cursor: a hidden one would stay so after a process that is killed."""
+        return False

@@ -48,10 +48,14 @@ def report(run: Run, *, aggregates: str | None, gates: Sequence[Gate], table: Te
     """Write and show what `run` came to; returns the exit code."""
     snapshot = run.aggregates.snapshot()
     ending = run.ending
-    _list_rejects(run)
     try:
+        # Before anything is told, which may wait for somebody to read it.
         if aggregates is not None:
             write_aggregates(aggregates, snapshot)
+    except OSError as error:
+        ending = ending._replace(error=ending.error or error)
+    _list_rejects(run)
+    try:
         if table is not None:
             tell(table, f"{render_table(snapshot, table)}\n\n{_summary(run, snapshot['micro'])}")
     except OSError as error:
@@ -68,6 +72,9 @@ def report(run: Run, *, aggregates: str | None, gates: Sequence[Gate], table: Te
 def _list_rejects(run: Run) -> None:
     for line in run.listed:
         tell(sys.stderr, one_line(line))
+    more = sum(run.rejected.values()) - len(run.listed)
+    if run.listed and more:
+        tell(sys.stderr, f"... and {more} more; --rejects FILE keeps all of them")
     if run.rejected:
         reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(run.rejected.items()))
         tell(sys.stderr, f"rejected: {reasons}")

@@ -24,6 +24,11 @@ METRICS_ABREAST = 5
 NAME_CHARACTERS = 160
 """Of a template's name, which is folded."""
 
+NAME_WIDTH = 16
+"""Of a template's name, at least: where the terminal is too narrow for that, the table overflows."""
+
+MAX_WIDTH = 10_000
+
 
 def render_table(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     """Counts of samples and means of metrics: a row for each template, one for micro and one for macro.
@@ -35,9 +40,10 @@ def render_table(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     written = BytesIO()
     # Of the same encoding, which decides whether there are lines of boxes.
     file = TextIOWrapper(written, stream.encoding, "backslashreplace", newline="\n", write_through=True)
-    console = Console(file=file, width=_width(stream), color_system=None, markup=False, emoji=False)
+    console = Console(file=file, width=MAX_WIDTH, color_system=None, markup=False, emoji=False)
     for i, part in enumerate(parts):
-        console.print(_table(snapshot, part, counts=i == 0))
+        table = _table(snapshot, part, counts=i == 0)
+        console.print(table, width=max(_width(stream), _least_width(table, console)))
     lines = written.getvalue().decode(stream.encoding).split("\n")
     return "\n".join(map(str.rstrip, lines)).strip("\n")
 
@@ -53,6 +59,15 @@ def _table(snapshot: Mapping[str, Any], metrics: Sequence[str], *, counts: bool)
     for name in ("micro", "macro"):
         table.add_row(name, *_cells(snapshot[name], metrics, counts=counts))
     return table
+
+
+def _least_width(table: Table, console: Console) -> int:
+    """How wide a table is whose names are folded to `NAME_WIDTH`."""
+    names = table.columns[0]
+    names.max_width = NAME_WIDTH
+    width = console.measure(table).maximum
+    names.max_width = None
+    return width
 
 
 def _cells(group: Mapping[str, Any], metrics: Sequence[str], *, counts: bool) -> list[str]:

@@ -17,11 +17,14 @@ from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import open_source
 
 if TYPE_CHECKING:
+    from graphrag_eval_async.cli.interrupts import Interrupts
     from graphrag_eval_async.records import Response
     from graphrag_eval_async.reference import Reference
 
 
-def validate(reference_path: str, responses: str | None, *, max_line_bytes: int) -> Exit:
+def validate(
+    reference_path: str, responses: str | None, interrupts: Interrupts, *, max_line_bytes: int
+) -> Exit:
     """Run the command.
 
     Raises:
@@ -40,15 +43,22 @@ def validate(reference_path: str, responses: str | None, *, max_line_bytes: int)
         tell(sys.stdout, valid)
         return Exit.OK
     check = _Check(reference, problems)
-    ending = run_to_end(check.read(Input(responses), max_line_bytes))
-    missing = [question_id for question_id in reference.questions if question_id not in check.answered]
-    for question_id in missing:
-        tell(sys.stdout, one_line(f"question {question_id!r}: no response"))
-    counts = f"responses: {check.responses}, rejected lines: {check.rejected}"
-    tell(sys.stdout, f"{valid}; {counts}, questions without a response: {len(missing)}")
+    ending = run_to_end(check.read(Input(responses), max_line_bytes), interrupts)
+    summary = f"{valid}; responses: {check.responses}, rejected lines: {check.rejected}"
+    tell(sys.stdout, f"{summary}, {_missing(check, reference)}")
     if ending.error is not None:
         tell(sys.stderr, f"Error: {describe(ending.error)}")
     return ending.code(rejects=check.rejected > 0)
+
+
+def _missing(check: _Check, reference: Reference) -> str:
+    """Lists the questions without a response, if that is known; how many there are, as text."""
+    if not check.complete:
+        return "not all lines were read"
+    missing = [question_id for question_id in reference.questions if question_id not in check.answered]
+    for question_id in missing:
+        tell(sys.stdout, one_line(f"question {question_id!r}: no response"))
+    return f"questions without a response: {len(missing)}"
 
 
 class _Check:
@@ -60,17 +70,20 @@ class _Check:
         self.answered: set[str] = set()
         self.responses = 0
         self.rejected = 0
+        self.complete = False
 
     async def read(self, source: Input, max_line_bytes: int) -> None:
         async with aclosing(open_source(source, max_line_bytes=max_line_bytes, spool=False)) as batches:
             async for batch in batches:
                 for record in batch:
-                    self._add(read_record(record, self._questions), source.name)
+                    await self._add(read_record(record, self._questions), source.name)
+        self.complete = True
 
-    def _add(self, response: Response | Reject, name: str) -> None:
+    async def _add(self, response: Response | Reject, name: str) -> None:
         if isinstance(response, Reject):
             self.rejected += 1
-            self._problems.write([one_line(f"{name}: {response}").encode(errors="backslashreplace"), b"\n"])
+            line = one_line(f"{name}: {response}").encode(errors="backslashreplace")
+            await self._problems.send(line + b"\n")
         else:
             self.responses += 1
             self.answered.add(response.question_id)

@@ -12,7 +12,7 @@ from graphrag_eval_async.sinks.line_file import LineFile
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from graphrag_eval_async.records import Reject
 
@@ -27,13 +27,13 @@ class RejectsFile:
     `content_base64` where it is not UTF-8 or was too long to be held in memory.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Create or empty the file at `path`.
+    def __init__(self, path: str | os.PathLike[str], *, wait: Callable[[int], object] | None = None) -> None:
+        """Create or empty the file at `path`; see `LineFile`.
 
         Raises:
             OSError: it cannot be opened for writing.
         """
-        self._lines = LineFile(path)
+        self._lines = LineFile(path, wait=wait)
 
     def __call__(self, reject: Reject, *, file: str | None = None) -> None:
         """Write one reject; `file`, where the source has a name, becomes its first key.

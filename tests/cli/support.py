@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -92,6 +94,17 @@ def run(*arguments: str) -> int:
         main(arguments)
     assert isinstance(end.value.code, int)
     return end.value.code
+
+
+def full_pipe() -> tuple[int, int]:
+    """The descriptors of a pipe that takes no more."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writer, bytes(select.PIPE_BUF))
+    os.set_blocking(writer, True)
+    return reader, writer
 
 
 def start(

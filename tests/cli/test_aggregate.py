@@ -137,10 +137,11 @@ def test_rejects_are_listed_with_their_file(folder: Folder, capfd: pytest.Captur
     shards = [folder.lines(*[b"{"] * 6, name=name) for name in ("first", "second")]
     assert run("aggregate", *shards) == 3
     lines = capfd.readouterr().err.splitlines()
-    assert len(lines) == 11
+    assert len(lines) == 12
     assert lines[0].startswith(f"{shards[0]}: line 1 (byte 0): invalid_json: ")
     assert lines[9].startswith(f"{shards[1]}: line 4 (byte 6): invalid_json: ")
-    assert lines[10] == "rejected: 12 invalid_json"
+    assert lines[10] == "... and 2 more; --rejects FILE keeps all of them"
+    assert lines[11] == "rejected: 12 invalid_json"
 
 
 @pytest.mark.parametrize("question_id", [None, 1, ["q1"], {}])

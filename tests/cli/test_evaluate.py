@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -99,18 +100,19 @@ def test_the_table_has_stdout_where_it_is_free(folder: Folder, capfd: pytest.Cap
     assert "\x1b" not in out
 
 
-def test_rejects_are_listed_ten_in_full_then_counted(
+def test_ten_rejects_are_listed_and_all_are_counted(
     folder: Folder, capfd: pytest.CaptureFixture[str]
 ) -> None:
     bad = [b"{", *[response("nobody")] * 12, response("q2", **{"\x1b[31mred\nkey": 1, "elapsed_sec": "x"})]
     responses = folder.lines(response("q1"), *bad)
     assert run("evaluate", folder.reference, responses, "-o", folder.file("r")) == 3
     lines = capfd.readouterr().err.splitlines()
-    assert len(lines) == 11
+    assert len(lines) == 12
     assert "line 2 (byte " in lines[0]
     assert ": invalid_json: " in lines[0]
     assert "line 11 (byte " in lines[9]
-    assert lines[10] == "rejected: 1 invalid_field, 1 invalid_json, 12 unknown_question_id"
+    assert lines[10] == "... and 4 more; --rejects FILE keeps all of them"
+    assert lines[11] == "rejected: 1 invalid_field, 1 invalid_json, 12 unknown_question_id"
     assert len(folder.read("r")) == 1
 
 
@@ -265,6 +267,24 @@ def test_responses_and_reference_have_to_be_files(
     assert not (folder.path / "r").exists()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["evaluate", "-", "responses"], ["validate", "-"], ["aggregate", "results", "--reference", "-"]],
+    ids=" ".join,
+)
+def test_a_reference_from_standard_input_is_wrong_usage(
+    folder: Folder,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    arguments: list[str],
+) -> None:
+    monkeypatch.chdir(folder.path)
+    for name in ("responses", "results"):
+        folder.lines(name=name)
+    assert run(*arguments) == 2
+    assert "reference data cannot come from standard input" in capfd.readouterr().err
+
+
 def test_a_file_named_like_standard_input(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder.path)
     folder.lines(response("q1"), name="-")
@@ -281,6 +301,22 @@ def test_an_unforeseen_error_is_one_line(
     monkeypatch.setattr("graphrag_eval_async.cli.evaluate.evaluate_stream", break_down)
     assert run("evaluate", folder.reference, folder.lines()) == 4
     assert capfd.readouterr().err == "Error: RuntimeError: worn out\n"
+
+
+def test_aggregates_that_cannot_be_written_cost_nothing_else(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fail(path: str, _snapshot: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    monkeypatch.setattr("graphrag_eval_async.cli.report.write_aggregates", fail)
+    responses = folder.lines(response("q1"), b"{")
+    options = ["-o", folder.file("r"), "--aggregates", folder.file("a.json")]
+    assert run("evaluate", folder.reference, responses, *options) == 4
+    out, err = capfd.readouterr()
+    assert "results: 1, rejected lines: 1" in out
+    assert "rejected: 1 invalid_json" in err
+    assert err.splitlines()[-1] == f"Error: {folder.file('a.json')}: No space left on device"
 
 
 @pytest.fixture

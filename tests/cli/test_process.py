@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
+from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 import pytest
 
-from tests.cli.support import Folder, failed, from_jsonl, response, start, to_jsonl
+from tests.cli.support import Folder, failed, from_jsonl, full_pipe, response, start, to_jsonl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +45,29 @@ def receive(process: subprocess.Popen[bytes]) -> dict[str, Any]:
         line += piece
     result: dict[str, Any] = orjson.loads(line)
     return result
+
+
+def interrupt(process: subprocess.Popen[bytes], *, seconds: float = 30) -> None:
+    """Send Ctrl-C again and again, for so long or until the process ends."""
+    end = monotonic() + seconds
+    while process.poll() is None and monotonic() < end:
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.005)
+
+
+def interrupted_while_nobody_reads(arguments: Sequence[str]) -> tuple[int, bytes, str]:
+    """The exit code and what came out, of a process interrupted once its stdout is full."""
+    reader, writer = os.pipe()
+    process = start(*arguments, stdout=writer)
+    while select.select([], [writer], [], 0)[1] and process.poll() is None:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.01)
+    process.send_signal(signal.SIGINT)
+    code, _, err = finish(process)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        return code, pipe.read(), err
 
 
 @pytest.fixture
@@ -125,6 +151,52 @@ def test_ctrl_c_before_anything_else(folder: Folder) -> None:
     assert "KeyboardInterrupt" not in err
 
 
+def test_ctrl_c_that_comes_twice_is_one(folder: Folder, trickle: subprocess.Popen[bytes]) -> None:
+    send(trickle, response("q1"))
+    receive(trickle)
+    interrupt(trickle, seconds=0.3)
+    code, _, err = finish(trickle)
+    assert code == 130
+    assert SUMMARY.format(1, 0, 2) in err
+    assert aggregated(folder) == 1
+
+
+def test_a_later_ctrl_c_stops_at_once(folder: Folder) -> None:
+    reader, writer = full_pipe()
+    command = ["evaluate", folder.reference, "-", "--aggregates", folder.file("a.json")]
+    process = start(*command, stdin=PIPE, stderr=writer)
+    send(process, response("q1"))
+    receive(process)
+    interrupt(process)  # The first lets it write the aggregates, and then wait to show them.
+    assert finish(process)[0] == 130
+    assert aggregated(folder) == 1
+    os.close(reader)
+    os.close(writer)
+
+
+@pytest.mark.parametrize("note", ["", "n" * 3 * select.PIPE_BUF], ids=["short", "long"])
+def test_ctrl_c_while_nobody_reads_results(folder: Folder, note: str) -> None:
+    responses = folder.lines(*[response("q1", note=note)] * 2000)
+    command = ["evaluate", folder.reference, responses, "--aggregates", folder.file("a.json")]
+    code, out, err = interrupted_while_nobody_reads(command)
+    assert code == 130
+    assert SUMMARY.format(aggregated(folder), 0, 2) in err
+    *lines, rest = out.split(b"\n")
+    assert len(lines) == aggregated(folder) - 1  # That of the last result did not fit.
+    assert note or not rest
+
+
+@pytest.mark.parametrize("command", ["evaluate", "aggregate"])
+def test_ctrl_c_while_nobody_reads_rejects(folder: Folder, command: str) -> None:
+    responses = folder.lines(*[b"{"] * 5000)
+    inputs = [folder.reference, responses, "-o", folder.file("r")]
+    command_line = [command, *(inputs if command == "evaluate" else [responses])]
+    code, out, err = interrupted_while_nobody_reads([*command_line, "--rejects", "-"])
+    assert code == 3
+    rejected = out.count(b"\n") + 1  # The last did not fit.
+    assert f"rejected lines: {rejected}" in err
+
+
 def test_a_closed_pipe_ends_it_cleanly(folder: Folder, trickle: subprocess.Popen[bytes]) -> None:
     send(trickle, b"{", response("q1"))
     receive(trickle)
@@ -135,7 +207,7 @@ def test_a_closed_pipe_ends_it_cleanly(folder: Folder, trickle: subprocess.Popen
     assert trickle.stderr is not None
     err = trickle.stderr.read().decode()
     assert trickle.returncode == 3
-    assert SUMMARY.format(2, 1, 2) in err
+    assert SUMMARY.format(2, 1, 1) in err
     assert "Error" not in err
     assert "Exception" not in err
     assert aggregated(folder) == 2
@@ -166,12 +238,41 @@ def test_nobody_reads_anything(folder: Folder, command: str) -> None:
     assert finish(process)[0] == 3
 
 
+USAGE = [
+    ("--help", 0),
+    ("--version", 0),
+    ("", 2),
+    ("evaluate reference.json no-such-file", 2),
+    ("evaluate reference.json responses.jsonl --fail-under x", 2),
+    ("evaluate reference.json responses.jsonl -o /no/such/folder", 2),
+    ("validate responses.jsonl", 2),
+]
+
+
+@pytest.mark.parametrize(("command", "code"), USAGE, ids=[command for command, _ in USAGE])
+def test_usage_that_nobody_reads(folder: Folder, command: str, code: int) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    folder.lines()
+    process = start(*command.split(), stdout=writer, stderr=writer, cwd=folder.path)
+    os.close(writer)
+    assert finish(process)[0] == code
+
+
+@pytest.mark.parametrize(("command", "code"), [("nonsense", 2), ("evaluate - -", 2), ("--help", 4)])
+def test_usage_on_a_full_disk(command: str, code: int) -> None:
+    with open("/dev/full", "wb") as full:
+        process = start(*command.split(), stdout=full, stderr=full)
+    assert finish(process)[0] == code
+
+
 @pytest.mark.parametrize("arguments", [["-o", "/dev/full"], ["--rejects", "/dev/full"]], ids=" ".join)
 def test_a_full_disk_is_one_line(folder: Folder, arguments: list[str]) -> None:
     responses = folder.lines(response("q1"), b"{", response("q2"))
-    code, _, err = finish(start("evaluate", folder.reference, responses, *arguments))
+    code, out, err = finish(start("evaluate", folder.reference, responses, *arguments))
     assert code == 4
     assert err.splitlines()[-1] == "Error: /dev/full: No space left on device"
+    assert SUMMARY.format(1, 1, 2) in out + err
 
 
 @pytest.mark.parametrize("arguments", [[], ["-o", "/dev/null"]], ids=["results", "table"])

@@ -3,6 +3,8 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import pytest
+
 from graphrag_eval_async import compute_aggregates
 from graphrag_eval_async.cli.table import render_table
 from graphrag_eval_async.records.metrics import RESULT_METRICS, RETRIEVAL_METRICS
@@ -50,6 +52,22 @@ def test_a_wide_table_fits_into_80_columns() -> None:
     assert text.count("samples") == 1
     for metric in (*scores, *RETRIEVAL_METRICS):
         assert set(metric.split("_")) <= set(text.split())
+
+
+@pytest.mark.parametrize("width", [1, 30, 40])
+def test_names_of_templates_stay_readable(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setattr("graphrag_eval_async.cli.table._width", lambda _stream: width)
+    scores = {"steps_score": 0.5, "input_tokens": 123456, "elapsed_sec": 1.5}
+    names = ["substations_" * 3, "lines", "\u53d8" * 20]
+    lines = render(compute_aggregates([result(name, **scores) for name in names])).splitlines()
+    assert any(line.split() == ["lines", "1", "0", "0.5", "123456", "1.5"] for line in lines)
+    assert any(line.startswith("substations_subs ") for line in lines)
+    assert any(line.startswith("\u53d8" * 8 + " ") for line in lines)
+
+
+def test_a_short_name_makes_no_room() -> None:
+    table = render(compute_aggregates([result("t", steps_score=1)]))
+    assert table.splitlines()[1].startswith("template  samples")
 
 
 def test_control_characters_in_a_template_do_not_reach_the_terminal() -> None:

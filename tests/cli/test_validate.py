@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import signal
+import subprocess
 from typing import TYPE_CHECKING
 
 import orjson
 import pytest
 
-from tests.cli.support import REFERENCE, failed, question, response, run
+from tests.cli.support import REFERENCE, failed, question, response, run, start
 
 if TYPE_CHECKING:
     from tests.cli.support import Folder
@@ -48,6 +50,25 @@ def test_every_problem_of_responses(folder: Folder, capfd: pytest.CaptureFixture
     assert not err
 
 
+@pytest.mark.parametrize("end", ["Ctrl-C", "error"])
+def test_what_was_not_read_is_not_missing(folder: Folder, end: str) -> None:
+    # Can be opened, and then not read.
+    source = "-" if end == "Ctrl-C" else "/proc/self/mem"
+    process = start("validate", folder.reference, source, stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    if end == "Ctrl-C":
+        process.stdin.write(b"{\n")
+        process.stdin.flush()
+        assert b"invalid_json" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == (3 if end == "Ctrl-C" else 4)
+    assert b"no response" not in out
+    assert b"without a response" not in out
+    assert out.endswith(b", not all lines were read\n")
+
+
 def test_questions_without_a_response_are_no_problem(
     folder: Folder, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -60,7 +81,7 @@ def test_nothing_is_evaluated(folder: Folder, monkeypatch: pytest.MonkeyPatch) -
         pytest.fail("a response was evaluated")
 
     monkeypatch.setattr("graphrag_eval_async.evaluator.score_steps", refuse)
-    monkeypatch.setattr("graphrag_eval_async.evaluator.Evaluator.score", refuse)
+    monkeypatch.setattr("graphrag_eval_async.evaluator.Evaluator._score", refuse)
     responses = [response(item["id"]) for template in REFERENCE for item in template["questions"]]
     assert run("validate", folder.reference, folder.lines(*responses)) == 0
 

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import resource
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 from graphrag_eval_async.sinks import LineFile
+from tests.conftest import settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +58,120 @@ def test_a_pipe_and_its_end(tmp_path: Path) -> None:
         os.close(reader)
         with pytest.raises(BrokenPipeError, match="pipe"):
             lines.write([b"two\n"])
+
+
+class Pipe:
+    """A named pipe, whose reader takes what it is told to."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        os.mkfifo(path)
+        self._reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+
+    def read(self) -> bytes:
+        """All that is in it."""
+        content = b""
+        with suppress(BlockingIOError):
+            while piece := os.read(self._reader, 1 << 20):
+                content += piece
+        return content
+
+    def close(self) -> None:
+        os.close(self._reader)
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Iterator[Pipe]:
+    pipe = Pipe(tmp_path / "pipe")
+    yield pipe
+    pipe.close()
+
+
+async def read_until_done(pipe: Pipe, task: asyncio.Task[None]) -> bytes:
+    content = b""
+    while not task.done():
+        content += pipe.read()
+        await asyncio.sleep(0)
+    return content + pipe.read()
+
+
+LINE = bytes(range(11, 256)) * 4000 + b"\n"
+"""More than a pipe holds."""
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+@pytest.mark.parametrize("kind", ["blocking", "non-blocking", "of an older kernel"])
+async def test_a_slow_reader_gets_whole_lines(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch, kind: str, cancelled: bool
+) -> None:
+    def refuse(*_args: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    if kind != "blocking":
+        monkeypatch.setattr("os.pwritev", refuse)
+    with LineFile(pipe.path) as lines:
+        os.set_blocking(lines._descriptor, kind != "non-blocking")
+        await lines.send(b"one\n")
+        task = asyncio.create_task(lines.send(LINE))
+        await settle()
+        assert not task.done()
+        if cancelled:
+            task.cancel()
+            await settle()
+        assert await read_until_done(pipe, task) == b"one\n" + LINE
+        assert task.cancelled() == cancelled
+        await lines.send(b"two\n")
+        assert pipe.read() == b"two\n"
+
+
+async def test_a_cancelled_line_that_nobody_reads(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphrag_eval_async.sinks.line_file.PATIENCE_SECONDS", 0.001)
+    with LineFile(pipe.path) as lines:
+        task = asyncio.create_task(lines.send(LINE))
+        await settle()
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+    assert LINE.startswith(pipe.read())
+
+
+async def test_a_reader_who_goes_away(pipe: Pipe) -> None:
+    with LineFile(pipe.path) as lines:
+        task = asyncio.create_task(lines.send(LINE))
+        await settle()
+        pipe.close()
+        with pytest.raises(BrokenPipeError, match="pipe"):
+            await task
+        pipe._reader = os.open(os.devnull, os.O_RDONLY)
+
+
+def test_what_write_waits_with(pipe: Pipe) -> None:
+    waited = []
+
+    def wait(descriptor: int) -> None:
+        waited.append(descriptor)
+        if len(waited) > 2:
+            raise InterruptedError
+        content.extend(pipe.read())
+
+    content = bytearray()
+    with LineFile(pipe.path, wait=wait) as lines:
+        with pytest.raises(InterruptedError):
+            lines.write([LINE])
+        assert waited == [lines._descriptor] * 3
+        assert LINE.startswith(bytes(content) + pipe.read())
+
+
+async def test_a_line_for_nobody() -> None:
+    with LineFile(os.devnull) as lines:
+        await lines.send(LINE)
+
+
+async def test_sending_to_a_regular_file(tmp_path: Path) -> None:
+    with LineFile(tmp_path / "lines") as lines:
+        await lines.send(LINE)
+        await lines.send(b"two\n")
+        assert (tmp_path / "lines").read_bytes() == LINE + b"two\n"
 
 
 def test_a_line_that_does_not_fit_is_taken_back(tmp_path: Path) -> None:

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+from graphrag_eval_async.cli.interrupts import SAME_SECONDS, Interrupts
+from tests.cli.support import full_pipe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Ended(BaseException):
+    """The process would have ended."""
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    def end(code: int) -> NoReturn:
+        raise Ended(code)
+
+    monkeypatch.setattr("os._exit", end)
+    clock = Clock()
+    monkeypatch.setattr("graphrag_eval_async.cli.interrupts.monotonic", clock)
+    return clock
+
+
+@pytest.fixture(autouse=True)
+def previous() -> Iterator[object]:
+    """The handler of SIGINT, which a test may change."""
+    handler = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield signal.default_int_handler
+    signal.signal(signal.SIGINT, handler)
+
+
+def test_the_first_raises_while_there_is_nothing_to_write_out(clock: Clock) -> None:
+    with Interrupts() as interrupts:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert interrupts.came
+        clock.now += SAME_SECONDS
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_the_first_stops_and_a_later_one_ends(clock: Clock) -> None:
+    stopped = []
+    with Interrupts() as interrupts:
+        interrupts.stop = lambda: stopped.append(clock.now)
+        for _ in range(3):
+            signal.raise_signal(signal.SIGINT)
+            clock.now += SAME_SECONDS / 2.5
+        assert stopped == [1000]
+        with pytest.raises(Ended, match="130"):
+            signal.raise_signal(signal.SIGINT)
+        assert stopped == [1000]
+
+
+def test_what_handles_it_afterwards(previous: object) -> None:
+    with Interrupts():
+        assert signal.getsignal(signal.SIGINT) is not previous
+    assert signal.getsignal(signal.SIGINT) is previous
+    with Interrupts() as interrupts:
+        interrupts.stop = lambda: None
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_it_stays_ignored() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with Interrupts() as interrupts:
+        signal.raise_signal(signal.SIGINT)
+        assert not interrupts.came
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_only_the_main_thread_may_handle_it(previous: object) -> None:
+    handlers = []
+
+    def note() -> None:
+        with Interrupts():
+            handlers.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=note)
+    thread.start()
+    thread.join()
+    assert handlers == [previous]
+
+
+def test_waiting_to_write_is_given_up(clock: Clock) -> None:
+    reader, writer = full_pipe()
+    with Interrupts() as interrupts, open(os.devnull, "wb") as free:
+        interrupts.stop = lambda: None
+        interrupts.wait_writable(free.fileno())
+        signal.raise_signal(signal.SIGINT)
+        clock.now += SAME_SECONDS + 1
+        with pytest.raises(InterruptedError):
+            interrupts.wait_writable(writer)
+    os.close(reader)
+    os.close(writer)

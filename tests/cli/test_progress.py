@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import os
+import pty
+import sys
+from typing import TYPE_CHECKING
+
+from graphrag_eval_async.cli.input import Input
+from graphrag_eval_async.cli.progress import progress
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tests.cli.support import Folder
+
+PIECE_BYTES = 65536
+
+
+async def test_the_bar_moves_without_results(monkeypatch: pytest.MonkeyPatch, folder: Folder) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    source = Input(folder.write("responses", bytes(4 * PIECE_BYTES)))
+    master, slave = pty.openpty()
+    shown = b""
+    with open(slave, "w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        with progress(source):
+            await source.receive(PIECE_BYTES)
+            for _ in range(30):
+                shown += os.read(master, PIECE_BYTES)
+                if b" 25%" in shown:
+                    break
+        monkeypatch.undo()
+    await source.aclose()
+    os.close(master)
+    assert b" 25%" in shown
+    assert b" 0 results" in shown
+    assert b"\x1b[?25l" not in shown  # Which hides the cursor, for ever if the process is killed.
