@@ -25,13 +25,10 @@ CLOSING_SECONDS = 10.0
 
 
 class Source(Protocol[T_co]):
-    """What is mapped over: items, in batches of those that are already there."""
+    """Items, in batches of those that are already there; `aclose` gives up all it holds, begun or not."""
 
-    def __aiter__(self) -> AsyncIterator[Sequence[T_co]]:
-        """The batches."""
-
-    async def aclose(self) -> None:
-        """Give up whatever the source holds, begun or not."""
+    def __aiter__(self) -> AsyncIterator[Sequence[T_co]]: ...
+    async def aclose(self) -> None: ...
 
 
 class Later(Generic[R]):
