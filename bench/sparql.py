@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
-from graphrag_eval_async.steps.sparql import compare, prepare_reference, read_results
+from graphrag_eval_async.steps.sparql import Budget, compare, prepare_reference, read_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ def score(expected: bytes, actual: bytes, *, ignore_duplicates: bool = True) -> 
         results, required_columns=required, ordered=False, ignore_duplicates=ignore_duplicates
     )
     try:
-        return compare(reference, read_results(actual))
+        return compare(reference, read_results(actual), Budget())
     except ComparisonBudgetExceeded:
         return None
 
@@ -87,6 +87,11 @@ def lookalikes(rng: random.Random) -> list[tuple[str, Table]]:
         ),
         ("all equal", [["x"] * COLUMNS] * ROWS),
     ]
+
+
+def near(table: Table, rng: random.Random) -> Table:
+    """The same numbers but for the last digits."""
+    return [[repr(float(cell) * rng.uniform(1 - 1e-12, 1 + 1e-12)) for cell in row] for row in table]
 
 
 def best(function: Callable[[], object]) -> float:
@@ -130,12 +135,25 @@ def worst_cases() -> list[tuple[str, float | None, float]]:
     for what, table in lookalikes(rng):
         expected = encode(table, "v")
         for change, other in (("shuffled", shuffled(table, rng)), ("swapped", two_cells_swapped(table))):
-            for ignore_duplicates in (True, False):
-                actual = encode(shuffled(other, rng), "w")
-                start = perf_counter()
-                result = score(expected, actual, ignore_duplicates=ignore_duplicates)
-                rows_as = "set" if ignore_duplicates else "multiset"
-                found.append((f"{what}, {change}, as {rows_as}", result, perf_counter() - start))
+            actual = encode(shuffled(other, rng), "w")
+            found += both_ways(f"{what}, {change}", expected, actual)
+    for columns in (1, 2, COLUMNS):
+        for most in (1e-7, 1e-6):
+            table = [[repr(rng.uniform(0, most)) for _ in range(columns)] for _ in range(ROWS)]
+            expected = encode(table, "v", KINDS["double"][0])
+            actual = encode(shuffled(near(table, rng), rng), "w", KINDS["double"][0])
+            what = f"{columns} columns of doubles up to {most}, {ROWS} rows, near"
+            found += both_ways(what, expected, actual)
+    return found
+
+
+def both_ways(what: str, expected: bytes, actual: bytes) -> list[tuple[str, float | None, float]]:
+    found = []
+    for ignore_duplicates in (True, False):
+        start = perf_counter()
+        result = score(expected, actual, ignore_duplicates=ignore_duplicates)
+        rows_as = "set" if ignore_duplicates else "multiset"
+        found.append((f"{what}, as {rows_as}", result, perf_counter() - start))
     return found
 
 

@@ -80,7 +80,7 @@ def _sparql_comparator(step: Mapping[str, Any]) -> Score:
     )
 
     def score(actual: ActualStep) -> float:
-        return compare(reference, actual.output(read_results))
+        return compare(reference, actual.output(read_results), actual.budget)
 
     return score
 

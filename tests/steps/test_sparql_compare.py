@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import random
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypedDict, Unpack
 
 import pytest
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.steps.sparql import SEARCH_STEPS, compare, prepare_reference, read_results
+from graphrag_eval_async.steps.sparql import Budget, compare, prepare_reference, read_results
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
@@ -37,12 +38,12 @@ def score(
     expected: dict[str, Any],
     actual: dict[str, Any],
     required: list[str] | None = None,
-    search_steps: int = SEARCH_STEPS,
+    budget: Budget | None = None,
     **how: Unpack[How],
 ) -> float:
     options: Any = {"ordered": False, "ignore_duplicates": True, **how}
     reference = prepare_reference(read_results(expected), required_columns=required, **options)
-    return compare(reference, read_results(actual), search_steps=search_steps)
+    return compare(reference, read_results(actual), budget or Budget())
 
 
 def cells_agree(one: Any, other: Any) -> bool:
@@ -59,6 +60,7 @@ def cells_agree(one: Any, other: Any) -> bool:
 
 
 HUGE = "1" + "0" * 400
+LONG = "9" * 10_000
 
 
 @pytest.mark.parametrize(
@@ -80,11 +82,26 @@ HUGE = "1" + "0" * 400
         (("5.0", "double"), ("5.0", "date")),
         (("NaN", "double"), "NaN"),
         (("NaN", "double"), ("NaN", "float")),
-        (("1e400", "double"), ("1e400", "double")),
+        (("1e400", "double"), ("1.0e400", "float")),
+        (("-1e400", "double"), ("-INF", "float")),
+        (("INF", "double"), (HUGE, "double")),
         (("abc", "integer"), "abc"),
         ((HUGE, "integer"), ("+" + HUGE, "integer")),
         ((HUGE, "integer"), (HUGE, "decimal")),
-        (("9" * 10_000, "integer"), "9" * 10_000),
+        ((HUGE, "integer"), (HUGE + ".5", "decimal")),
+        ((HUGE, "decimal"), ("+0" + HUGE + ".0", "decimal")),
+        (("1" + HUGE, "integer"), ("1" + HUGE[:-1] + "9", "decimal")),
+        (("-" + HUGE, "decimal"), ("-" + HUGE[:-3] + "100", "decimal")),
+        ((HUGE, "double"), HUGE),
+        ((HUGE, "integer"), HUGE),
+        ((str(2**1024), "integer"), (repr(sys.float_info.max), "double")),
+        ((LONG, "integer"), LONG),
+        ((LONG, "integer"), ("+00" + LONG, "long")),
+        (("-0" + LONG, "integer"), ("-" + LONG + ".0", "decimal")),
+        (("+" + LONG, "integer"), "+" + LONG),
+        ((LONG, "integer"), (LONG, "double")),
+        (("0" * 10_000 + "5", "integer"), ("5", "integer")),
+        (("0" * 10_000, "integer"), ("-0", "integer")),
         (("2024-01-01", "date"), "2024-01-01"),
         ("urn:x", term("urn:x", kind="uri")),
         ({"type": "literal", "value": "a", "xml:lang": "en"}, {"type": "bnode", "value": "a"}),
@@ -106,10 +123,19 @@ def test_cells_agree(one: Any, other: Any) -> None:
         (("5", "integer"), "5.0"),
         (("INF", "double"), ("-INF", "double")),
         (("INF", "double"), ("1e308", "double")),
-        (("INF", "double"), ("1e400", "double")),
+        (("-INF", "double"), ("1e400", "double")),
+        (("1e400", "decimal"), ("1e401", "decimal")),
         ((HUGE, "integer"), ("INF", "double")),
-        ((HUGE, "integer"), (HUGE + "1", "integer")),
-        ((HUGE, "decimal"), (HUGE + ".0", "decimal")),
+        ((HUGE, "decimal"), ("INF", "double")),
+        ((HUGE, "integer"), (HUGE, "double")),
+        ((HUGE, "integer"), (HUGE[:-1] + "1", "integer")),
+        ((HUGE, "decimal"), (HUGE[:7] + "2" + HUGE[8:], "decimal")),
+        ((HUGE, "decimal"), ("-" + HUGE, "decimal")),
+        ((HUGE, "decimal"), ("1", "decimal")),
+        ((LONG, "integer"), ("-" + LONG, "integer")),
+        ((LONG, "integer"), (LONG + "9", "integer")),
+        (("+" + LONG, "integer"), LONG),
+        ((LONG, "integer"), ("INF", "double")),
         (("NaN", "double"), ("nan", "double")),
         (("1", "boolean"), ("0", "boolean")),
         (("true", "boolean"), ("1", "integer")),
@@ -192,6 +218,20 @@ def test_empty_tables(how: How) -> None:
 def test_rows_of_no_columns_count_unless_they_are_a_set() -> None:
     assert score(table([[], []]), table([[]])) == 1.0
     assert score(table([[], []]), table([[]]), ignore_duplicates=False) == 0.0
+
+
+@pytest.mark.parametrize("how", [{}, {"ordered": True}, {"ignore_duplicates": False}])
+def test_variables_never_bound_are_counted_rather_than_compared(how: How) -> None:
+    expected, many = table([["a", None]] * 3), table([["a"]] * 3)
+    assert score(expected, many, **how) == 0.0
+    many["head"]["vars"] += [f"w{index}" for index in range(100_000)]
+    assert score(expected, many, budget=Budget(0), **how) == 1.0
+    assert score(many, many, budget=Budget(0), **how) == 1.0
+    assert score(many, expected, **how) == 0.0
+    assert score(many, expected, ["w7", "v0"], **how) == 1.0
+    assert score(many, expected, ["w7", "w8"], **how) == 0.0
+    assert score(table([[None]] * 3), expected, **how) == 1.0
+    assert score(table([[None]]), table([["a"]]), **how) == 0.0
 
 
 def test_ask() -> None:
@@ -280,7 +320,7 @@ def test_the_search_is_bounded_and_says_so() -> None:
                 table(dependent_columns(1)),
                 table(dependent_columns(2), "w"),
                 REQUIRED,
-                search_steps=1_000_000,
+                budget=Budget(1_000_000),
                 ignore_duplicates=ignore_duplicates,
             )
 
@@ -289,9 +329,82 @@ def test_the_search_is_bounded_and_says_so() -> None:
 def test_tables_without_ambiguity_need_no_search(how: How) -> None:
     rows = [[f"{row}/{column}" for column in range(5)] for row in range(500)]
     actual = [row[::-1] for row in rows]
-    assert score(table(rows), table(actual, "w"), search_steps=0, **how) == 1.0
+    assert score(table(rows), table(actual, "w"), budget=Budget(0), **how) == 1.0
     actual[0] = actual[1]
-    assert score(table(rows), table(actual, "w"), search_steps=0, **how) == 0.0
+    assert score(table(rows), table(actual, "w"), budget=Budget(0), **how) == 0.0
+
+
+def test_comparisons_share_a_budget() -> None:
+    rows = LOOKALIKES["cyclic shifts"]
+    expected, actual = table(rows), table(shuffled(rows, random.Random(6)), "w")
+    budget = Budget(2000)
+    assert score(expected, actual, REQUIRED, budget, ignore_duplicates=False) == 1.0
+    with pytest.raises(ComparisonBudgetExceeded, match=r"10 columns of 50 rows, 14 of 50 .* too ambiguous"):
+        score(expected, actual, REQUIRED, budget, ignore_duplicates=False)
+
+
+def test_what_is_granted_for_cells_is_not_carried_over() -> None:
+    budget = Budget(100)
+    with budget.granted(1000):
+        budget.spend(50)
+    with pytest.raises(ComparisonBudgetExceeded):
+        budget.spend(101)
+    budget = Budget(100)
+    with budget.granted(1000):
+        budget.spend(1001)
+    budget.spend(99)
+    with pytest.raises(ComparisonBudgetExceeded):
+        budget.spend(1)
+
+
+def test_half_a_budget_leaves_the_other_half() -> None:
+    budget = Budget(100)
+    with budget.halved():
+        budget.spend(50)
+        with pytest.raises(ComparisonBudgetExceeded):
+            budget.spend(1)
+    budget.spend(49)
+    with pytest.raises(ComparisonBudgetExceeded):
+        budget.spend(1)
+
+
+@pytest.mark.parametrize("how", [{}, {"ordered": True}, {"ignore_duplicates": False}])
+def test_a_stopped_budget_ends_a_comparison(how: How) -> None:
+    budget = Budget()
+    budget.stop()
+    rows = [["a", "b"], ["c", "d"]]
+    with pytest.raises(ComparisonBudgetExceeded, match=r"2 columns of 2 rows, 2 of 2 .*: stopped"):
+        score(table(rows), table(rows, "w"), budget=budget, **how)
+
+
+class Recorder(Budget):
+    """Stops itself, as if from another thread, once so many steps are spent, and counts what follows."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.until_stop = steps
+        self.later = 0
+
+    def spend(self, steps: int) -> None:
+        self.later += self.until_stop < 0
+        self.until_stop -= steps
+        if self.until_stop < 0:
+            self.stop()
+        super().spend(steps)
+
+
+def test_a_search_that_is_stopped_tries_nothing_else() -> None:
+    for ignore_duplicates in (True, False):
+        budget = Recorder(1_000_000)
+        with pytest.raises(ComparisonBudgetExceeded, match="stopped"):
+            score(
+                table(dependent_columns(1)),
+                table(dependent_columns(2), "w"),
+                REQUIRED,
+                budget,
+                ignore_duplicates=ignore_duplicates,
+            )
+        assert budget.later <= 1
 
 
 def test_many_columns() -> None:
@@ -308,4 +421,48 @@ def test_results_are_shared_between_threads() -> None:
     )
     actual = read_results(table(shuffled(rows * 2, random.Random(10)), "w"))
     with ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(lambda _: compare(reference, actual), range(32))) == {1.0}
+        assert set(pool.map(lambda _: compare(reference, actual, Budget()), range(32))) == {1.0}
+
+
+def test_dense_doubles_pair_off() -> None:
+    rng = random.Random(11)
+    numbers = [rng.uniform(0, 1e-7) for _ in range(4000)]
+    moved = [number * rng.uniform(1 - 1e-12, 1 + 1e-12) for number in rng.sample(numbers, 4000)]
+    expected = table(doubles(*numbers))
+    assert score(expected, table(doubles(*moved), "w"), ignore_duplicates=False) == 1.0
+    moved[0] = 2e-7
+    assert score(expected, table(doubles(*moved), "w"), ignore_duplicates=False) == 0.0
+
+
+@pytest.mark.parametrize("prefix", ["v", "w"])
+@pytest.mark.parametrize("width", [1, 2])
+def test_integers_made_to_share_a_hash_are_refused(prefix: str, width: int) -> None:
+    rows = [[(str(row * (2**61 - 1)), "integer")] * width for row in range(5000)]
+    with pytest.raises(ComparisonBudgetExceeded, match="hashes"):
+        score(table([[(str(row), "integer")] * width for row in range(5000)]), table(rows, prefix))
+
+
+def test_integers_that_happen_to_share_a_hash_are_compared() -> None:
+    rows = [[(str((-2) ** (row % 1000)), "integer"), str(row)] for row in range(3000)]
+    assert len({hash(int(row[0][0])) for row in rows}) < 130
+    assert score(table(rows), table([row[::-1] for row in rows[::-1]], "w")) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("expected", "flaw"),
+    [
+        (
+            {"head": {"vars": ["x"]}, "results": {"bindings": [{"x": term("a")}, {"y": term("a")}]}},
+            "output: not SPARQL JSON: results.bindings[1].y: not among head.vars",
+        ),
+        (
+            {"head": {"vars": ["x", "x"]}, "results": {"bindings": []}},
+            "output: not SPARQL JSON: head.vars: a variable is listed twice",
+        ),
+    ],
+)
+def test_a_reference_is_read_strictly(expected: dict[str, Any], flaw: str) -> None:
+    with pytest.raises(MalformedStep) as error:
+        score(expected, expected)
+    assert str(error.value) == flaw
+    assert score(table([], width=1), expected) == float(not expected["results"]["bindings"])

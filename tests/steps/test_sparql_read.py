@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps.sparql import read_results
+from graphrag_eval_async.steps.sparql.columns import LargeDecimal
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
@@ -51,6 +52,26 @@ def test_variables_that_are_not_listed_are_ignored_but_checked() -> None:
     assert read_results(select({"x": cell("a")}, {}, names=[])).row_count == 2
 
 
+def test_only_what_is_bound_takes_up_columns() -> None:
+    names = [f"v{index}" for index in range(10_000)]
+    results = read_results(select(*[{}] * 7999, {"v7": cell("a")}, names=names))
+    assert [column.name for column in results.columns] == ["v7"]
+    assert results.columns[0].texts == [None] * 7999 + ["a"]
+    assert (list(results.variables), results.row_count) == (names, 8000)
+    results = read_results(select(*[{}] * 8000, names=names))
+    assert (results.columns, len(results.variables), results.row_count) == ([], 10_000, 8000)
+    results = read_results(select({"x": cell("a")}, {"x": cell("b")}, names=["y", "x"]))
+    assert ([column.name for column in results.columns], list(results.variables)) == (["x"], ["y", "x"])
+
+
+def test_sparse_tables_are_refused() -> None:
+    rows = [{f"v{index % 4000}": cell("a")} for index in range(8000)]
+    with pytest.raises(ComparisonBudgetExceeded, match=r"4000 columns of 8000 rows: too sparse"):
+        read_results(select(*rows, names=[f"v{index}" for index in range(4000)]))
+    some = [f"v{index}" for index in range(50)]
+    assert len(read_results(select(*rows, names=some)).columns) == 50
+
+
 def test_triple_terms_read_as_canonical_json() -> None:
     triple = {"subject": {"type": "uri", "value": "s"}, "object": cell("o"), "predicate": {"value": "p"}}
     document = select({"x": {"type": "triple", "value": triple}})
@@ -66,6 +87,13 @@ def test_triple_terms_read_as_canonical_json() -> None:
         (" +05\n", "unsignedByte", 5),
         ("300", "byte", 300),
         ("9" * 4000, "integer", int("9" * 4000)),
+        ("+" + "0" * 5000 + "5", "integer", 5),
+        ("-0" + "9" * 5000, "integer", ("-" + "9" * 5000,)),
+        ("-" + "9" * 400 + ".5", "decimal", LargeDecimal("-" + "9" * 400)),
+        ("+0" + "9" * 5000 + ".5", "decimal", ("9" * 5000,)),
+        ("0" * 5000 + "5.5", "decimal", 5.5),
+        ("1e400", "double", float("inf")),
+        ("-1" + "0" * 5000, "float", float("-inf")),
         ("5.", "decimal", 5.0),
         ("-.5", "decimal", -0.5),
         ("5e-1", "double", 0.5),
@@ -90,12 +118,24 @@ def test_typed_values(text: str, datatype: str, value: object) -> None:
     [
         *(
             (text, "integer")
-            for text in ("", "+", "1.0", "1_0", "0x1", "1 0", "٣", "1e2", "- 1", "9" * 10_000)
+            for text in (
+                "",
+                "+",
+                "1.0",
+                "1_0",
+                "0x1",
+                "1 0",
+                "٣",
+                "1e2",
+                "- 1",
+                "+-" + "9" * 5000,
+                "9" * 5000 + ".0",
+            )
         ),
-        *((text, "decimal") for text in ("", ".", "1e2", "INF", "NaN", "1_0.0", "9" * 400, "٣.٣")),
+        *((text, "decimal") for text in ("", ".", "1e2", "INF", "NaN", "1_0.0", "9" * 400 + ".0.", "٣.٣")),
         *(
             (text, "double")
-            for text in ("NaN", "nan", "inf", "Infinity", "infinity", "+-1", "1e", "1e400", "0x1p3", "1\x0b")
+            for text in ("NaN", "nan", "inf", "Infinity", "infinity", "+-1", "1e", "0x1p3", "1\x0b")
         ),
         *((text, "boolean") for text in ("", "True", "TRUE", "yes", "2", "01")),
         *((text, "date") for text in ("2024-01-01", "5")),

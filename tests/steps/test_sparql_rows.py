@@ -15,6 +15,8 @@ from graphrag_eval_async.steps.sparql.classes import near
 from graphrag_eval_async.steps.sparql.rows import rows_cover, rows_pair_off
 
 if TYPE_CHECKING:
+    import random
+
     from graphrag_eval_async.steps.sparql.columns import Cell
     from graphrag_eval_async.steps.sparql.rows import Row
 
@@ -80,7 +82,7 @@ def test_rows_pair_off_as_by_kuhns_algorithm(width: int, most: int) -> None:
         right = moved(left, steps)
         wanted = pair_off(left, right)
         seen.add(wanted)
-        assert rows_pair_off(Counter(left), Counter(right), Budget(10**9, "")) == wanted
+        assert rows_pair_off(Counter(left), Counter(right), Budget(10**9)) == wanted
 
     check()
     assert seen == {True, False}
@@ -98,7 +100,43 @@ def test_rows_cover_each_other_as_all_pairs_do(width: int, most: int) -> None:
             any(agree(row, other) for other in left) for row in right
         )
         seen.add(wanted)
-        assert rows_cover(left, right, Budget(10**9, "")) == wanted
+        assert rows_cover(left, right, Budget(10**9)) == wanted
+
+    check()
+    assert seen == {True, False}
+
+
+def cell(step: int, kind: type) -> Cell:
+    """Cells around 1e8, where any two up to two steps apart are near unless both are integers."""
+    return kind, 10**8 + step * 9 // 20 if kind is int else 1e8 + step * 0.45, f"{kind} {step}"
+
+
+@pytest.mark.parametrize(
+    ("left_kinds", "right_kinds"),
+    [
+        ([float], [float]),
+        ([int], [float]),
+        ([int, float], [float]),
+        ([float], [int, float]),
+        ([int, float],) * 2,
+    ],
+)
+@pytest.mark.parametrize("most", [8, 40])
+def test_a_single_column_pairs_off_as_by_kuhns_algorithm(
+    left_kinds: list[type], right_kinds: list[type], most: int
+) -> None:
+    seen = set()
+    moves = st.integers(-2, 2) | st.integers(-3, 3)
+    steps = st.lists(st.tuples(st.integers(0, most), moves), max_size=40)
+
+    @settings(deadline=None)
+    @given(steps, st.randoms())
+    def check(steps: list[tuple[int, int]], rng: random.Random) -> None:
+        left = [(0, cell(step, rng.choice(left_kinds))) for step, _ in steps]
+        right = [(0, cell(step + move, rng.choice(right_kinds))) for step, move in steps]
+        wanted = pair_off(left, right)
+        seen.add(wanted)
+        assert rows_pair_off(Counter(left), Counter(right), Budget(10**9)) == wanted
 
     check()
     assert seen == {True, False}
@@ -107,21 +145,21 @@ def test_rows_cover_each_other_as_all_pairs_do(width: int, most: int) -> None:
 def test_a_long_chain_of_rows_moves_up() -> None:
     left = Counter((0, number(2 * step)) for step in range(500))
     right = Counter((0, number(2 * step)) for step in range(1, 501))
-    assert rows_pair_off(left, right, Budget(10**6, ""))
+    assert rows_pair_off(left, right, Budget(10**6))
     right[0, number(1000)], right[0, number(1004)] = 0, 1
-    assert not rows_pair_off(+left, +right, Budget(10**6, ""))
+    assert not rows_pair_off(+left, +right, Budget(10**6))
 
 
 def test_rows_of_many_kinds_are_matched_as_often_as_they_occur() -> None:
-    left = Counter({(0, number(0)): 1000, (0, number(2)): 2000})
-    right = Counter({(0, number(2)): 2500, (0, number(4)): 500})
-    assert rows_pair_off(left, right, Budget(1000, ""))
-    right = Counter({(0, number(2)): 999, (0, number(4)): 2001})
-    assert not rows_pair_off(left, right, Budget(1000, ""))
+    for width in (1, 2):
+        zero, two, four = ((0, *[number(steps)] * width) for steps in (0, 2, 4))
+        left = Counter({zero: 1000, two: 2000})
+        assert rows_pair_off(left, Counter({two: 2500, four: 500}), Budget(4000))
+        assert not rows_pair_off(left, Counter({two: 999, four: 2001}), Budget(4000))
 
 
 def test_the_work_is_paid_for() -> None:
     left = Counter((0, number(step)) for step in range(100))
     right = Counter((0, number(step)) for step in range(1, 101))
-    with pytest.raises(ComparisonBudgetExceeded, match="these rows"):
-        rows_pair_off(left, right, Budget(10, "these rows"))
+    with pytest.raises(ComparisonBudgetExceeded, match="search budget"):
+        rows_pair_off(left, right, Budget(10))

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import defaultdict
 from functools import partial
 from itertools import chain, compress, count, islice
+from operator import ne
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from graphrag_eval_async.steps.sparql.columns import INFINITE, LargeDecimal, unique
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from graphrag_eval_async.steps.sparql.budget import Budget
     from graphrag_eval_async.steps.sparql.columns import Cell, Column, Value
 
 Number: TypeAlias = "int | float"
-N = TypeVar("N", int, float)
+
+# The types of numbers that are compared by closeness, even with integers.
+INEXACT = frozenset({float, LargeDecimal})
+_EXACT = frozenset({int})
+NUMERIC = INEXACT | _EXACT
 
 _isclose = partial(math.isclose, rel_tol=1e-8, abs_tol=1e-8)
 
@@ -24,8 +33,12 @@ def close(one: Number, other: Number) -> bool:
     """Whether two numbers are within 1e-8, relative to the greater or absolute."""
     try:
         return _isclose(one, other)
-    except OverflowError:  # an integer beyond a double, which only itself is close to
-        return one == other
+    except OverflowError:
+        pass
+    if one in INFINITE or other in INFINITE:
+        return False
+    one, other = int(one), int(other)  # beyond a double, fractions make no difference
+    return abs(one - other) * 10**8 <= max(abs(one), abs(other))
 
 
 def near(one: Cell, other: Cell) -> bool:
@@ -33,10 +46,10 @@ def near(one: Cell, other: Cell) -> bool:
     if one == other:
         return True
     (one_type, one_value, one_text), (other_type, other_value, other_text) = one, other
-    if isinstance(one_value, int | float) and isinstance(other_value, int | float):
+    if one_type in NUMERIC and other_type in NUMERIC:
         exact = one_type is other_type is int
-        return one_value == other_value if exact else close(one_value, other_value)
-    return one_value == other_value if one_type is other_type else one_text == other_text
+        return bool(one_value == other_value) if exact else close(one_value, other_value)
+    return bool(one_value == other_value if one_type is other_type else one_text == other_text)
 
 
 class Classes:
@@ -46,14 +59,15 @@ class Classes:
     by one of its values.
     """
 
-    __slots__ = ("_class_of", "loose")
+    __slots__ = ("_budget", "_class_of", "loose")
 
-    def __init__(self, columns: Collection[Column]) -> None:
+    def __init__(self, columns: Collection[Column], budget: Budget) -> None:
         # Only of values that share a class with different ones.
         self._class_of: dict[Value, Value] = {}
         self.loose: set[Value] = set()
+        self._budget = budget
         types = frozenset().union(*(column.types for column in columns))
-        if float in types:
+        if not types.isdisjoint(INEXACT):
             self._chain_numbers(columns)
         if len({_FAMILIES[kind] for kind in types - {NoneType}}) > 1:
             self._join_alike(columns)
@@ -66,25 +80,40 @@ class Classes:
         """Join numbers that are linked by neighbours, in numerical order, which are close.
 
         Closeness never spans two such chains: a number between two close ones is close to both. Integers
-        by themselves are equal or not.
+        by themselves are equal or not. Of numbers beyond a double there is one chain, since the same text is
+        one of them as an integer and infinite as a double.
         """
-        floats = set(_of_type(columns, float))
-        integers = set(_of_type(columns, int))
-        for linked in _chains(sorted(floats | integers)):
-            if floats.isdisjoint(linked):
+        runs = []
+        for column in columns:
+            self._budget.spend(len(column.values))
+            runs.append(sorted(_of_types(column, NUMERIC)))
+        exact = self._union(columns, _EXACT)
+        inexact = self._union(columns, INEXACT) if exact else frozenset()
+        for linked in _chains(self._merged(runs)):
+            self._budget.spend(len(linked))
+            if exact and inexact.isdisjoint(linked):
                 continue
             name = linked[0]
             self._class_of.update((number, name) for number in linked)
-            if not close(name, linked[-1]) or sum(number in integers for number in linked) > 1:
+            if not close(name, linked[-1]) or len(exact.intersection(linked)) > 1:
                 self.loose.add(name)
 
+    def _union(self, columns: Iterable[Column], kinds: frozenset[type]) -> frozenset[Number]:
+        return frozenset().union(*(_of_types(column, kinds) for column in columns))
+
+    def _merged(self, runs: Iterable[list[Number]]) -> list[Number]:
+        """The different numbers of all runs, sorted, which takes little longer than merging them."""
+        numbers = sorted(chain.from_iterable(runs))
+        self._budget.spend(len(numbers))
+        return [*numbers[:1], *compress(islice(numbers, 1, None), map(ne, numbers, islice(numbers, 1, None)))]
+
     def _join_alike(self, columns: Iterable[Column]) -> None:
-        """Join numbers, booleans and plain texts that are written alike.
+        """Join numbers, booleans (with them, numbers too long) and plain texts that are written alike.
 
         The class that results holds together only if all in it are written alike.
         """
-        numbers = dict(_written(columns, int, float))
-        booleans = dict(_written(columns, tuple))
+        numbers = dict(_written(columns, NUMERIC))
+        booleans = dict(_written(columns, frozenset({tuple})))
         class_of = self._class_of
         mixed = set()
         for text in booleans.keys() & numbers.keys():
@@ -92,6 +121,7 @@ class Classes:
             mixed.add(name)
         typed = {text: class_of.get(value, value) for text, value in chain(booleans.items(), numbers.items())}
         for column in columns:
+            self._budget.spend(len(column.values))
             for text in typed.keys() & column.distinct if str in column.types else ():
                 class_of[text] = typed[text]
                 mixed.add(typed[text])
@@ -102,20 +132,19 @@ class Classes:
         self.loose.update(name for name, texts in spellings.items() if len(texts) > 1)
 
 
-_FAMILIES = {int: "number", float: "number", tuple: "boolean", str: "text"}
+_FAMILIES = {int: "number", float: "number", LargeDecimal: "number", tuple: "boolean", str: "text"}
 
 
-def _of_type(columns: Iterable[Column], kind: type[N]) -> Iterator[N]:
-    return (
-        value
-        for column in columns
-        if kind in column.types
-        for value in column.values
-        if isinstance(value, kind)
-    )
+def _of_types(column: Column, kinds: frozenset[type]) -> frozenset[Any]:
+    """The values of such types."""
+    if column.types <= kinds:
+        return column.distinct
+    if column.types.isdisjoint(kinds):
+        return frozenset()
+    return unique([value for value in column.values if type(value) in kinds])
 
 
-def _written(columns: Iterable[Column], *kinds: type) -> Iterator[tuple[Any, Value]]:
+def _written(columns: Iterable[Column], kinds: frozenset[type]) -> Iterator[tuple[Any, Value]]:
     """Text and value of the cells of such types."""
     for column in columns:
         if not column.types.isdisjoint(kinds):
@@ -124,11 +153,11 @@ def _written(columns: Iterable[Column], *kinds: type) -> Iterator[tuple[Any, Val
 
 
 def _chains(numbers: list[Number]) -> Iterator[list[Number]]:
-    """Slices, two or more long, of sorted numbers in which each is close to the next."""
+    """Slices, two or more long, of sorted numbers in which each is linked to the next."""
     try:
         links = list(map(_isclose, numbers, islice(numbers, 1, None)))
     except OverflowError:
-        links = list(map(close, numbers, islice(numbers, 1, None)))
+        links = list(map(_linked, numbers, islice(numbers, 1, None)))
     start = stop = 0
     for index in compress(count(), links):
         if index != stop:
@@ -138,3 +167,8 @@ def _chains(numbers: list[Number]) -> Iterator[list[Number]]:
         stop = index + 1
     if stop > start:
         yield numbers[start : stop + 1]
+
+
+def _linked(lower: Number, upper: Number) -> bool:
+    """Whether two numbers are close, or written alike as doubles, in which all of them are infinite."""
+    return close(lower, upper) or lower > sys.float_info.max or upper < -sys.float_info.max

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import math
+import re
+from itertools import compress
+from operator import ne
 from types import NoneType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from graphrag_eval_async.errors import ComparisonBudgetExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 
-# A number, a boolean as one of _BOOLEANS, or a text for everything else; None for an unbound cell.
-Value: TypeAlias = "int | float | tuple[bool] | str | None"
+H = TypeVar("H", bound="Hashable")
+
+# A number, a boolean as one of _BOOLEANS, the digits of a number too long for int(), or a text for everything
+# else; None for an unbound cell.
+Value: TypeAlias = "int | float | tuple[bool] | tuple[str] | str | None"
 # The type of the value, the value and the text: 5, 5.0 and 05 are different cells.
-Cell: TypeAlias = "tuple[type, Value, str | None]"
+Cell: TypeAlias = "tuple[type, Any, str | None]"
 
 _INTEGER, _DECIMAL, _DOUBLE, _BOOLEAN = "integer", "decimal", "double", "boolean"
 _INTEGERS = (
@@ -30,6 +38,9 @@ _KINDS: Mapping[str | None, str] = {
     for name in names.split()
 }
 
+# So many items may share a hash, or be in sets that are not looked at.
+_MOST_ALIKE, _MANY = 50, 1000
+
 _SPACE = " \t\r\n"
 # Within these alphabets Python's parsers accept exactly the lexical space of XSD; otherwise they also take
 # underscores, the digits of other scripts, "nan" and "infinity".
@@ -39,9 +50,20 @@ _NUMBERS: Mapping[str, tuple[str, Callable[[str], int | float]]] = {
     _DOUBLE: ("+-0123456789.eE", float),
 }
 _INFINITIES = {"INF": math.inf, "+INF": math.inf, "-INF": -math.inf}
-_INFINITE = frozenset({math.inf, -math.inf})
+INFINITE = frozenset({math.inf, -math.inf})
+_WHOLE_PART = re.compile(r"([+-]?)0*([0-9]+)(?:\.[0-9]*)?")
 # Not plain booleans, since True equals 1.
 _BOOLEANS = {"true": (True,), "1": (True,), "false": (False,), "0": (False,)}
+
+
+class LargeDecimal(int):
+    """The whole part of a decimal beyond a double. Unlike integers, it is compared by closeness."""
+
+    __slots__ = ()
+
+
+# Any number of integers can be made up that share a hash; of doubles a few dozen, and of texts none.
+_GUESSABLE = frozenset({int, LargeDecimal})
 
 
 class Column:
@@ -60,9 +82,10 @@ class Column:
 
     @property
     def distinct(self) -> frozenset[Value]:
-        """The different values; of equal numbers of different types, one."""
+        """The different values; of equal numbers of different types, one. Raises what `unique` does."""
         if self._distinct is None:
-            self._distinct = frozenset(self.values)
+            distinct = frozenset if self.types.isdisjoint(_GUESSABLE) else unique
+            self._distinct = distinct(self.values)
         return self._distinct
 
     @property
@@ -86,11 +109,36 @@ class Column:
         return zip(map(type, self.values), self.values, self.texts, strict=True)
 
 
+def unique(items: Collection[H]) -> frozenset[H]:
+    """The different items.
+
+    Raises:
+        ComparisonBudgetExceeded: so many of them share their hashes that it would take quadratic time.
+    """
+    check_hashes(items)
+    return frozenset(items)
+
+
+def check_hashes(items: Collection[Hashable]) -> None:
+    """See that a set of numbers, or of tuples of them, takes linear time.
+
+    Raises:
+        ComparisonBudgetExceeded: it would not.
+    """
+    for _ in range(_MOST_ALIKE):
+        if len(items) <= _MANY:
+            return
+        hashes = list(map(hash, items))
+        one_of = dict(zip(hashes, items, strict=True))
+        items = list(compress(items, map(ne, items, map(one_of.__getitem__, hashes))))
+    raise ComparisonBudgetExceeded("too many numbers share their hashes")
+
+
 def values_of(texts: list[str], datatypes: list[str | None]) -> Sequence[Value]:
     """The values of bound cells.
 
-    A cell is a text like any other where it is outside the lexical space of its type (the ranges of types
-    derived from integer are not looked at), NaN, a number beyond a double, or an integer too long for int().
+    A double or float beyond a double is infinite. A cell is a text like any other where it is NaN or outside
+    the lexical space of its type (the ranges of types derived from integer are not looked at).
     """
     different = set(datatypes)
     if different.isdisjoint(_KINDS):
@@ -108,7 +156,7 @@ def _numbers_in_bulk(texts: list[str], kind: str) -> list[int | float] | None:
         numbers = list(map(parse, texts))
     except ValueError:
         return None
-    return numbers if _INFINITE.isdisjoint(numbers) else None
+    return numbers if kind == _DOUBLE or INFINITE.isdisjoint(numbers) else None
 
 
 def _value(text: str, kind: str | None) -> Value:
@@ -120,8 +168,20 @@ def _value(text: str, kind: str | None) -> Value:
     if kind == _DOUBLE and trimmed in _INFINITIES:
         return _INFINITIES[trimmed]
     alphabet, parse = _NUMBERS[kind]
-    try:
-        number = math.inf if trimmed.strip(alphabet) else parse(trimmed)
-    except ValueError:
+    if trimmed.strip(alphabet):
         return text
-    return text if number in _INFINITE else number
+    try:
+        number = parse(trimmed)
+        if kind != _DECIMAL or number not in INFINITE:
+            return number
+    except ValueError:  # no number, or one of more digits than int() takes
+        pass
+    whole = _WHOLE_PART.fullmatch(trimmed)
+    return _whole_number(whole[1] + whole[2], int if kind == _INTEGER else LargeDecimal) if whole else text
+
+
+def _whole_number(digits: str, kind: type[int]) -> int | tuple[str]:
+    try:
+        return kind(digits)
+    except ValueError:  # more digits than int() takes
+        return (digits.removeprefix("+"),)

@@ -6,9 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.errors import MalformedStep
-from graphrag_eval_async.steps.sparql.budget import SEARCH_STEPS, STEPS_PER_CELL, Budget
+from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.steps.sparql.budget import STEPS_PER_CELL
 from graphrag_eval_async.steps.sparql.classes import Classes
+from graphrag_eval_async.steps.sparql.columns import check_hashes
 from graphrag_eval_async.steps.sparql.ordered import agree_in_order
 from graphrag_eval_async.steps.sparql.projection import Task
 from graphrag_eval_async.steps.sparql.search import agree_unordered
@@ -17,16 +18,21 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from typing import Any
 
+    from graphrag_eval_async.steps.sparql.budget import Budget
     from graphrag_eval_async.steps.sparql.columns import Column, Value
     from graphrag_eval_async.steps.sparql.results import SparqlResults
 
 
 @dataclass(frozen=True, slots=True)
 class SparqlReference:
-    """Results to compare with, the columns that count, and how; made by `prepare_reference`."""
+    """Results to compare with, the columns that count, and how; made by `prepare_reference`.
+
+    `required` names those columns that count and are bound in any row, `unbound` counts the others.
+    """
 
     results: SparqlResults
     required: tuple[str, ...]
+    unbound: int
     rows_as: type[list[Any] | frozenset[Any] | Counter[Any]]
     rows: Collection[tuple[Value, ...]]
 
@@ -47,26 +53,30 @@ def prepare_reference(
         ignore_duplicates: the rows are a set; otherwise a multiset.
 
     Raises:
-        MalformedStep: a required column is repeated or is no variable of the results.
+        MalformedStep: the results have a flaw that is only borne in an actual output, or a required column is
+            repeated or is no variable of the results; the message starts with the key.
     """
-    variables = dict.fromkeys(column.name for column in results.columns)
-    required = tuple(required_columns or variables)
+    if results.flaw:
+        raise MalformedStep(f"output: not SPARQL JSON: {results.flaw}")
+    required = tuple(required_columns or results.variables)
     for name, times in Counter(required).items():
         if times > 1:
             raise MalformedStep(f"required_columns: {name!r} is repeated")
-    if unknown := [name for name in required if name not in variables]:
+    if unknown := dict.fromkeys(required).keys() - results.variables:
         raise MalformedStep(
             f"required_columns: not among the variables of the output: {', '.join(map(repr, unknown))}"
         )
+    columns = results.named(required)
+    names = tuple(column.name for column in columns)
     rows_as = list if ordered else frozenset if ignore_duplicates else Counter
-    return SparqlReference(results, required, rows_as, rows_as(_rows(results.named(required))))
+    return SparqlReference(results, names, len(required) - len(names), rows_as, rows_as(_rows(columns)))
 
 
 def _rows(columns: Sequence[Column]) -> Iterator[tuple[Value, ...]]:
     return zip(*(column.values for column in columns), strict=True)
 
 
-def compare(reference: SparqlReference, actual: SparqlResults, *, search_steps: int = SEARCH_STEPS) -> float:
+def compare(reference: SparqlReference, actual: SparqlResults, budget: Budget) -> float:
     """1.0 where the actual results have the reference's required columns, by values, else 0.0.
 
     Each required column is paired with an actual column of its own, whatever the names, so that the rows
@@ -74,47 +84,60 @@ def compare(reference: SparqlReference, actual: SparqlResults, *, search_steps: 
     absolute, or equal where both are integers; booleans by truth; unbound cells with each other; and all
     other pairs of cells when their texts are equal.
 
+    Args:
+        budget: what all comparisons of one response may spend together; some steps for each cell are granted
+            on top of it.
+
     Raises:
-        ComparisonBudgetExceeded: the columns, or rows, look too much alike to pair them within `search_steps`
-            and some steps for each cell.
+        ComparisonBudgetExceeded: the columns, or rows, look too much alike to pair them within the budget, or
+            that was stopped.
     """
     expected = reference.results
     if expected.boolean is not None or actual.boolean is not None:
         return float(expected.boolean is actual.boolean)
-    if len(actual.columns) < len(reference.required) or not _row_counts_agree(reference, actual):
+    if not _shapes_agree(reference, actual):
         return 0.0
-    if not actual.row_count or not reference.required:
+    if not reference.required:
         return 1.0
-    return float(_same_by_name(reference, actual) or _tables_agree(reference, actual, search_steps))
+    return float(_same_by_name(reference, actual) or _tables_agree(reference, actual, budget))
 
 
-def _row_counts_agree(reference: SparqlReference, actual: SparqlResults) -> bool:
+def _shapes_agree(reference: SparqlReference, actual: SparqlResults) -> bool:
+    """Whether there are enough rows and columns; columns unbound throughout can only be paired together."""
     wanted, found = reference.results.row_count, actual.row_count
-    return bool(wanted) == bool(found) if reference.rows_as is frozenset else wanted == found
+    return (
+        len(actual.columns) >= len(reference.required)
+        and len(actual.variables) - len(actual.columns) >= reference.unbound
+        and (bool(wanted) == bool(found) if reference.rows_as is frozenset else wanted == found)
+    )
 
 
 def _same_by_name(reference: SparqlReference, actual: SparqlResults) -> bool:
     """Whether columns of the required names have equal values: not needed to agree, but common and cheap."""
     columns = actual.named(reference.required)
-    return len(columns) == len(reference.required) and reference.rows_as(_rows(columns)) == reference.rows
+    if len(columns) < len(reference.required):
+        return False
+    rows = list(_rows(columns))
+    if reference.rows_as is not list:
+        check_hashes(rows)
+    return reference.rows_as(rows) == reference.rows
 
 
-def _tables_agree(reference: SparqlReference, actual: SparqlResults, search_steps: int) -> bool:
+def _tables_agree(reference: SparqlReference, actual: SparqlResults, budget: Budget) -> bool:
     expected = reference.results
     if expected.row_count != actual.row_count:  # as sets, or they would not agree
         expected, actual = expected.distinct(), actual.distinct()
     required = expected.named(reference.required)
-    classes = Classes([*required, *actual.columns])
-    budget = _budget(expected.row_count, len(required), actual, search_steps)
-    if reference.rows_as is list:
-        return agree_in_order(required, actual.columns, classes, budget)
-    task = Task(classes, budget, duplicates=reference.rows_as is Counter)
-    return agree_unordered(required, actual.columns, task)
-
-
-def _budget(rows: int, columns: int, actual: SparqlResults, search_steps: int) -> Budget:
-    subject = (
-        f"{columns} columns of {rows} rows, {len(actual.columns)} of {actual.row_count} in the actual output"
-    )
-    cells = rows * columns + actual.row_count * len(actual.columns)
-    return Budget(search_steps + STEPS_PER_CELL * cells, subject)
+    found = actual.columns
+    cells = expected.row_count * len(required) + actual.row_count * len(found)
+    try:
+        with budget.granted(cells * STEPS_PER_CELL):
+            classes = Classes([*required, *found], budget)
+            if reference.rows_as is list:
+                return agree_in_order(required, found, classes, budget)
+            return agree_unordered(required, found, Task(classes, budget, reference.rows_as is Counter))
+    except ComparisonBudgetExceeded as error:
+        raise ComparisonBudgetExceeded(
+            f"{len(required)} columns of {expected.row_count} rows, {len(found)} of {actual.row_count} "
+            f"in the actual output: {error}"
+        ) from None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, TypeAlias
 
+from graphrag_eval_async.steps.sparql.budget import STEPS_PER_LOOSE_CELL, STEPS_PER_PAIR
 from graphrag_eval_async.steps.sparql.classes import near
-from graphrag_eval_async.steps.sparql.rows import STEPS_PER_PAIR, Matching
+from graphrag_eval_async.steps.sparql.rows import Matching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,8 +27,8 @@ def agree_in_order(
     Raises:
         ComparisonBudgetExceeded: the search took too long.
     """
-    offered = _by_classes(actual, classes)
-    for ids, wanted in _by_classes(required, classes).items():
+    offered = _by_classes(actual, classes, budget)
+    for ids, wanted in _by_classes(required, classes, budget).items():
         offers = offered[ids]
         if len(wanted) > len(offers):
             return False
@@ -37,15 +38,18 @@ def agree_in_order(
     return True
 
 
-def _by_classes(columns: Sequence[Column], classes: Classes) -> dict[tuple[Value, ...], list[Column]]:
+def _by_classes(
+    columns: Sequence[Column], classes: Classes, budget: Budget
+) -> dict[tuple[Value, ...], list[Column]]:
     grouped: dict[tuple[Value, ...], list[Column]] = defaultdict(list)
     for column in columns:
+        budget.spend(len(column.values))
         grouped[tuple(classes.of(column.values))].append(column)
     return grouped
 
 
 def _pair_off(wanted: list[Column], offers: list[Column], loose: list[int], budget: Budget) -> bool:
-    right = Counter(tuple(column.cells()) for column in offers)
+    left, right = _count(wanted, budget), _count(offers, budget)
 
     def partners(cells: Cells) -> Iterator[Cells]:
         for other in right:
@@ -53,4 +57,12 @@ def _pair_off(wanted: list[Column], offers: list[Column], loose: list[int], budg
             if all(near(cells[row], other[row]) for row in loose):
                 yield other
 
-    return Matching(Counter(tuple(column.cells()) for column in wanted), right, partners, budget).saturates()
+    return Matching(left, right, partners, budget).saturates()
+
+
+def _count(columns: Sequence[Column], budget: Budget) -> Counter[Cells]:
+    counts: Counter[Cells] = Counter()
+    for column in columns:
+        budget.spend(len(column.values) * STEPS_PER_LOOSE_CELL)
+        counts[tuple(column.cells())] += 1
+    return counts

@@ -8,6 +8,7 @@ from itertools import count, islice
 from operator import ge
 from typing import TYPE_CHECKING, TypeAlias, cast
 
+from graphrag_eval_async.steps.sparql.budget import STEPS_PER_LOOSE_CELL, STEPS_PER_LOOSE_ROW, STEPS_PER_PAIR
 from graphrag_eval_async.steps.sparql.rows import rows_cover, rows_pair_off
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ Signature: TypeAlias = "frozenset[Hashable]"
 
 # How many rows are tried before all are: a wrong branch mostly shows here.
 _PROBE = 64
-# As for pairs of rows.
-_STEPS_PER_LOOSE_CELL = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +41,7 @@ class View:
 
     def __init__(self, column: Column, task: Task) -> None:
         classes = task.classes
+        task.budget.spend(len(column.values))
         distinct = frozenset(classes.of(column.distinct))
         self.column = column
         self.ids = classes.of(column.values)
@@ -91,7 +91,7 @@ class Projection:
         The arguments are for the actual columns what those of the class are for the reference's.
         """
         ids = [numbers, *(view.ids for view in added)]
-        self._task.budget.spend(_PROBE + len(views))
+        self._task.budget.spend(STEPS_PER_PAIR + min(_PROBE, len(numbers)) + len(views) // 16)
         if not all(map(self._number_of.__contains__, islice(zip(*ids, strict=True), _PROBE))):
             return None
         self._task.budget.spend(len(numbers))
@@ -109,13 +109,13 @@ class Projection:
     def _near(self, numbers: list[int], views: Sequence[View]) -> bool:
         if not self._loose_numbers:
             return True
-        self._task.budget.spend(len(numbers) * len(self._loose) * _STEPS_PER_LOOSE_CELL)
+        self._spend_on_rows()
         agree = rows_pair_off if self._task.duplicates else rows_cover
         return agree(self._loose_rows, self._rows(numbers, views), self._task.budget)
 
     def _find_loose(self, views: Sequence[View]) -> set[int]:
         """The numbers of rows for which equal classes do not mean that they are near."""
-        self._task.budget.spend(len(self.numbers) * len(views) * _STEPS_PER_LOOSE_CELL)
+        self._spend_on_rows()
         loose = self._task.classes.loose
         return {
             number
@@ -123,6 +123,11 @@ class Projection:
             for number, name in zip(self.numbers, view.ids, strict=True)
             if name in loose
         }
+
+    def _spend_on_rows(self) -> None:
+        if columns := len(self._loose):
+            steps = STEPS_PER_LOOSE_ROW + columns * STEPS_PER_LOOSE_CELL
+            self._task.budget.spend(len(self.numbers) * steps)
 
     def _rows(self, numbers: list[int], views: Sequence[View]) -> Counter[Row]:
         cells = zip(numbers, *(views[index].column.cells() for index in self._loose), strict=True)

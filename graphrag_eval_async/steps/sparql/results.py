@@ -11,27 +11,45 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps.sparql.columns import Column, values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 T = TypeVar("T")
 
+# Tables with more cells than this for each that is bound are looked at for variables never bound.
+_WORTH_A_LOOK = 4
+# A larger table with more cells than this for each that is bound is refused.
+_FEW_CELLS, _CELLS_PER_BOUND = 1_000_000, 50
+
 
 class SparqlResults:
-    """What a query returned: `boolean` for ASK, otherwise `row_count` rows in `columns`, one per variable.
+    """What a query returned: `boolean` for ASK, otherwise `row_count` rows.
+
+    `columns` holds a column for each of the `variables` that is bound in any row: those never bound would
+    only take up room. `flaw` says what was overlooked in reading, if anything.
 
     Nothing that shows changes after construction: any number of comparisons may share one object.
     """
 
-    __slots__ = ("_distinct", "boolean", "columns", "row_count")
+    __slots__ = ("_distinct", "boolean", "columns", "flaw", "row_count", "variables")
 
-    def __init__(self, columns: Sequence[Column], row_count: int, boolean: bool | None = None) -> None:
-        self.columns = tuple(columns)
+    def __init__(
+        self,
+        variables: Collection[str] = (),
+        columns: Sequence[Column] = (),
+        row_count: int = 0,
+        *,
+        boolean: bool | None = None,
+        flaw: str | None = None,
+    ) -> None:
+        self.variables = variables
+        self.columns = columns
         self.row_count = row_count
         self.boolean = boolean
+        self.flaw = flaw
         self._distinct: SparqlResults | None = None
 
     def named(self, names: Iterable[str]) -> list[Column]:
@@ -40,11 +58,12 @@ class SparqlResults:
         return [columns[name] for name in names if name in columns]
 
     def distinct(self) -> SparqlResults:
-        """The same without repeated rows; computed when first asked for."""
+        """The same, which must have columns, without repeated rows; computed when first asked for."""
         if self._distinct is None:
             cells = (column.cells() if column.typed else column.texts for column in self.columns)
             rows = dict(zip(zip(*cells, strict=True), count())).values()
-            self._distinct = SparqlResults([column.at(rows) for column in self.columns], len(rows))
+            columns = [column.at(rows) for column in self.columns]
+            self._distinct = SparqlResults(self.variables, columns, len(rows))
         return self._distinct
 
 
@@ -52,10 +71,12 @@ def read_results(output: Any) -> SparqlResults:
     """Read SPARQL results JSON: its text (`str` or `bytes`), or what that decodes to.
 
     Variables listed twice in `head.vars` count once. What a row binds to a variable that `head.vars` does
-    not list must be well formed, and is ignored.
+    not list must be well formed, and is ignored. Either is noted as the results' `flaw`.
 
     Raises:
         MalformedStep: it is something else; the message says where.
+        ComparisonBudgetExceeded: the table would be so much larger than what is bound in it that columns of
+            its cells cannot be afforded.
     """
     document = _loads(output) if isinstance(output, (str, bytes)) else output
     if not isinstance(document, dict):
@@ -64,11 +85,15 @@ def read_results(output: Any) -> SparqlResults:
     if "boolean" in document:
         if "results" in document:
             raise _malformed("", "both boolean and results")
-        return SparqlResults((), 0, _member(document, "boolean", bool))
-    names = _variables(_member(head, "vars", list, "head."))
+        return SparqlResults(boolean=_member(document, "boolean", bool))
+    variables = _variables(_member(head, "vars", list, "head."))
     bindings = _member(_member(document, "results", dict), "bindings", list, "results.")
-    columns = _read_in_bulk(names, bindings)
-    return SparqlResults(_read_with_care(names, bindings) if columns is None else columns, len(bindings))
+    columns, flaw = _read_in_bulk(variables, bindings), None
+    if columns is None:
+        columns, flaw = _read_with_care(variables, bindings)
+    if len(variables) < len(head["vars"]):
+        flaw = "head.vars: a variable is listed twice"
+    return SparqlResults(variables, columns, len(bindings), flaw=flaw)
 
 
 def _loads(text: str | bytes) -> Any:
@@ -97,31 +122,49 @@ def _checked(value: Any, kind: type, where: str) -> Any:
     return value
 
 
-def _variables(names: list[Any]) -> list[str]:
+def _variables(names: list[Any]) -> dict[str, None]:
     for index, name in enumerate(names):
         if not isinstance(name, str):
             _checked(name, str, f"head.vars[{index}]")
-    return list(dict.fromkeys(names))
+    return dict.fromkeys(names)
 
 
 _VALUE = itemgetter("value")
 _STRING = frozenset({str})
 
 
-def _read_in_bulk(names: list[str], bindings: list[Any]) -> list[Column] | None:
-    """Read column by column, in loops that run in C; None where anything is out of the ordinary.
-
-    Well-formed tables that it gives up on, such as those with triple terms, are for `_read_with_care`.
-    """
-    if not names:
-        return None
+def _read_in_bulk(variables: Collection[str], bindings: list[Any]) -> list[Column] | None:
+    """The columns, in loops that run in C; None where anything is out of the ordinary."""
     try:
-        columns = [_column(name, list(map(dict.get, bindings, repeat(name)))) for name in names]
+        return _columns(variables, bindings) if variables else None
     except (KeyError, TypeError, ValueError):
         return None
-    # A null in place of a term, or a variable that is not listed, makes a difference.
-    bound = sum(len(bindings) - column.texts.count(None) for column in columns)
-    return columns if bound == sum(map(len, bindings)) else None
+
+
+def _columns(variables: Collection[str], rows: list[dict[str, Any]]) -> list[Column]:
+    """The columns of variables that are bound; KeyError, TypeError or ValueError for all but plain rows."""
+    bound = sum(map(len, rows))
+    if len(variables) * len(rows) >= bound * _WORTH_A_LOOK:
+        variables = _without_unbound(variables, rows, bound)
+    columns = [_column(name, list(map(dict.get, rows, repeat(name)))) for name in variables]
+    unbound = [column.texts.count(None) for column in columns]
+    if len(columns) * len(rows) - sum(unbound) != bound:
+        raise ValueError("a null in place of a term, or a variable that is not listed")
+    if len(rows) in unbound:
+        return [column for column, number in zip(columns, unbound, strict=True) if number < len(rows)]
+    return columns
+
+
+def _without_unbound(
+    variables: Iterable[str], rows: Collection[dict[str, Any]], bound: int
+) -> Collection[str]:
+    used = set().union(*map(dict.keys, rows))
+    names = [name for name in variables if name in used]
+    if len(names) * len(rows) > max(_FEW_CELLS, bound * _CELLS_PER_BOUND):
+        raise ComparisonBudgetExceeded(
+            f"{len(names)} columns of {len(rows)} rows: too sparse, only {bound} cells are bound"
+        )
+    return names
 
 
 def _column(name: str, cells: list[Any]) -> Column:
@@ -136,7 +179,8 @@ def _column(name: str, cells: list[Any]) -> Column:
     values = values_of(texts, datatypes) if different else texts
     if bound is cells:
         return Column(name, texts, values)
-    return Column(name, _spread(texts, cells), _spread(values, cells))
+    spread = _spread(texts, cells)
+    return Column(name, spread, spread if values is texts else _spread(values, cells))
 
 
 def _spread(bound: Iterable[T], cells: list[Any]) -> list[T | None]:
@@ -144,10 +188,17 @@ def _spread(bound: Iterable[T], cells: list[Any]) -> list[T | None]:
     return [None if cell is None else next(supply) for cell in cells]
 
 
-def _read_with_care(names: list[str], bindings: list[Any]) -> list[Column]:
-    """Read cell by cell, which knows the place of every problem."""
+def _read_with_care(variables: Collection[str], bindings: list[Any]) -> tuple[list[Column], str | None]:
+    """The columns, read term by term, and the first variable bound that is not listed."""
     rows = [_row(row, f"results.bindings[{index}]") for index, row in enumerate(bindings)]
-    return [_column(name, [row.get(name) for row in rows]) for name in names]
+    unlisted = (
+        f"results.bindings[{index}].{name}: not among head.vars"
+        for index, row in enumerate(rows)
+        for name in row
+        if name not in variables
+    )
+    listed = [{name: term for name, term in row.items() if name in variables} for row in rows]
+    return _columns(variables, listed), next(unlisted, None)
 
 
 def _row(row: Any, where: str) -> dict[str, Any]:

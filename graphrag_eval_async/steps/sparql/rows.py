@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict, deque
-from itertools import pairwise
+from itertools import chain, pairwise, repeat, zip_longest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
-from graphrag_eval_async.steps.sparql.classes import close, near
+from graphrag_eval_async.steps.sparql.budget import STEPS_PER_PAIR
+from graphrag_eval_async.steps.sparql.classes import NUMERIC, close, near
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Any
 
     from graphrag_eval_async.steps.sparql.budget import Budget
     from graphrag_eval_async.steps.sparql.classes import Number
+    from graphrag_eval_async.steps.sparql.columns import Cell
 
 T = TypeVar("T")
 # A number for the classes of its cells, which near rows share, then the cells that need a closer look.
 Row: TypeAlias = "tuple[Any, ...]"
 
-# Pairs of rows are compared in Python, where a step of the budget is meant to be one in C.
-STEPS_PER_PAIR = 8
 _WORTH_SORTING = 16
 
 
@@ -48,6 +48,7 @@ class NearRows:
         if len(self._rows[group]) < _WORTH_SORTING:
             return self._rows[group]
         if group not in self._windows:
+            self._budget.spend(len(self._rows[group]) * len(row))
             self._windows[group] = _Windows(self._rows[group])
         return self._windows[group].candidates(row)
 
@@ -71,11 +72,16 @@ class _Windows:
             yield from self._rows
             return
         middle = bisect_left(self._numbers, number)
-        for direction in (range(middle, len(self._rows)), range(middle - 1, -1, -1)):
-            for index in direction:
-                if not close(self._numbers[index], number):
-                    break
-                yield self._rows[index]
+        above = self._while_close(number, range(middle, len(self._rows)))
+        below = self._while_close(number, range(middle - 1, -1, -1))
+        for pair in zip_longest(above, below):  # the closest first, since that is the likely one
+            yield from filter(None, pair)
+
+    def _while_close(self, number: Number, indices: Iterable[int]) -> Iterator[Row]:
+        for index in indices:
+            if not close(self._numbers[index], number):
+                break
+            yield self._rows[index]
 
     def _number(self, row: Row) -> Number | None:
         value = row[self._column][1]
@@ -94,7 +100,57 @@ def rows_cover(left: Iterable[Row], right: Iterable[Row], budget: Budget) -> boo
 
 def rows_pair_off(left: Mapping[Row, int], right: Mapping[Row, int], budget: Budget) -> bool:
     """Whether rows, so many times each and equally many in all, can be paired so that each pair is near."""
+    ours, theirs = _by_number(left), _by_number(right)
+    return ours.keys() == theirs.keys() and all(
+        _group_pairs_off(rows, theirs[number], budget) for number, rows in ours.items()
+    )
+
+
+def _by_number(rows: Mapping[Row, int]) -> dict[Any, dict[Row, int]]:
+    grouped: dict[Any, dict[Row, int]] = defaultdict(dict)
+    for row, times in rows.items():
+        grouped[row[0]][row] = times
+    return grouped
+
+
+def _group_pairs_off(left: Mapping[Row, int], right: Mapping[Row, int], budget: Budget) -> bool:
+    size, width = sum(left.values()), len(next(iter(left)))
+    if size != sum(right.values()):
+        return False
+    budget.spend((len(left) + len(right)) * width)
+    telling = [
+        column for column in range(1, width) if not _all_near({row[column] for row in chain(left, right)})
+    ]
+    if not telling:
+        return True
+    if len(telling) == 1 and _is_interval(telling[0], left, right):
+        budget.spend(size)
+        return all(map(close, _numbers(telling[0], left), _numbers(telling[0], right)))
     return Matching(left, right, NearRows(right, budget), budget).saturates()
+
+
+def _all_near(cells: Collection[Cell]) -> bool:
+    """Whether all cells are near each other; not seen of texts, nor of booleans."""
+    kinds = {kind for kind, _, _ in cells}
+    if len(cells) == 1 or not kinds <= NUMERIC:
+        return len(cells) == 1
+    numbers = [number for _, number, _ in cells]
+    return close(min(numbers), max(numbers)) and len({cell[1] for cell in cells if cell[0] is int}) < 2
+
+
+def _is_interval(column: int, left: Iterable[Row], right: Iterable[Row]) -> bool:
+    """Whether those near a cell are all that lie between two numbers, which grow with its own.
+
+    Then rows that can be paired off can be paired in numerical order. Pairs of integers, which are near only
+    if equal, break that.
+    """
+    ours, theirs = ({row[column][0] for row in rows} for rows in (left, right))
+    return ours | theirs <= NUMERIC and int not in ours & theirs
+
+
+def _numbers(column: int, rows: Mapping[Row, int]) -> list[Number]:
+    """The numbers in a column, in numerical order."""
+    return sorted(chain.from_iterable(repeat(row[column][1], times) for row, times in rows.items()))
 
 
 class Matching(Generic[T]):
@@ -145,7 +201,7 @@ class Matching(Generic[T]):
         while queue:
             item = queue.popleft()
             for partner in self._partners(item):
-                self._budget.spend(1)
+                self._budget.spend(1 + len(self._flow[partner]))
                 if partner in reached_from:
                     continue
                 reached_from[partner] = item

@@ -46,7 +46,8 @@ def _agree_as_multisets(required: Sequence[Column], actual: Sequence[Column], ta
     if len(required[0].values) != len(actual[0].values):
         return False
     try:
-        return agree_unordered(required, actual, replace(task, duplicates=True, budget=task.budget.half()))
+        with task.budget.halved():
+            return agree_unordered(required, actual, replace(task, duplicates=True))
     except ComparisonBudgetExceeded:
         return False
 
