@@ -357,13 +357,23 @@ def test_what_is_granted_for_cells_is_not_carried_over() -> None:
         budget.spend(1)
 
 
+def test_an_exhausted_budget_leaves_what_is_granted() -> None:
+    budget = Budget(100)
+    with pytest.raises(ComparisonBudgetExceeded):
+        budget.spend(10_000)
+    with budget.granted(100):
+        budget.spend(100)
+        with pytest.raises(ComparisonBudgetExceeded):
+            budget.spend(1)
+
+
 def test_half_a_budget_leaves_the_other_half() -> None:
     budget = Budget(100)
     with budget.halved():
         budget.spend(50)
         with pytest.raises(ComparisonBudgetExceeded):
             budget.spend(1)
-    budget.spend(49)
+    budget.spend(50)
     with pytest.raises(ComparisonBudgetExceeded):
         budget.spend(1)
 
@@ -456,8 +466,8 @@ def test_integers_that_happen_to_share_a_hash_are_compared() -> None:
             "output: not SPARQL JSON: results.bindings[1].y: not among head.vars",
         ),
         (
-            {"head": {"vars": ["x", "x"]}, "results": {"bindings": []}},
-            "output: not SPARQL JSON: head.vars: a variable is listed twice",
+            {"head": {"vars": ["y", "x", "x"]}, "results": {"bindings": []}},
+            "output: not SPARQL JSON: head.vars: 'x' is listed twice",
         ),
     ],
 )

@@ -20,7 +20,7 @@ from graphrag_eval_async.errors import ComparisonBudgetExceeded
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# For all searches of one response together: one to two seconds.
+# For all searches of one response together: one to three seconds.
 SEARCH_STEPS = 10_000_000
 # What they may take on an event loop: a few milliseconds.
 QUICK_SEARCH_STEPS = 20_000
@@ -30,7 +30,9 @@ STEPS_PER_CELL = 8
 # A row with cells that need a closer look is taken apart and hashed: so much, and so much for each such cell.
 STEPS_PER_LOOSE_ROW = 4
 STEPS_PER_LOOSE_CELL = 2
-# Two rows, or two columns of so many cells, are looked at closely: for the pair, and for each of its cells.
+# To find out where to look for what is near a row, or could be matched with it.
+STEPS_PER_LOOKUP = 16
+# To look closely at a pair of rows, whose cells cost a step each; or at a pair of cells.
 STEPS_PER_PAIR = 8
 
 
@@ -47,10 +49,11 @@ class Budget:
         """Count steps that are about to be taken.
 
         Raises:
-            ComparisonBudgetExceeded: there are not as many left, or the budget was stopped.
+            ComparisonBudgetExceeded: there are not as many left, and now none, or the budget was stopped.
         """
         self._left -= steps
         if self._left < 0:
+            self._left = 0
             raise ComparisonBudgetExceeded("too ambiguous to compare within the search budget")
         if self._stopped:
             raise ComparisonBudgetExceeded("stopped")

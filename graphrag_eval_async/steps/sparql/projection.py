@@ -9,10 +9,10 @@ from operator import ge
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from graphrag_eval_async.steps.sparql.budget import STEPS_PER_LOOSE_CELL, STEPS_PER_LOOSE_ROW, STEPS_PER_PAIR
-from graphrag_eval_async.steps.sparql.rows import rows_cover, rows_pair_off
+from graphrag_eval_async.steps.sparql.rows import NearRows, rows_cover, rows_pair_off
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from graphrag_eval_async.steps.sparql.budget import Budget
     from graphrag_eval_async.steps.sparql.classes import Classes
@@ -83,7 +83,8 @@ class Projection:
         self._task = task
         self._loose = [index for index, view in enumerate(views) if view.loose]
         self._loose_numbers = self._find_loose([views[index] for index in self._loose])
-        self._loose_rows = self._rows(self.numbers, views)
+        self._loose_rows = Counter(self._rows(self.numbers, views))
+        self._near_rows = NearRows(self._loose_rows, task.budget)
 
     def admit(self, numbers: Sequence[int], added: Sequence[View], views: Sequence[View]) -> list[int] | None:
         """The actual rows, numbered as the reference's are; None where the two cannot agree.
@@ -109,9 +110,12 @@ class Projection:
     def _near(self, numbers: list[int], views: Sequence[View]) -> bool:
         if not self._loose_numbers:
             return True
+        some = islice(self._rows(numbers, views), _PROBE)
+        if any(next(self._near_rows(row), None) is None for row in some):
+            return False
         self._spend_on_rows()
         agree = rows_pair_off if self._task.duplicates else rows_cover
-        return agree(self._loose_rows, self._rows(numbers, views), self._task.budget)
+        return agree(self._loose_rows, Counter(self._rows(numbers, views)), self._task.budget)
 
     def _find_loose(self, views: Sequence[View]) -> set[int]:
         """The numbers of rows for which equal classes do not mean that they are near."""
@@ -129,6 +133,6 @@ class Projection:
             steps = STEPS_PER_LOOSE_ROW + columns * STEPS_PER_LOOSE_CELL
             self._task.budget.spend(len(self.numbers) * steps)
 
-    def _rows(self, numbers: list[int], views: Sequence[View]) -> Counter[Row]:
+    def _rows(self, numbers: list[int], views: Sequence[View]) -> Iterator[Row]:
         cells = zip(numbers, *(views[index].column.cells() for index in self._loose), strict=True)
-        return Counter(row for row in cells if row[0] in self._loose_numbers)
+        return (row for row in cells if row[0] in self._loose_numbers)

@@ -5,6 +5,7 @@ https://www.w3.org/TR/sparql11-results-json/
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import count, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -92,7 +93,7 @@ def read_results(output: Any) -> SparqlResults:
     if columns is None:
         columns, flaw = _read_with_care(variables, bindings)
     if len(variables) < len(head["vars"]):
-        flaw = "head.vars: a variable is listed twice"
+        flaw = f"head.vars: {Counter(head['vars']).most_common(1)[0][0]!r} is listed twice"
     return SparqlResults(variables, columns, len(bindings), flaw=flaw)
 
 

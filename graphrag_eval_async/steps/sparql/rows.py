@@ -8,7 +8,7 @@ from itertools import chain, pairwise, repeat, zip_longest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
-from graphrag_eval_async.steps.sparql.budget import STEPS_PER_PAIR
+from graphrag_eval_async.steps.sparql.budget import STEPS_PER_LOOKUP, STEPS_PER_PAIR
 from graphrag_eval_async.steps.sparql.classes import NUMERIC, close, near
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class NearRows:
         self._budget = budget
 
     def __call__(self, row: Row) -> Iterator[Row]:
+        self._budget.spend(STEPS_PER_LOOKUP)
         for other in self._candidates(row):
             self._budget.spend(STEPS_PER_PAIR + len(row))
             if all(map(near, row[1:], other[1:])):
@@ -187,6 +188,7 @@ class Matching(Generic[T]):
                 self._need[item] -= twins
         for item, need in self._need.items():
             while need > 0:
+                self._budget.spend(STEPS_PER_LOOKUP)
                 path = self._augmenting_path(item)
                 if not path:
                     return False
