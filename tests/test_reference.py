@@ -288,3 +288,10 @@ def test_a_step_with_a_comparator_of_the_callers_needs_no_output() -> None:
 
 def test_results_do_not_serve_as_a_reference() -> None:
     assert problems([answer()])
+
+
+def test_a_table_that_is_too_sparse_to_compare_is_a_problem() -> None:
+    rows = [{f"v{i}": {"type": "literal", "value": "1"}} for i in range(3000)]
+    output = {"head": {"vars": [f"v{i}" for i in range(3000)]}, "results": {"bindings": rows}}
+    with pytest.raises(ReferenceDataError, match=r"reference_steps\[0\]\[0\]\.output: .*too sparse"):
+        load_reference(templates(1, output=output, output_media_type="application/sparql-results+json"))

@@ -11,7 +11,7 @@ from reprlib import repr as short_repr
 from traceback import format_exception_only
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from graphrag_eval_async.errors import ComparatorError, MalformedStep, UsageError
+from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep, UsageError
 from graphrag_eval_async.records.copying import copier
 from graphrag_eval_async.steps.actual import read_output
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
@@ -72,12 +72,15 @@ def _built_in_comparator(name: str, media_type: Any) -> Callable[[Mapping[str, A
 
 
 def _sparql_comparator(step: Mapping[str, Any]) -> Score:
-    reference = prepare_reference(
-        read_output(step, read_results),
-        required_columns=step.get("required_columns"),
-        ordered=bool(step.get("ordered")),
-        ignore_duplicates=step.get("ignore_duplicates") is not False,
-    )
+    try:
+        reference = prepare_reference(
+            read_output(step, read_results),
+            required_columns=step.get("required_columns"),
+            ordered=bool(step.get("ordered")),
+            ignore_duplicates=step.get("ignore_duplicates") is not False,
+        )
+    except ComparisonBudgetExceeded as error:  # Of a reference, it cannot be right.
+        raise MalformedStep(f"output: {error}") from None
 
     def score(actual: ActualStep) -> float:
         return compare(reference, actual.output(read_results), actual.budget)
