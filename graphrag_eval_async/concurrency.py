@@ -32,10 +32,7 @@ class Source(Protocol[T_co]):
 
 
 class Later(Generic[R]):
-    """What a mapped function returns in place of a result that has to be waited for.
-
-    A heavy one, `weight` above 1, counts as so many items, until its result is handed out.
-    """
+    """A result that has to be waited for; it counts as `weight` items until it is handed out."""
 
     __slots__ = ("call", "weight")
 
