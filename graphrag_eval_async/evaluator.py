@@ -25,7 +25,6 @@ LARGE_BYTES = 128 * 1024
 """From this size on, of a response or of its reference steps, scoring is done in a thread: comparing large
 tables would hold up the event loop."""
 
-
 MAX_ERRORS = 10
 """How many failed comparisons `steps_score_error` tells."""
 
@@ -66,7 +65,9 @@ class Evaluator:
                 raise UsageError(f"comparators[{name!r}]: expected a function, got {comparator!r}")
         self.reference = load_reference(reference, comparators=comparators)
         self._mode: StepsGroups = steps_groups
-        self._groups = _with_comparators(self.reference, comparators or {})
+        self._groups = self.reference.prepared
+        if comparators and self.reference is reference:  # Loaded before, and without them.
+            self._groups = _with_comparators(self.reference, comparators)
         self._large = {question.id for question in self.reference if _is_large(question)}
         self._blanks = {question.id: copier(_blank(question)) for question in self.reference}
 
@@ -129,8 +130,6 @@ def _is_large(question: Question) -> bool:
 
 def _with_comparators(reference: Reference, comparators: Mapping[str, Comparator]) -> Mapping[str, Groups]:
     """The prepared steps of a reference set, those with a comparator of the caller's prepared anew."""
-    if not comparators:
-        return reference.prepared
     return {
         question_id: tuple(
             tuple(

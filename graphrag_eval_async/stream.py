@@ -123,8 +123,7 @@ class _Intake:
         if isinstance(response, Reject):
             self._reject(response)
             return None
-        self._samples[response.question_id] += 1
-        sample = self._samples[response.question_id]
+        sample = self._samples[response.question_id] = self._samples[response.question_id] + 1
         result = self._evaluator.score_at_once(record, response, sample)
         if result is not None:
             return result

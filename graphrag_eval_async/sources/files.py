@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
 CHUNK_BYTES = 1 << 20
-"""Handing a read to a thread costs as much as reading some 100 KiB, so pieces are large."""
+"""Each piece costs a hand-over to a thread and back, so pieces are large."""
 
 
 async def read_file(path: str | os.PathLike[str]) -> AsyncGenerator[bytes]:

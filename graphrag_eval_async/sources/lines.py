@@ -81,11 +81,10 @@ class _Splitter:
     def finish(self) -> list[Record]:
         """The line held so far, ended here."""
         data = b"".join(self._pieces)
-        text = data.removeprefix(BYTE_ORDER_MARK) if self._number == 1 else data
         lines: list[Record] = []
         if self._long is not None:
             lines.append(self._long.line(self._number, self._offset))
-        elif text and not text.isspace():
+        elif not is_blank(data, self._number):
             lines.append(Line(self._number, self._offset, data))
         self._offset += self._held + 1
         self._pieces.clear()
@@ -97,6 +96,12 @@ class _Splitter:
         """Give up a long line that never ended."""
         if self._long is not None:
             self._long.close()
+
+
+def is_blank(data: bytes, number: int) -> bool:
+    """Whether there is nothing on the line of that number, but for a byte-order mark on the first."""
+    text = data.removeprefix(BYTE_ORDER_MARK) if number == 1 else data
+    return not text or text.isspace()
 
 
 def long_line(data: bytes, number: int, offset: int, limit: int) -> LongLine:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.records import BYTE_ORDER_MARK, Line, Record, write_line
-from graphrag_eval_async.sources.lines import long_line
+from graphrag_eval_async.records import Line, Record, write_line
+from graphrag_eval_async.sources.lines import is_blank, long_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Iterable
@@ -51,9 +51,8 @@ class _ObjectReader:
             self._number += 1
             offset = self._offset
             self._offset += len(data) + 1
-            text = data.removeprefix(BYTE_ORDER_MARK) if self._number == 1 else data
             if len(data) > self._limit:
                 records.append(long_line(data, self._number, offset, self._limit))
-            elif text and not text.isspace():
+            elif not is_blank(data, self._number):
                 records.append(Line(self._number, offset, data))
         return records

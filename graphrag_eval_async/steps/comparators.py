@@ -17,11 +17,7 @@ from graphrag_eval_async.steps.actual import read_output
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
-from graphrag_eval_async.steps.sparql import (
-    compare,
-    prepare_reference,
-    read_results,
-)
+from graphrag_eval_async.steps.sparql import compare, prepare_reference, read_results
 from graphrag_eval_async.steps.time_series import data_points_comparator, time_series_comparator
 
 if TYPE_CHECKING:
@@ -91,7 +87,6 @@ def _sparql_comparator(step: Mapping[str, Any]) -> Score:
 def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any]) -> Score:
     if not callable(comparator) or iscoroutinefunction(comparator):
         raise UsageError(f"comparators[{name!r}]: must be a plain function")
-
     copy_step = copier(step)
 
     def score(actual: ActualStep) -> float:

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
 from graphrag_eval_async.steps.actual import read_output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from graphrag_eval_async.steps.actual import ActualStep, Score
-
-MAX_DEPTH = 200
-"""Levels of nesting that are read: the same at any depth of the caller's stack."""
 
 
 def read_json(output: Any) -> Any:
@@ -35,21 +33,9 @@ def read_json(output: Any) -> Any:
     except RecursionError:
         raise MalformedStep("not JSON: nested too deep") from None
     # Counting brackets is an upper bound that spares nearly every text the walk.
-    if output.count("[") + output.count("{") > MAX_DEPTH and _is_too_deep(value):
+    if output.count("[") + output.count("{") > MAX_DEPTH and nests_deeper(value, MAX_DEPTH):
         raise MalformedStep("not JSON: nested too deep")
     return value
-
-
-def _is_too_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
-        containers = [item for item in level if isinstance(item, (dict, list))]
-        if not containers:
-            return False
-        level = [
-            child for item in containers for child in (item.values() if isinstance(item, dict) else item)
-        ]
-    return True
 
 
 def json_equal(left: Any, right: Any) -> bool:

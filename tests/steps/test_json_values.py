@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.records.decoding import MAX_DEPTH
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.json_values import (
-    MAX_DEPTH,
     json_comparator,
     json_equal,
     read_json,
