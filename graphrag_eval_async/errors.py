@@ -2,12 +2,15 @@
 
 GraphragEvalError
 ├── UsageError                an argument with a value it cannot have (also a ValueError)
+├── ConfigError               a configuration that cannot be right; every problem names its key
 ├── ReferenceDataError        a reference set that cannot be right; every problem, located
 ├── SourceError               what was given as responses, or as results, cannot be read as such
 ├── RejectedResponse          one response that cannot be evaluated
 ├── RejectedResponses         a finished set in which responses could not be evaluated
 ├── MissingResponses          a finished set that leaves questions unanswered
 ├── AggregationError          a result, or a serialised state, that cannot be aggregated
+├── JudgeError                a call of a judge that failed, and in which way
+│   └── JudgeUnavailable      ... and no other call can succeed: a wrong key, an unknown model, no quota
 ├── MalformedStep             a step that its comparator cannot read; such a step matches nothing
 ├── ComparatorError           a comparator of the caller's raised, or returned something else than a score
 └── ComparisonBudgetExceeded  tables too ambiguous to compare within the fixed search budget
@@ -15,12 +18,18 @@ GraphragEvalError
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from graphrag_eval_async.judge.protocol import TokenUsage
     from graphrag_eval_async.records.reject import Reject
+
+Failure = Literal[
+    "timeout", "rate_limited", "refused", "invalid_request", "invalid_reply", "budget", "unavailable"
+]
+"""The ways in which judging fails; the text of each ``*_error`` begins with one."""
 
 
 class GraphragEvalError(Exception):
@@ -29,6 +38,19 @@ class GraphragEvalError(Exception):
 
 class UsageError(GraphragEvalError, ValueError):
     """An argument has a value it cannot have; the message names it and says what it may be."""
+
+
+class ConfigError(GraphragEvalError, ValueError):
+    """A configuration cannot be right.
+
+    `problems` lists what was found, each beginning with its key, such as ``llm.limits.max_attempts: ...``;
+    `source` is the path it was read from, if any.
+    """
+
+    def __init__(self, problems: Sequence[str], source: str | None = None) -> None:
+        self.problems = list(problems)
+        self.source = source
+        super().__init__("\n  ".join([f"configuration{f' {source}' if source else ''}:", *self.problems]))
 
 
 class ReferenceDataError(GraphragEvalError):
@@ -87,6 +109,43 @@ class MissingResponses(GraphragEvalError):  # noqa: N818
 
 class AggregationError(GraphragEvalError):
     """A result or a serialised state cannot be aggregated; the message names the key and the question."""
+
+
+class JudgeError(GraphragEvalError):
+    """A call of a judge failed; a `Judge` of the caller's raises it to say how.
+
+    Attributes:
+        kind: what happened. Calls that end with "timeout", "rate_limited" or "unavailable" are tried again,
+            one with "invalid_reply" is repeated once with this error's text, others fail at once.
+        retry_after: in seconds, how long the server asks all callers to wait; None where it does not say.
+        reply: the text of a reply that could not be used, where there was one.
+        usage: the tokens that the failed call used, where that is known.
+        final: whether another try would end in the same way, whatever the kind.
+    """
+
+    def __init__(
+        self,
+        kind: Failure,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        reply: str | None = None,
+        usage: TokenUsage | None = None,
+        final: bool = False,
+    ) -> None:
+        self.kind: Failure = kind
+        self.retry_after = retry_after
+        self.reply = reply
+        self.usage = usage
+        self.final = final
+        super().__init__(f"{kind}: {message}")
+
+
+class JudgeUnavailable(JudgeError):  # noqa: N818
+    """The judge will not answer any call: it refuses the key, does not know the model, or the quota is used up."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("unavailable", message, final=True)
 
 
 class MalformedStep(GraphragEvalError):  # noqa: N818
