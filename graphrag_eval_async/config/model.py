@@ -11,7 +11,7 @@ class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A mapping of the YAML file."""
 
 
-class GenerationConfig(Section):
+class GenerationConfig(Section, frozen=True, kw_only=True):
     """The LLM that judges.
 
     Attributes:
@@ -35,7 +35,7 @@ class GenerationConfig(Section):
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
-class EmbeddingConfig(Section):
+class EmbeddingConfig(Section, frozen=True, kw_only=True):
     """The model of embeddings; what it leaves out of the connection is the generation's, if of one provider."""
 
     provider: Literal["openai", "azure"]
@@ -46,7 +46,7 @@ class EmbeddingConfig(Section):
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
-class LimitsConfig(Section):
+class LimitsConfig(Section, frozen=True, kw_only=True):
     """How hard the judge may be pressed, and for how long."""
 
     max_concurrency: int = 32
@@ -58,7 +58,7 @@ class LimitsConfig(Section):
     budget_usd: float | None = None
 
 
-class PricingConfig(Section):
+class PricingConfig(Section, frozen=True, kw_only=True):
     """Prices in US dollars per million tokens; one that is given takes the place of the list's."""
 
     input_usd_per_million: float | None = None
@@ -66,7 +66,7 @@ class PricingConfig(Section):
     embedding_usd_per_million: float | None = None
 
 
-class LLMConfig(Section):
+class LLMConfig(Section, frozen=True, kw_only=True):
     """The judge. `cache` is the path of an SQLite file that keeps finished calls."""
 
     generation: GenerationConfig | None = None
@@ -76,55 +76,55 @@ class LLMConfig(Section):
     cache: str | None = None
 
 
-class StepsConfig(Section):
+class StepsConfig(Section, frozen=True, kw_only=True):
     """Which groups of reference steps are scored."""
 
     groups: Literal["last", "all"] = "last"
 
 
-class AnswerCorrectnessConfig(Section):
+class AnswerCorrectnessConfig(Section, frozen=True, kw_only=True):
     """Claims of the two answers: recall, precision, F1. `prompt` takes the place of the built-in one."""
 
     enabled: bool = True
     prompt: str | None = None
 
 
-class AnswerRelevanceConfig(Section):
+class AnswerRelevanceConfig(Section, frozen=True, kw_only=True):
     """RAGAS answer relevancy; `strictness` is the number of questions that are generated."""
 
     enabled: bool = True
     strictness: int = 3
 
 
-class RetrievalAnswerConfig(Section):
+class RetrievalAnswerConfig(Section, frozen=True, kw_only=True):
     """RAGAS context recall and precision of retrieved texts against the reference answer."""
 
     enabled: bool = True
 
 
-class RetrievalContextConfig(Section):
+class RetrievalContextConfig(Section, frozen=True, kw_only=True):
     """The same against the texts of the matched reference step."""
 
     enabled: bool = True
 
 
-class RagasAnswerCorrectnessConfig(Section):
+class RagasAnswerCorrectnessConfig(Section, frozen=True, kw_only=True):
     """RAGAS answer correctness: an F-score of statements and the similarity of the answers, by `weights`."""
 
-    enabled: bool = False
+    enabled: bool = True
     weights: tuple[float, float] = (0.75, 0.25)
     beta: float = 1.0
     threshold: float | None = None
 
 
-class OutputConfig(Section):
+class OutputConfig(Section, frozen=True, kw_only=True):
     """One output of a custom evaluation."""
 
     type: Literal["number", "string"]
     description: str
 
 
-class CustomEvaluationConfig(Section):
+class CustomEvaluationConfig(Section, frozen=True, kw_only=True):
     """One call of the judge with instructions of the user's own, and what it returns."""
 
     name: str
@@ -137,7 +137,7 @@ class CustomEvaluationConfig(Section):
     steps_keys: tuple[str, ...] | None = None
 
 
-class Config(Section):
+class Config(Section, frozen=True, kw_only=True):
     """A configuration; the layout is that of the YAML file.
 
     A metric is judged if its section is there and enabled. Where there is none at all, nor a custom
