@@ -127,8 +127,8 @@ class _Intake:
         result = self._evaluator.score_at_once(record, response, sample)
         if result is not None:
             return result
-        score = partial(self._evaluator.score_in_thread, response, sample)
-        return Later(score, weight=max(1, weight(record)))
+        score = self._evaluator.score_in_thread
+        return Later(lambda _: score(response, sample), weight=max(1, weight(record)))
 
     def _reject(self, reject: Reject) -> None:
         if self._on_reject == "collect":

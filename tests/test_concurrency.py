@@ -16,8 +16,7 @@ import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async import concurrency
-from graphrag_eval_async.concurrency import BoundedMap, Later, run_in_thread
+from graphrag_eval_async.concurrency import BoundedMap, Later, bounded_map, run_in_thread
 from tests.conftest import leaving_nothing, settle
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class Gates:
         return self._gates.setdefault(item, asyncio.Event())
 
     def __call__(self, item: Any) -> Later[Any]:
-        async def work() -> Any:
+        async def work(_hand_out: object) -> Any:
             self.started.append(item)
             await self.gate(item).wait()
             self.finished.append(item)
@@ -121,7 +120,7 @@ async def test_any_mixture(kinds: list[str], limit: int, ordered: bool, seed: in
         if kind in {"now", "none"}:
             return place if kind == "now" else None
 
-        async def work() -> int | None:
+        async def work(_hand_out: object) -> int | None:
             nonlocal running
             running += 1
             assert running <= limit
@@ -180,7 +179,7 @@ async def test_a_result_that_is_there_is_taken_without_waiting() -> None:
 def test_ready_results_take_few_turns_of_the_loop(
     new_loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(concurrency, "SLICE_SECONDS", inf)
+    monkeypatch.setattr(bounded_map, "SLICE_SECONDS", inf)
 
     async def main() -> int:
         turns = 0
@@ -255,6 +254,85 @@ async def test_a_heavy_item_counts_for_several_until_it_is_handed_out() -> None:
         assert await waiting == 1
         await settle()
         assert gates.started == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_a_result_may_be_handed_out_before_the_last_one(ordered: bool) -> None:
+    gates = Gates()
+
+    def function(item: str) -> Later[str]:
+        async def work(hand_out: Callable[[str], None]) -> str:
+            hand_out(f"{item} begun")
+            await gates.gate(item).wait()
+            return f"{item} done"
+
+        return Later(work)
+
+    source = Source("abc")
+    async with aclosing(mapped(source, function, limit=2, ordered=ordered)) as results:
+        assert [await anext(results), await anext(results)] == ["a begun", "b begun"]
+        await settle()
+        assert source.asked == 2, "what was handed out early made room"
+        gates.gate("a").set()
+        assert [await anext(results), await anext(results)] == ["a done", "c begun"]
+        gates.gate("c").set()
+        await settle()
+        gates.gate("b").set()
+        last = [await anext(results), await anext(results)]
+        assert last == (["b done", "c done"] if ordered else ["c done", "b done"])
+
+
+@pytest.mark.parametrize("ending", ["end", "error", "aclose", "worker"])
+async def test_finish_is_called_once_all_work_is_done(ending: str) -> None:
+    gates = Gates()
+    calls: list[tuple[int, int]] = []
+
+    async def finish() -> None:
+        await asyncio.sleep(0)
+        calls.append((len(gates.started), running))
+
+    running = 0
+
+    def function(item: int) -> Later[int]:
+        async def work(_hand_out: object) -> int:
+            nonlocal running
+            running += 1
+            try:
+                gates.started.append(item)
+                if ending == "worker" and item == 2:
+                    raise ValueError("work")
+                await (asyncio.Event().wait() if ending == "aclose" else asyncio.sleep(0))
+                return item
+            finally:
+                await asyncio.sleep(0)
+                running -= 1
+
+        return Later(work)
+
+    source = Source(range(3), end=ValueError("source") if ending == "error" else None)
+    async with leaving_nothing():
+        results: BoundedMap[int] = BoundedMap(source(), function, limit=3, finish=finish)
+        if ending == "aclose":
+            collecting = asyncio.ensure_future(collect(results))
+            await settle()
+            await results.aclose()
+            assert await collecting == []
+        elif ending == "end":
+            assert sorted(await collect(results)) == [0, 1, 2]
+        else:
+            with pytest.raises(ValueError, match="source" if ending == "error" else "work"):
+                await collect(results)
+    assert calls == [(3, 0)]
+
+
+async def test_an_error_of_finish_comes_last() -> None:
+    async def finish() -> None:
+        raise ValueError("finish")
+
+    results: BoundedMap[str] = BoundedMap(Source("a")(), lambda item: item, limit=1, finish=finish)
+    assert await anext(results) == "a"
+    with pytest.raises(ValueError, match="finish"):
+        await anext(results)
 
 
 async def test_work_that_never_waits_lets_others_run() -> None:
@@ -400,7 +478,7 @@ async def test_a_clean_up_that_raises_while_work_goes_on() -> None:
 async def test_a_cancellation_that_nobody_asked_for_is_an_error(ordered: bool, of_source: bool) -> None:
     gates = Gates()
 
-    async def cancelled() -> str:
+    async def cancelled(_hand_out: object = None) -> str:
         raise asyncio.CancelledError
 
     def function(item: str) -> Later[str]:
@@ -491,7 +569,7 @@ async def test_what_is_ready_is_dropped_on_closing() -> None:
 
 
 async def test_nothing_comes_after_closing_even_from_work_that_ignores_it() -> None:
-    async def stubborn() -> str:
+    async def stubborn(_hand_out: object) -> str:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:

@@ -24,10 +24,10 @@ from graphrag_eval_async import (
     SourceError,
     UsageError,
     compute_aggregates,
-    concurrency,
     evaluate_stream,
     load_reference,
 )
+from graphrag_eval_async.concurrency import bounded_map
 from tests.conftest import HEAVY_BYTES, answer, heavy, settle, templates
 
 if TYPE_CHECKING:
@@ -515,7 +515,7 @@ async def test_results_do_not_depend_on_how_much_is_in_flight() -> None:
 async def test_ready_results_take_few_turns_of_the_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(concurrency, "SLICE_SECONDS", inf)
+    monkeypatch.setattr(bounded_map, "SLICE_SECONDS", inf)
     turns = 0
 
     def turn() -> None:

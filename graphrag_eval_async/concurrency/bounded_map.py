@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from contextlib import aclosing
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar
 
 import anyio
+
+from graphrag_eval_async.concurrency.exchange import Exchange
+from graphrag_eval_async.concurrency.threads import CLOSING_SECONDS, outlast
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -20,9 +22,6 @@ R = TypeVar("R")
 SLICE_SECONDS = 0.004
 """How long work that never waits may keep the event loop."""
 
-CLOSING_SECONDS = 10.0
-"""How long `aclose` waits for a worker or a source that does not heed its cancellation."""
-
 
 class Source(Protocol[T_co]):
     """Items, in batches of those that are already there; `aclose` gives up all it holds, begun or not."""
@@ -32,11 +31,17 @@ class Source(Protocol[T_co]):
 
 
 class Later(Generic[R]):
-    """A result that has to be waited for; it counts as `weight` items until it is handed out."""
+    """A result that has to be waited for; it counts as `weight` items until it is handed out.
+
+    `call` is given a function that hands out a result at once, before the one that it returns, regardless of
+    the order.
+    """
 
     __slots__ = ("call", "weight")
 
-    def __init__(self, call: Callable[[], Awaitable[R | None]], *, weight: int = 1) -> None:
+    def __init__(
+        self, call: Callable[[Callable[[R], None]], Awaitable[R | None]], *, weight: int = 1
+    ) -> None:
         self.call = call
         self.weight = weight
 
@@ -47,7 +52,8 @@ class BoundedMap(Generic[R]):
     The function returns its result, None for no result, or a `Later`; only a `Later` costs a task. Results
     come as they complete, or in the order of their items if `ordered`. At most `limit` items are admitted
     and not yet handed out, so a slow consumer stops the reading, too. An exception of the source or of the
-    function ends the reading; what was admitted before comes out first, then the exception.
+    function ends the reading; what was admitted before comes out first, then the exception. Whatever way it
+    ends, `finish` is awaited once all work is done.
 
     One owner task reads and works. `__anext__` only waits, so a cancelled one loses nothing; `aclose` may
     come from any task. An iterator that is dropped without `aclose` cancels its owner.
@@ -60,10 +66,11 @@ class BoundedMap(Generic[R]):
         *,
         limit: int,
         ordered: bool = False,
+        finish: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._exchange: _Exchange[R] = _Exchange(limit, ordered)
+        self._exchange: Exchange[R] = Exchange(limit, ordered)
         self._source = source
-        self._run = _Work(self._exchange, function, source).run
+        self._run = _Work(self._exchange, function, source, finish).run
         self._owner: asyncio.Task[None] | None = None
 
     def __aiter__(self) -> BoundedMap[R]:
@@ -106,7 +113,7 @@ class BoundedMap(Generic[R]):
         if not owner.cancelling():
             owner.cancel()  # Once only: another would cut short the source's own clean-up.
         if owner is not asyncio.current_task():
-            await _outlast(owner, CLOSING_SECONDS)
+            await outlast(owner, CLOSING_SECONDS)
 
     def __del__(self) -> None:
         owner = self._owner
@@ -114,124 +121,20 @@ class BoundedMap(Generic[R]):
             loop.call_soon_threadsafe(owner.cancel)
 
 
-async def run_in_thread(function: Callable[[], R], stop: Callable[[], None]) -> R:
-    """`function()`, called in a thread; where waiting for it is cancelled, `stop()` is to make it return."""
-    future = asyncio.get_running_loop().run_in_executor(None, function)
-    try:
-        return await asyncio.shield(future)
-    except asyncio.CancelledError:
-        stop()
-        await _outlast(future, CLOSING_SECONDS)
-        raise
-
-
-async def _outlast(task: asyncio.Future[Any], seconds: float) -> None:
-    """Wait for the end of a task, at most so long; a cancellation meanwhile comes through afterwards."""
-    cancelled = None
-    deadline = monotonic() + seconds
-    with anyio.CancelScope(shield=True):
-        while not task.done() and (left := deadline - monotonic()) > 0:
-            try:
-                await asyncio.wait([task], timeout=left)
-            except asyncio.CancelledError as error:
-                cancelled = error
-    if cancelled:
-        raise cancelled
-
-
-class _Exchange(Generic[R]):
-    """What the owner task and the iterator share: results, and how many items are on their way to one."""
-
-    def __init__(self, limit: int, ordered: bool) -> None:
-        self._limit = limit
-        self._ordered = ordered
-        self.ready: deque[tuple[R, int]] = deque()
-        self.error: BaseException | None = None
-        self.finished = False
-        self.abandoned = False
-        self._admitted = 0
-        self._places = 0
-        self._next = 0
-        self._early: dict[int, tuple[R | None, int]] = {}
-        self._result = asyncio.Event()
-        self._room = asyncio.Event()
-
-    @property
-    def full(self) -> bool:
-        return self._admitted >= self._limit
-
-    def admit(self) -> int:
-        """Count one more item in; returns its place in the order."""
-        self._admitted += 1
-        self._places += 1
-        return self._places - 1
-
-    def add_weight(self, weight: int) -> None:
-        """Let an admitted item count as more than one."""
-        self._admitted += weight - 1
-
-    def put(self, place: int, result: R | None, weight: int = 1) -> None:
-        """Hand over what became of the item at `place`."""
-        if self.abandoned:
-            return
-        if not self._ordered:
-            self._release(result, weight)
-            return
-        self._early[place] = result, weight
-        while self._next in self._early:
-            self._release(*self._early.pop(self._next))
-            self._next += 1
-
-    def _release(self, result: R | None, weight: int) -> None:
-        if result is None:
-            self._admitted -= weight
-            self._room.set()
-        else:
-            self.ready.append((result, weight))
-            self._result.set()
-
-    def take(self) -> R:
-        result, weight = self.ready.popleft()
-        self._admitted -= weight
-        self._room.set()
-        return result
-
-    async def wait_for_result(self) -> None:
-        self._result.clear()
-        await self._result.wait()
-
-    async def wait_for_room(self) -> None:
-        while self.full:
-            self._room.clear()
-            await self._room.wait()
-
-    def fail(self, error: BaseException) -> None:
-        """Remember the first exception; it is raised after the last result."""
-        self.error = self.error or error
-
-    def finish(self) -> None:
-        self.finished = True
-        self._result.set()
-
-    def abandon(self) -> None:
-        self.abandoned = True
-        self.ready.clear()
-        self.error = None
-        self.finish()
-
-
 class _Work(Generic[T, R]):
     """What the owner task does; it holds the task group, and knows nothing of the iterator."""
 
     def __init__(
         self,
-        exchange: _Exchange[R],
+        exchange: Exchange[R],
         function: Callable[[T], R | Later[R] | None],
         source: Source[T],
+        finish: Callable[[], Awaitable[None]] | None,
     ) -> None:
         self._exchange = exchange
         self._function = function
         self._source = source
+        self._finish = finish
 
     async def run(self) -> None:
         try:
@@ -243,7 +146,14 @@ class _Work(Generic[T, R]):
         except BaseExceptionGroup as group:  # SystemExit and its like; all others are kept for the consumer.
             raise group.exceptions[0] from None
         finally:
-            self._exchange.finish()
+            try:
+                if self._finish is not None:
+                    with anyio.CancelScope(shield=True):
+                        await self._finish()
+            except Exception as error:  # noqa: BLE001  (the consumer gets it)
+                self._exchange.fail(error)
+            finally:
+                self._exchange.finish()
 
     async def _read(self) -> None:
         exchange = self._exchange
@@ -271,14 +181,14 @@ class _Work(Generic[T, R]):
         outcome = self._function(item)
         if isinstance(outcome, Later):
             self._exchange.add_weight(outcome.weight)
-            self._workers.start_soon(self._finish, place, outcome)
+            self._workers.start_soon(self._wait_for, place, outcome)
         else:
             self._exchange.put(place, outcome)
 
-    async def _finish(self, place: int, later: Later[R]) -> None:
+    async def _wait_for(self, place: int, later: Later[R]) -> None:
         result = None
         try:
-            result = await later.call()
+            result = await later.call(self._exchange.hand_out)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (the consumer gets it)
             self._fail(error)
             self._reading.cancel()

@@ -1,0 +1,95 @@
+"""What the two ends of a bounded map share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Generic, TypeVar
+
+R = TypeVar("R")
+
+
+class Exchange(Generic[R]):
+    """What the owner task and the iterator share: results, and how many items are on their way to one."""
+
+    def __init__(self, limit: int, ordered: bool) -> None:
+        self._limit = limit
+        self._ordered = ordered
+        self.ready: deque[tuple[R, int]] = deque()
+        self.error: BaseException | None = None
+        self.finished = False
+        self.abandoned = False
+        self._admitted = 0
+        self._places = 0
+        self._next = 0
+        self._early: dict[int, tuple[R | None, int]] = {}
+        self._result = asyncio.Event()
+        self._room = asyncio.Event()
+
+    @property
+    def full(self) -> bool:
+        return self._admitted >= self._limit
+
+    def admit(self) -> int:
+        """Count one more item in; returns its place in the order."""
+        self._admitted += 1
+        self._places += 1
+        return self._places - 1
+
+    def add_weight(self, weight: int) -> None:
+        """Let an admitted item count as more than one."""
+        self._admitted += weight - 1
+
+    def put(self, place: int, result: R | None, weight: int = 1) -> None:
+        """Hand over what became of the item at `place`."""
+        if self.abandoned:
+            return
+        if not self._ordered:
+            self._release(result, weight)
+            return
+        self._early[place] = result, weight
+        while self._next in self._early:
+            self._release(*self._early.pop(self._next))
+            self._next += 1
+
+    def hand_out(self, result: R) -> None:
+        """Hand over a result at once that stands for no item."""
+        if not self.abandoned:
+            self._release(result, 0)
+
+    def _release(self, result: R | None, weight: int) -> None:
+        if result is None:
+            self._admitted -= weight
+            self._room.set()
+        else:
+            self.ready.append((result, weight))
+            self._result.set()
+
+    def take(self) -> R:
+        result, weight = self.ready.popleft()
+        self._admitted -= weight
+        self._room.set()
+        return result
+
+    async def wait_for_result(self) -> None:
+        self._result.clear()
+        await self._result.wait()
+
+    async def wait_for_room(self) -> None:
+        while self.full:
+            self._room.clear()
+            await self._room.wait()
+
+    def fail(self, error: BaseException) -> None:
+        """Remember the first exception; it is raised after the last result."""
+        self.error = self.error or error
+
+    def finish(self) -> None:
+        self.finished = True
+        self._result.set()
+
+    def abandon(self) -> None:
+        self.abandoned = True
+        self.ready.clear()
+        self.error = None
+        self.finish()

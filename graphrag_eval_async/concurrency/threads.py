@@ -1,0 +1,42 @@
+"""Waiting for work that does not end at once when it is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+R = TypeVar("R")
+
+CLOSING_SECONDS = 10.0
+"""How long to wait for a worker or a source that does not heed its cancellation."""
+
+
+async def run_in_thread(function: Callable[[], R], stop: Callable[[], None]) -> R:
+    """`function()`, called in a thread; where waiting for it is cancelled, `stop()` is to make it return."""
+    future = asyncio.get_running_loop().run_in_executor(None, function)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        stop()
+        await outlast(future, CLOSING_SECONDS)
+        raise
+
+
+async def outlast(task: asyncio.Future[Any], seconds: float) -> None:
+    """Wait for the end of a task, at most so long; a cancellation meanwhile comes through afterwards."""
+    cancelled = None
+    deadline = monotonic() + seconds
+    with anyio.CancelScope(shield=True):
+        while not task.done() and (left := deadline - monotonic()) > 0:
+            try:
+                await asyncio.wait([task], timeout=left)
+            except asyncio.CancelledError as error:
+                cancelled = error
+    if cancelled:
+        raise cancelled
