@@ -304,7 +304,8 @@ async def test_finish_is_called_once_all_work_is_done(ending: str) -> None:
                 await (asyncio.Event().wait() if ending == "aclose" else asyncio.sleep(0))
                 return item
             finally:
-                await asyncio.sleep(0)
+                with anyio.CancelScope(shield=True):
+                    await asyncio.sleep(0)
                 running -= 1
 
         return Later(work)
