@@ -115,7 +115,8 @@ class JudgeError(GraphragEvalError):
     """A call of a judge failed; a `Judge` of the caller's raises it to say how.
 
     Attributes:
-        kind: what happened. Calls that end with "timeout", "rate_limited" or "unavailable" are tried again,
+        message: what happened, in words.
+        kind: in which way. Calls that end with "timeout", "rate_limited" or "unavailable" are tried again,
             one with "invalid_reply" is repeated once with this error's text, others fail at once.
         retry_after: in seconds, how long the server asks all callers to wait; None where it does not say.
         reply: the text of a reply that could not be used, where there was one.
@@ -134,6 +135,7 @@ class JudgeError(GraphragEvalError):
         final: bool = False,
     ) -> None:
         self.kind: Failure = kind
+        self.message = message
         self.retry_after = retry_after
         self.reply = reply
         self.usage = usage
@@ -142,7 +144,7 @@ class JudgeError(GraphragEvalError):
 
 
 class JudgeUnavailable(JudgeError):  # noqa: N818
-    """The judge will not answer any call: it refuses the key, does not know the model, or the quota is used up."""
+    """The judge will not answer any call: it refuses the key, lacks the model, or the quota is used up."""
 
     def __init__(self, message: str) -> None:
         super().__init__("unavailable", message, final=True)

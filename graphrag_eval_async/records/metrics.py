@@ -1,4 +1,4 @@
-"""The names of the keys that are metrics, in the order in which aggregates show them."""
+"""The names of keys: of metrics, in the order in which aggregates show them, and of all else in a result."""
 
 RESULT_METRICS = (
     "steps_score",
@@ -10,6 +10,7 @@ RESULT_METRICS = (
     "answer_precision",
     "answer_f1",
     "answer_relevance",
+    "ragas_answer_correctness",
 )
 RETRIEVAL_METRICS = (
     "retrieval_answer_recall",
@@ -23,3 +24,23 @@ RETRIEVAL_METRICS = (
 
 COST = "_cost"
 """How the names of costs end, in US dollars."""
+
+RESULT_KEYS = frozenset(
+    {
+        *RESULT_METRICS,
+        *RETRIEVAL_METRICS,
+        *("template_id", "question_id", "question_text", "reference_steps", "reference_answer"),
+        *("status", "error", "actual_answer", "actual_steps", "steps_score_error"),
+        *("sample", "response_id", "metadata", "judge", "pending", "matches", "failure"),
+        *("answer_reference_claims_count", "answer_actual_claims_count", "answer_matching_claims_count"),
+        *("answer_correctness_reason", "answer_eval_error", "answer_correctness_cost"),
+        *("answer_relevance_reason", "answer_relevance_error", "answer_relevance_cost"),
+        *(f"{metric}{suffix}" for metric in RETRIEVAL_METRICS for suffix in ("_reason", "_error", COST)),
+        *(
+            f"ragas_answer_correctness{suffix}"
+            for suffix in ("", "_tp", "_fp", "_fn", "_similarity", "_error", COST)
+        ),
+        *("steps", "number_of_error_samples", "number_of_success_samples"),  # of aggregates
+    }
+)
+"""What a result, a step of it or a group of the aggregates may have: names that no user's output may take."""

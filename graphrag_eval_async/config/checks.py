@@ -1,0 +1,126 @@
+"""What types cannot say of a configuration: how its values go together."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from graphrag_eval_async.config.model import METRICS
+from graphrag_eval_async.config.wording import join
+from graphrag_eval_async.records.metrics import COST, RESULT_KEYS
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.config.model import (
+        Config,
+        CustomEvaluationConfig,
+        EmbeddingConfig,
+        GenerationConfig,
+        LLMConfig,
+        RagasAnswerCorrectnessConfig,
+    )
+
+Problem = Callable[[str, str], Any]
+
+OF_THE_REQUEST = ("model", "messages", "response_format", "stream", "input", "n")
+"""What `parameters` may not hold: each request has its own."""
+
+
+def check_values(config: Config, problem: Problem) -> None:
+    """Call `problem` with the key and the nature of all that cannot be right in itself."""
+    if config.llm is not None:
+        _check_models(config.llm, problem)
+    if config.ragas_answer_correctness is not None:
+        _check_weights(config.ragas_answer_correctness, problem)
+    _check_names(config.custom_evaluations, problem)
+    for index, evaluation in enumerate(config.custom_evaluations):
+        _check_inputs(evaluation, f"custom_evaluations[{index}]", problem)
+
+
+def check_needs(config: Config, problem: Problem) -> None:
+    """Call `problem` with what the metrics that are on lack."""
+    embedded = {"answer_relevance"}
+    if config.ragas_answer_correctness is not None and config.ragas_answer_correctness.weights[1] > 0:
+        embedded.add("ragas_answer_correctness")
+    metrics = [name for name in METRICS if getattr(config, name) is not None]
+    for key in [*metrics, *(f"custom_evaluations[{i}]" for i in range(len(config.custom_evaluations)))]:
+        models = ("generation", "embedding") if key in embedded else ("generation",)
+        lacking = [f"llm.{model}" for model in models if getattr(config.llm, model, None) is None]
+        if lacking:
+            problem(key, f"needs {' and '.join(lacking)}")
+
+
+def _check_models(llm: LLMConfig, problem: Problem) -> None:
+    if llm.generation is not None:
+        _check_connection(llm.generation, "llm.generation", problem)
+    if llm.embedding is not None:
+        inherits = llm.generation is not None and llm.generation.provider == llm.embedding.provider
+        _check_connection(llm.embedding, "llm.embedding", problem, inherits=inherits)
+
+
+def _check_connection(
+    model: GenerationConfig | EmbeddingConfig, key: str, problem: Problem, *, inherits: bool = False
+) -> None:
+    if model.base_url is not None and not _is_url(model.base_url):
+        problem(f"{key}.base_url", "expected a URL that begins with http:// or https://")
+    if model.api_key is not None and not re.fullmatch("[!-~]+", model.api_key):
+        problem(f"{key}.api_key", "expected ASCII characters without white space, as an HTTP header has them")
+    for parameter in OF_THE_REQUEST:
+        if parameter in model.parameters:
+            problem(f"{key}.parameters.{parameter}", "may not be given: each request has its own")
+    if model.provider == "azure" and not inherits:
+        if model.base_url is None:
+            problem(f"{key}.base_url", "missing: azure needs the endpoint of the resource")
+        if not (model.api_version or os.environ.get("OPENAI_API_VERSION")):
+            problem(f"{key}.api_version", "missing: azure needs it, here or in OPENAI_API_VERSION")
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        has_place = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of a port that is none
+        return False
+    return parts.scheme in {"http", "https"} and has_place and text.isprintable() and " " not in text
+
+
+def _check_weights(metric: RagasAnswerCorrectnessConfig, problem: Problem) -> None:
+    if sum(metric.weights) == 0 or not isfinite(sum(metric.weights)):
+        problem("ragas_answer_correctness.weights", "expected a sum that is finite and above 0")
+
+
+def _check_names(evaluations: tuple[CustomEvaluationConfig, ...], problem: Problem) -> None:
+    """See that all keys of a result have names of their own."""
+    owners = dict.fromkeys(RESULT_KEYS, "a key of results")
+    names = dict.fromkeys(METRICS, "a metric of its own")
+    for index, evaluation in enumerate(evaluations):
+        place, name = f"custom_evaluations[{index}].name", evaluation.name
+        if name in names:
+            problem(place, f"{name!r} is already {names[name]}")
+        elif name:
+            names[name] = f"that of custom_evaluations[{index}]"
+            for key in (f"{name}_error", f"{name}{COST}"):
+                if key in owners:
+                    problem(place, f"would have the key {key!r}, which is already {owners[key]}")
+                owners.setdefault(key, f"a key of custom_evaluations[{index}]")
+    for index, evaluation in enumerate(evaluations):
+        for output in evaluation.outputs:
+            place = join(f"custom_evaluations[{index}].outputs", output)
+            if output.endswith(COST):
+                problem(place, f"ends in {COST}, as only costs do")
+            elif output in owners:
+                problem(place, f"is already {owners[output]}")
+            owners.setdefault(output, f"an output of custom_evaluations[{index}]")
+
+
+def _check_inputs(evaluation: CustomEvaluationConfig, key: str, problem: Problem) -> None:
+    inputs = evaluation.inputs
+    if len(set(inputs)) < len(inputs):
+        problem(f"{key}.inputs", "names one twice")
+    if inputs and not {"reference_steps", "actual_steps"} & set(inputs):
+        for name in ("steps_name", "steps_keys"):
+            if getattr(evaluation, name) is not None:
+                problem(f"{key}.{name}", "selects steps, but inputs has none")

@@ -1,0 +1,135 @@
+"""What a configuration reads from the environment, and what of it must not be shown."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.config.model import Config, LLMConfig
+
+VARIABLE = re.compile(r"\$\{([^{}]+)\}")
+
+SDK_SECRETS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN")
+"""The variables from which the SDK takes a key that the configuration does not give."""
+
+MIN_SECRET_CHARACTERS = 4
+"""Shorter texts are no secrets, and occur in every message."""
+
+
+class FromEnvironment(str):
+    """Text in which ``${NAME}`` has been replaced. Its repr is what was written, with the ``${NAME}``.
+
+    Attributes:
+        written: the text before.
+        read: what the variables held.
+    """
+
+    __slots__ = ("read", "written")
+
+    written: str
+    read: tuple[str, ...]
+
+    def __new__(cls, text: str, written: str, read: tuple[str, ...]) -> FromEnvironment:
+        self = super().__new__(cls, text)
+        self.written = written
+        self.read = read
+        return self
+
+    def __repr__(self) -> str:
+        return repr(self.written)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FromEnvironment, (str(self), self.written, self.read)
+
+
+def expand(text: str) -> str:
+    """`text` with each ``${NAME}`` replaced by what the environment variable holds.
+
+    Raises:
+        KeyError: a variable is not set; the argument is its name.
+    """
+    names = VARIABLE.findall(text)
+    if not names:
+        return text
+    for name in names:
+        if name not in os.environ:
+            raise KeyError(name)
+    values = tuple(os.environ[name] for name in names)
+    remaining = iter(values)
+    return FromEnvironment(VARIABLE.sub(lambda _: next(remaining), text), text, values)
+
+
+class _Shown:
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+HIDDEN = _Shown("'***'")
+
+
+def shown(name: str, value: Any) -> Any:
+    """Something whose repr is that of the value at a key of the configuration, but for what may be secret.
+
+    Never a `FromEnvironment` itself: who shortens a string before showing it, as rich does, loses its repr.
+    """
+    if value is None:
+        return None
+    text = value.written if isinstance(value, FromEnvironment) else value
+    if name == "api_key" or (name == "base_url" and isinstance(text, str) and set("@?#") & set(text)):
+        return HIDDEN
+    if name == "parameters":
+        return dict.fromkeys(value, _Shown("...")) if isinstance(value, Mapping) else HIDDEN
+    if isinstance(value, Mapping):
+        return {key: shown(key, item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        items = [shown(name, item) for item in value]
+        return items if isinstance(value, list) else tuple(items)
+    return _Shown(repr(text)) if text is not value else value
+
+
+def secrets(config: Config | LLMConfig) -> tuple[str, ...]:
+    """What messages of a server must be rid of, the longest first, in a configuration that has been loaded.
+
+    API keys, those of the SDK's environment variables included; what was read from the environment; names,
+    passwords and queries in URLs. Texts of less than 4 characters are left out.
+    """
+    found = {*_secrets("", config), *(os.environ.get(name, "") for name in SDK_SECRETS)}
+    long_enough = (str(text) for text in found if len(text) >= MIN_SECRET_CHARACTERS)
+    return tuple(sorted(long_enough, key=lambda text: (-len(text), text)))
+
+
+def _secrets(name: str, value: Any) -> Iterator[str]:
+    if isinstance(value, FromEnvironment):
+        yield from value.read
+    if isinstance(value, str):
+        if name == "api_key":
+            yield value
+        elif name == "base_url":
+            yield from _secrets_of_url(value)
+    for key, item in _members(value):
+        yield from _secrets(key, item)
+
+
+def _members(value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, Struct):
+        return [(name, getattr(value, name)) for name in value.__struct_fields__]
+    if isinstance(value, Mapping):
+        return list(value.items())
+    return [("", item) for item in value] if isinstance(value, list | tuple) else []
+
+
+def _secrets_of_url(url: str) -> Iterator[str]:
+    parts = urlsplit(url)
+    userinfo = parts.netloc.rpartition("@")[0]
+    for text in (userinfo, *userinfo.partition(":")[::2], parts.query):
+        yield from (text, unquote(text))
+    yield from (value for _, value in parse_qsl(parts.query))

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from graphrag_eval_async.config import (
+    AnswerCorrectnessConfig,
+    AnswerRelevanceConfig,
+    Config,
+    config_for,
+    load_config,
+)
+from graphrag_eval_async.config.model import METRICS
+from graphrag_eval_async.errors import ConfigError
+from tests.config.support import EVALUATION, GENERATION, LLM
+
+
+def on(config: Config) -> list[str]:
+    return [name for name in METRICS if getattr(config, name) is not None]
+
+
+DEFAULTS: list[tuple[Any, list[str], list[str]]] = [
+    # the configuration, what is on, what is on with a judge of the user's
+    ({}, [], ["answer_correctness"]),
+    ({"steps": {"groups": "all"}}, [], ["answer_correctness"]),
+    ({"llm": None}, [], ["answer_correctness"]),
+    ({"llm": {"limits": {"budget_usd": 1}}}, [], ["answer_correctness"]),
+    ({"llm": {"embedding": LLM["embedding"]}}, [], ["answer_correctness"]),
+    ({"llm": {"generation": GENERATION}}, ["answer_correctness"], ["answer_correctness"]),
+    ({"llm": LLM}, ["answer_correctness", "answer_relevance"], ["answer_correctness"]),
+    ({"llm": LLM, "retrieval_answer": {}}, ["retrieval_answer"], ["retrieval_answer"]),
+    ({"llm": LLM, "retrieval_answer": {"enabled": False}}, [], []),
+    ({"llm": LLM, "custom_evaluations": [EVALUATION]}, [], []),
+    (
+        {"llm": LLM, "custom_evaluations": []},
+        ["answer_correctness", "answer_relevance"],
+        ["answer_correctness"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("config", "expected", "expected_with_judge"), DEFAULTS)
+def test_what_is_on_by_default(config: Any, expected: list[str], expected_with_judge: list[str]) -> None:
+    assert on(load_config(config)) == expected
+    assert on(load_config(config, judge=True)) == expected_with_judge
+
+
+def test_defaults_are_those_of_the_sections() -> None:
+    config = load_config({"llm": LLM})
+    assert config.answer_correctness == AnswerCorrectnessConfig()
+    assert config.answer_relevance == AnswerRelevanceConfig()
+
+
+@pytest.mark.parametrize("states", list(product([None, False, True], repeat=len(METRICS))))
+@pytest.mark.parametrize("custom", [[], [EVALUATION]])
+def test_a_metric_is_on_if_its_section_is_there_and_enabled(states: Any, custom: Any) -> None:
+    given = {name: state for name, state in zip(METRICS, states, strict=True) if state is not None}
+    sections: dict[str, Any] = {name: {"enabled": state} for name, state in given.items()}
+    config = load_config({"llm": LLM, "custom_evaluations": custom} | sections)
+    if given or custom:
+        assert on(config) == [name for name, state in given.items() if state]
+    assert (config.llm is None) == (not custom and bool(given) and not any(given.values()))
+    assert load_config(config) == config
+
+
+def test_the_models_of_a_command_line() -> None:
+    assert config_for("openai/gpt-4o-mini", None) == load_config({"llm": {"generation": GENERATION}})
+    assert config_for("openai/gpt-4o-mini", "openai/text-embedding-3-small") == load_config({"llm": LLM})
+    config = config_for("openai/my/model")
+    assert config.llm is not None
+    assert config.llm.generation is not None
+    assert config.llm.generation.model == "my/model"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "gpt-4o-mini", "openai", "openai/", "/gpt", "OpenAI/gpt", "anthropic/claude"]
+)
+def test_what_names_no_model(text: str) -> None:
+    expected = f'expected "openai/" or "azure/" and a model, got {text!r}'
+    with pytest.raises(ConfigError) as caught:
+        config_for(text, text)
+    assert caught.value.problems == [f"--llm: {expected}", f"--embedding: {expected}"]
+    with pytest.raises(ConfigError) as caught:
+        config_for("openai/gpt", text)
+    assert caught.value.problems == [f"--embedding: {expected}"]
+
+
+def test_azure_needs_more_than_a_command_line_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_VERSION", "2024-10-21")
+    with pytest.raises(ConfigError, match=r"llm\.generation\.base_url: missing: azure needs"):
+        config_for("azure/judge")
