@@ -1,0 +1,100 @@
+"""What the server reads and what it does about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, TypeAlias
+
+REASONS = {status.value: status.phrase for status in HTTPStatus}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request.
+
+    Attributes:
+        method: such as "POST".
+        path: without the query.
+        query: what follows the question mark.
+        head: request line and headers as sent.
+        raw: the body as sent.
+        body: the body, decoded.
+        number: how many requests came before, over all connections.
+        attempt: how many of those had the same body.
+        time: when it was read whole, by the clock of the event loop.
+    """
+
+    method: str
+    path: str
+    query: str
+    head: bytes
+    raw: bytes
+    body: Any
+    number: int
+    attempt: int
+    time: float
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """By name in lower case."""
+        pairs = (line.partition(":") for line in self.head.decode("latin-1").split("\r\n")[1:])
+        return {name.lower(): value.strip() for name, _, value in pairs}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole HTTP response, whatever it says.
+
+    Attributes:
+        body: as it is sent.
+        status: of HTTP.
+        headers: more than content type and length.
+        content_type: of the body.
+        usage: the input and output tokens that a reader of the body can see.
+        latency: in seconds; None is the server's own.
+    """
+
+    body: bytes
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+    content_type: str = "application/json"
+    usage: tuple[int, int] | None = None
+    latency: float | None = None
+
+    @property
+    def head(self) -> bytes:
+        """Status line and headers."""
+        more = "".join(f"{name}: {value}\r\n" for name, value in self.headers)
+        return (
+            f"HTTP/1.1 {self.status} {REASONS.get(self.status, 'Unknown')}\r\n{more}"
+            f"Content-Type: {self.content_type}\r\nContent-Length: {len(self.body)}\r\n\r\n"
+        ).encode("latin-1")
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """The connection is reset before any byte of a reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutOff:
+    """The connection is reset after half of the body that was promised."""
+
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """No reply ever comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drip:
+    """The body comes byte by byte, one each `interval` seconds."""
+
+    reply: Reply
+    interval: float = 1.0
+
+
+Fault: TypeAlias = Reset | CutOff | Never | Drip
