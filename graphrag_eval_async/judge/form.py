@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 T = TypeVar("T")
 
@@ -15,7 +17,7 @@ class Form(NamedTuple, Generic[T]):
 
     Attributes:
         schema: a JSON Schema with a title, as `strict` makes it.
-        read: turns the decoded reply into what it stands for; raises `ValueError` that says what does not fit.
+        read: turns the decoded reply into what it stands for; raises `ValueError` that says what is wrong.
     """
 
     schema: Mapping[str, Any]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from graphrag_eval_async.errors import JudgeError
+
 Message: TypeAlias = Mapping[str, str]
 """One message of a conversation: `role` ("system", "user" or "assistant") and `content`."""
 
@@ -22,8 +24,7 @@ class Judge(Protocol):
 
     Each call makes one request and waits for it; concurrency, rate limits, retries, deadlines, budget and
     cache are the business of its caller. A method may be called again while earlier calls are still waiting.
-    A judge may also have an attribute `model`, the name that results give it, and a method ``aclose()``, which
-    is awaited once no more calls will come.
+    A judge may also have an attribute `model`, the name that results give it.
     """
 
     async def complete(
@@ -33,12 +34,12 @@ class Judge(Protocol):
 
         Args:
             messages: the conversation; the last message is the user's.
-            schema: a JSON Schema that the reply should fit, with a `title`, in the form that strict structured
-                output asks for: every property required, no others allowed. The caller checks the reply.
+            schema: a JSON Schema that the reply should fit, with a `title`, in the form that strict
+                structured output asks for: all properties required, no others allowed. The caller checks it.
 
         Raises:
-            JudgeError: there is no reply; any other `OSError` or `TimeoutError` is taken for a connection that
-                failed, and any other exception for a judge that cannot answer this call.
+            JudgeError: there is no reply. An `OSError` or `TimeoutError` is taken for a connection that
+                failed, any other exception for a judge that cannot answer this call.
         """
         ...
 
@@ -49,3 +50,10 @@ class Judge(Protocol):
             JudgeError: as for `complete`.
         """
         ...
+
+
+class SchemaRefused(JudgeError):  # noqa: N818
+    """The server takes no schemas, which the judge now knows: the same call can be made again at once."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("invalid_request", message)

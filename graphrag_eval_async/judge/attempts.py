@@ -1,0 +1,144 @@
+"""The one layer of retries: every request is sent here."""
+
+from __future__ import annotations
+
+import asyncio
+from random import uniform
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
+from graphrag_eval_async.judge.gate import Gate
+from graphrag_eval_async.judge.protocol import SchemaRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from anyio import CancelScope
+
+    from graphrag_eval_async.config import LimitsConfig
+    from graphrag_eval_async.judge.protocol import TokenUsage
+    from graphrag_eval_async.judge.usage import JudgeUsage
+
+RETRIED = frozenset({"timeout", "rate_limited", "unavailable"})
+
+BACKOFF_SECONDS = 0.5
+"""The longest wait after the first failure; it doubles with each."""
+
+MAX_BACKOFF_SECONDS = 30.0
+
+
+class Request(NamedTuple):
+    """A request that may be sent several times.
+
+    Attributes:
+        order: of the result that it is for; the lowest goes first.
+        scope: the result's, whose time runs from the first request that is sent for it.
+        send: sends it once.
+        tokens: what it will use, about.
+        account: is told what each attempt used that came to a reply, None where the server does not say.
+    """
+
+    order: int
+    scope: CancelScope
+    send: Callable[[], Awaitable[tuple[Any, TokenUsage | None]]]
+    tokens: float
+    account: Callable[[TokenUsage | None], None]
+
+
+class Attempts:
+    """Sends requests, each in its turn, and again where that may help."""
+
+    def __init__(self, limits: LimitsConfig, usage: JudgeUsage) -> None:
+        self.gate = Gate(limits, usage)
+        self._limits = limits
+        self._usage = usage
+        self._fatal: JudgeUnavailable | None = None
+
+    async def make(self, request: Request) -> Any:
+        """The reply to a request.
+
+        Raises:
+            JudgeError: it failed, for the last time.
+        """
+        failures = 0
+        with_schema = True
+        while True:
+            try:
+                return await self._attempt(request)
+            except SchemaRefused as error:
+                if not with_schema:
+                    raise
+                with_schema = False
+                self._usage.retries[error.kind] += 1
+            except JudgeError as error:
+                failures += 1
+                if error.kind not in RETRIED or error.final:
+                    raise
+                if failures >= self._limits.max_attempts:
+                    raise _given_up(error, failures) from error
+                self._usage.retries[error.kind] += 1
+                if error.retry_after is None:  # Else the gate is closed for so long.
+                    await asyncio.sleep(_backoff(failures))
+
+    async def _attempt(self, request: Request) -> Any:
+        self._check()
+        sent_in = await self.gate.enter(request.order, request.tokens)
+        try:
+            self._check()
+            self.gate.deadlines.start(request.scope, self._limits.result_timeout_sec)
+            self._usage.attempts += 1
+            async with asyncio.timeout(self._limits.call_timeout_sec):
+                reply, used = await request.send()
+        except Exception as error:
+            failure = self._failure(error, sent_in)
+            if failure.usage is not None or failure.reply is not None:
+                self._account(request, failure.usage)
+            if failure is error:
+                raise
+            raise failure from error
+        else:
+            self.gate.succeeded(sent_in)
+            self._account(request, used)
+            return reply
+        finally:
+            self.gate.leave()
+
+    def _account(self, request: Request, used: TokenUsage | None) -> None:
+        if used is not None:
+            self.gate.correct(sum(used) - request.tokens)
+        request.account(used)
+
+    def _check(self) -> None:
+        """Refuse a request that would be in vain, or one too many."""
+        if self._fatal is not None:
+            raise JudgeUnavailable(self._fatal.message)
+        budget, spent = self._limits.budget_usd, self._usage.dollars
+        if budget is not None and spent is not None and spent >= budget:
+            raise JudgeError("budget", f"the budget of {budget:g} US dollars is spent", final=True)
+
+    def _failure(self, error: Exception, sent_in: int) -> JudgeError:
+        """What the exception of an attempt stands for; the gate and the requests to come learn of it.
+
+        The one place that catches everything, since a judge may be anybody's.
+        """
+        if isinstance(error, JudgeUnavailable):
+            self._fatal = error
+        if isinstance(error, JudgeError):
+            if error.kind == "rate_limited":
+                self.gate.slow_down(sent_in)
+            if error.retry_after is not None:
+                self.gate.pause(error.retry_after)
+            return error
+        if isinstance(error, TimeoutError):
+            return JudgeError("timeout", f"no reply within {self._limits.call_timeout_sec:g} seconds")
+        text = f"{type(error).__name__}: {error}"
+        return JudgeError("unavailable", text, final=not isinstance(error, OSError))
+
+
+def _backoff(failures: int) -> float:
+    """Full jitter: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/"""
+    return uniform(0, min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** (failures - 1)))  # noqa: S311
+
+
+def _given_up(error: JudgeError, failures: int) -> JudgeError:
+    return JudgeError(error.kind, f"{error.message} ({failures} attempts)" if failures > 1 else error.message)

@@ -1,0 +1,192 @@
+"""Who may send a request now: concurrency, rates, and the pauses that a server asks for."""
+
+from __future__ import annotations
+
+import asyncio
+from heapq import heappop, heappush
+from math import inf
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from anyio import CancelScope
+
+    from graphrag_eval_async.config import LimitsConfig
+    from graphrag_eval_async.judge.usage import JudgeUsage
+
+RETRY_AFTER_CAP = 60.0
+"""In seconds: a longer pause stops the clocks of the results, too."""
+
+
+class Bucket:
+    """A token bucket that holds what a second brings, so that no minute sees much more than `per_minute`.
+
+    What is taken may exceed what is there; then it takes as long as that to recover.
+    """
+
+    __slots__ = ("_at", "_level", "_rate")
+
+    def __init__(self, per_minute: float | None) -> None:
+        self._rate = inf if per_minute is None else per_minute / 60
+        self._level = self._capacity
+        self._at = -inf
+
+    @property
+    def _capacity(self) -> float:
+        return max(1.0, self._rate)
+
+    def wait(self, now: float, wanted: float = 0.0) -> float:
+        """In how many seconds `wanted`, or as much as it can hold, is there; more than 0 of it at least."""
+        if self._rate == inf:
+            return 0.0
+        if now > self._at:
+            self._level = min(self._capacity, self._level + (now - max(self._at, now - 3600)) * self._rate)
+            self._at = now
+        # The level is a sum of rounded shares of time: a hair's breadth is no reason to wait again.
+        return max(0.0, (min(wanted, self._capacity) - self._level - 1e-9) / self._rate)
+
+    def take(self, amount: float) -> None:
+        """Take it; a negative amount is given back."""
+        if self._rate != inf:
+            self._level -= amount
+
+
+class Gate:
+    """Admits requests, those of the earliest result first.
+
+    The effective concurrency starts at the configured one, halves when the server says that it is too much
+    (once for all requests that were in flight together), and grows by one, up to the configured one, with
+    each round of as many successes as it admits.
+    """
+
+    def __init__(self, limits: LimitsConfig, usage: JudgeUsage) -> None:
+        self._max = limits.max_concurrency
+        self._limit = limits.max_concurrency
+        self._requests = Bucket(limits.requests_per_minute)
+        self._tokens = Bucket(limits.tokens_per_minute)
+        self._usage = usage
+        self._in_flight = 0
+        self._waiting: list[tuple[int, int, float, asyncio.Future[None]]] = []
+        self._numbers = 0
+        self._paused_until = -inf
+        self._timer: asyncio.TimerHandle | None = None
+        self._round = 0
+        self._successes = 0
+        self.deadlines = Deadlines()
+        usage.concurrency = self._limit
+
+    async def enter(self, order: int, tokens: float) -> int:
+        """Wait for one's turn; returns the round that the request is sent in.
+
+        Args:
+            order: the lowest of those who wait goes first.
+            tokens: how many the request will use, about.
+        """
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._numbers += 1
+        heappush(self._waiting, (order, self._numbers, tokens, turn))
+        self._admit()
+        if not turn.done():
+            self._usage.waiting += 1
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self.leave()
+                raise
+            finally:
+                self._usage.waiting -= 1
+        return self._round
+
+    def leave(self) -> None:
+        """Count a request out, whatever became of it."""
+        self._in_flight -= 1
+        self._usage.in_flight = self._in_flight
+        self._admit()
+
+    def correct(self, tokens: float) -> None:
+        """Take more tokens from the rate, or give some back: the request used others than it was to."""
+        self._tokens.take(tokens)
+
+    def succeeded(self, sent_in: int) -> None:
+        """Count a success of a request sent in that round."""
+        if sent_in != self._round or self._limit == self._max:
+            return
+        self._successes += 1
+        if self._successes >= self._limit:
+            self._set_limit(self._limit + 1)
+            self._admit()
+
+    def slow_down(self, sent_in: int) -> None:
+        """Halve the concurrency, unless another request of that round has done so."""
+        if sent_in == self._round:
+            self._round += 1
+            self._set_limit(max(1, self._limit // 2))
+
+    def _set_limit(self, limit: int) -> None:
+        self._limit = self._usage.concurrency = limit
+        self._successes = 0
+
+    def pause(self, seconds: float) -> None:
+        """Send nothing for so long; with more than `RETRY_AFTER_CAP`, deadlines stand still meanwhile."""
+        until = asyncio.get_running_loop().time() + seconds
+        self._paused_until = max(self._paused_until, until)
+        self._usage.pause(seconds)
+        if seconds > RETRY_AFTER_CAP:
+            self.deadlines.freeze(until)
+
+    def close(self) -> None:
+        """Forget the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _admit(self) -> None:
+        while self._waiting and self._in_flight < self._limit:
+            _, _, tokens, turn = self._waiting[0]
+            if turn.done():  # It was cancelled.
+                heappop(self._waiting)
+                continue
+            if (wait := self._wait(tokens)) > 0:
+                self._set_timer(wait)
+                return
+            heappop(self._waiting)
+            self._requests.take(1)
+            self._tokens.take(tokens)
+            self._in_flight += 1
+            self._usage.in_flight = self._in_flight
+            turn.set_result(None)
+
+    def _wait(self, tokens: float) -> float:
+        now = asyncio.get_running_loop().time()
+        return max(self._paused_until - now, self._requests.wait(now, 1), self._tokens.wait(now, tokens))
+
+    def _set_timer(self, wait: float) -> None:
+        self.close()
+        # A timer may come a hair too early, and should not then be set anew again and again.
+        self._timer = asyncio.get_running_loop().call_later(max(wait, 0.001), self._admit)
+
+
+class Deadlines:
+    """The cancel scopes of the results whose time runs; a freeze gives all of them its length."""
+
+    def __init__(self) -> None:
+        self._running: set[CancelScope] = set()
+        self._frozen_until = -inf
+
+    def start(self, scope: CancelScope, seconds: float) -> None:
+        """Let the time of `scope` run, if it does not yet."""
+        if scope not in self._running:
+            self._running.add(scope)
+            scope.deadline = max(asyncio.get_running_loop().time(), self._frozen_until) + seconds
+
+    def stop(self, scope: CancelScope) -> None:
+        """Forget `scope`."""
+        self._running.discard(scope)
+
+    def freeze(self, until: float) -> None:
+        """Let no time run until then."""
+        extra = until - max(asyncio.get_running_loop().time(), self._frozen_until)
+        if extra > 0:
+            self._frozen_until = until
+            for scope in self._running:
+                scope.deadline += extra

@@ -1,0 +1,207 @@
+"""The judge behind any server that speaks the OpenAI protocol, by the openai package."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+from msgspec import UNSET
+
+from graphrag_eval_async.config import secrets as secrets_of
+from graphrag_eval_async.errors import ConfigError, JudgeError
+from graphrag_eval_async.judge.openai_endpoint import INSTALL, Sdk, endpoint_of, without_credentials
+from graphrag_eval_async.judge.openai_errors import Refusal, Scrubber, Target, failure_of
+from graphrag_eval_async.judge.openai_replies import Reply, read_completion, read_embeddings
+from graphrag_eval_async.judge.protocol import SchemaRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
+    from graphrag_eval_async.errors import Failure
+    from graphrag_eval_async.judge.openai_endpoint import Endpoint
+    from graphrag_eval_async.judge.protocol import Message, TokenUsage
+
+REASONING = re.compile(r"(ft:)?(o\d|gpt-5)")
+"""Models that refuse a temperature, and a limit of tokens that is called `max_tokens`."""
+
+LIMITS = {"max_tokens", "max_completion_tokens"}
+
+NOT_IN_A_NAME = re.compile("[^A-Za-z0-9_-]")
+"""Of a schema: https://platform.openai.com/docs/api-reference/chat/create"""
+
+
+def check(llm: LLMConfig) -> None:
+    """See that the models can be called, as far as can be said without a request.
+
+    Raises:
+        ConfigError: the SDK is not installed, or a key is missing.
+    """
+    if find_spec("openai") is None:
+        raise ConfigError([f"llm: needs the package openai: {INSTALL}"])
+    problems = [
+        problem
+        for name, model in (("generation", llm.generation), ("embedding", llm.embedding))
+        if model is not None
+        for problem in endpoint_of(llm, model).problems(f"llm.{name}")
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def open_judge(llm: LLMConfig, secrets: tuple[str, ...] = ()) -> OpenAIJudge:
+    """The judge of a configuration. Importing the SDK takes a second: call this in a thread.
+
+    Args:
+        llm: models and limits.
+        secrets: texts that no error may show, besides those of `llm` and of the SDK's environment variables.
+
+    Raises:
+        ConfigError: as for `check`, or the SDK cannot be imported.
+    """
+    check(llm)
+    sdk = Sdk()
+    scrub = Scrubber((*secrets_of(llm), *secrets))
+    clients: dict[Endpoint, Any] = {}
+
+    def remote(name: str, model: GenerationConfig | EmbeddingConfig | None) -> _Remote | None:
+        if model is None:
+            return None
+        endpoint = endpoint_of(llm, model)
+        if endpoint not in clients:
+            clients[endpoint] = sdk.client(endpoint, llm.limits.max_concurrency)
+        target = Target(f"llm.{name}", model.model, without_credentials(endpoint.base_url))
+        return _Remote(sdk, clients[endpoint], target, scrub)
+
+    return OpenAIJudge(llm, remote("generation", llm.generation), remote("embedding", llm.embedding))
+
+
+class OpenAIJudge:
+    """A `Judge` whose calls are requests to a server that speaks the OpenAI protocol.
+
+    Attributes:
+        model: the name of the LLM.
+    """
+
+    def __init__(self, llm: LLMConfig, generation: _Remote | None, embedding: _Remote | None) -> None:
+        """See `open_judge`."""
+        self.model = "" if llm.generation is None else llm.generation.model
+        self._generation = generation
+        self._embedding = embedding
+        self._of_completions = {} if llm.generation is None else _of_completions(llm.generation)
+        self._of_embeddings = {} if llm.embedding is None else _of_embeddings(llm.embedding)
+        self._takes_schemas = True
+
+    async def complete(
+        self, messages: Sequence[Message], schema: Mapping[str, Any]
+    ) -> tuple[Any, TokenUsage | None]:
+        """See `Judge`.
+
+        Raises:
+            SchemaRefused: the server takes no schemas; from now on they go as text, and JSON is asked for.
+            JudgeError: there is no reply.
+        """
+        remote = _configured(self._generation, "llm.generation")
+        with_schema = self._takes_schemas
+        asked = _with_schema(messages, schema) if with_schema else _with_schema_as_text(messages, schema)
+        reply = await remote.post("/chat/completions", asked | self._of_completions)
+        if isinstance(reply, Refusal):
+            failure = failure_of(reply, remote.target, remote.scrub)
+            if with_schema and reply.refuses_schemas:
+                self._takes_schemas = False
+                raise SchemaRefused(failure.message)
+            raise failure
+        return read_completion(reply, remote.scrub)
+
+    async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], TokenUsage | None]:
+        """See `Judge`."""
+        remote = _configured(self._embedding, "llm.embedding")
+        body = {"input": list(texts), "encoding_format": "float"} | self._of_embeddings
+        reply = await remote.post("/embeddings", body)
+        if isinstance(reply, Refusal):
+            raise failure_of(reply, remote.target, remote.scrub)
+        return read_embeddings(reply, remote.scrub, len(texts))
+
+    async def aclose(self) -> None:
+        """Close all connections; closing twice does nothing."""
+        for remote in (self._generation, self._embedding):
+            if remote is not None:
+                await remote.client.close()
+
+
+class _Remote(NamedTuple):
+    """One model of one server."""
+
+    sdk: Sdk
+    client: Any
+    target: Target
+    scrub: Scrubber
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Reply | Refusal:
+        """What the server replies.
+
+        The SDK's `post` and not its `create`, whose checks and models take half the CPU time of a call. What
+        it raises is not the context of our error, since its text or its request may hold the API key.
+        """
+        response = None
+        try:
+            response = await self.client.post(path, cast_to=self.sdk.response, body=body)
+        except self.sdk.status_error as error:
+            response = error.response
+        except self.sdk.errors as error:
+            failure = self._no_reply(error)
+        except (TypeError, ValueError) as error:
+            failure = JudgeError("invalid_request", self.scrub(f"the request cannot be written: {error}"))
+        if response is None:
+            raise failure
+        if response.is_success:
+            return Reply(response.content, response.headers.get("content-type", ""))
+        return Refusal(response.status_code, response.headers, response.content)
+
+    def _no_reply(self, error: Exception) -> JudgeError:
+        """A connection that failed. Not by the SDK's type: to it, a reset on aiohttp is a timeout."""
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        kind: Failure = "timeout" if isinstance(cause, TimeoutError) else "unavailable"
+        return JudgeError(kind, self.scrub(f"{self.target.base_url}: {type(cause).__name__}: {cause}"))
+
+
+def _configured(remote: _Remote | None, key: str) -> _Remote:
+    if remote is None:
+        raise JudgeError("invalid_request", f"{key} is not configured")
+    return remote
+
+
+def _of_completions(config: GenerationConfig) -> dict[str, Any]:
+    """What the bodies of all requests for completions have in common."""
+    reasoning = REASONING.match(config.model.rpartition("/")[2])
+    body: dict[str, Any] = {"model": config.model}
+    temperature = config.temperature
+    if temperature is UNSET:
+        temperature = None if reasoning else 0.0
+    if temperature is not None:
+        body["temperature"] = temperature
+    if config.max_tokens is not None and not LIMITS & config.parameters.keys():
+        body["max_completion_tokens" if reasoning else "max_tokens"] = config.max_tokens
+    return body | config.parameters
+
+
+def _of_embeddings(config: EmbeddingConfig) -> dict[str, Any]:
+    return {"model": config.model} | config.parameters
+
+
+def _with_schema(messages: Sequence[Message], schema: Mapping[str, Any]) -> dict[str, Any]:
+    name = NOT_IN_A_NAME.sub("_", str(schema.get("title", "")))[:64] or "reply"
+    described = {"name": name, "strict": True, "schema": schema}
+    return {"messages": messages, "response_format": {"type": "json_schema", "json_schema": described}}
+
+
+def _with_schema_as_text(messages: Sequence[Message], schema: Mapping[str, Any]) -> dict[str, Any]:
+    text = f"Reply with a JSON object that fits this JSON Schema:\n{orjson.dumps(schema).decode()}"
+    return {
+        "messages": [{"role": "system", "content": text}, *messages],
+        "response_format": {"type": "json_object"},
+    }

@@ -1,0 +1,140 @@
+"""Where models are served, and the SDK's client for that."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+from graphrag_eval_async.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
+
+INSTALL = "pip install 'graphrag-eval-async[llm]'"
+OPENAI_URL = "https://api.openai.com/v1"
+NO_KEY = "unused"
+"""Sent to servers of one's own, most of which want no key, though the SDK wants one."""
+
+SPARE_CONNECTIONS = 16
+"""More than there are requests at a time, for those that are being closed."""
+
+
+class Endpoint(NamedTuple):
+    """Where a model is served, with what the environment adds to the configuration; empty where missing."""
+
+    provider: str
+    base_url: str
+    api_key: str
+    api_version: str
+
+    def problems(self, key: str) -> Iterator[str]:
+        """What keeps the model at `key` from being called."""
+        azure = self.provider == "azure"
+        if not self.base_url:
+            yield f"{key}.base_url: missing: azure needs the endpoint of the resource"
+        elif not self.base_url.startswith(("http://", "https://")):
+            yield f"{key}.base_url: expected a URL that begins with http:// or https://"
+        if azure and not self.api_version:
+            yield f"{key}.api_version: missing: azure needs it, here or in OPENAI_API_VERSION"
+        variable = "AZURE_OPENAI_API_KEY" if azure else "OPENAI_API_KEY"
+        if not self.api_key:
+            yield f"{key}.api_key: missing: needed here or in the environment variable {variable}"
+        elif not re.fullmatch("[!-~]+", self.api_key):
+            yield f"{key}.api_key: expected ASCII characters without white space, here or in {variable}"
+
+
+def endpoint_of(llm: LLMConfig, model: GenerationConfig | EmbeddingConfig) -> Endpoint:
+    """Where a model of a configuration is served.
+
+    What an embedding model leaves out is the LLM's, if of one provider; what that leaves out, too, is read
+    from the environment variables that the SDK reads.
+    """
+    other = llm.generation
+    models = [model] if other is None or other.provider != model.provider else [model, other]
+
+    def first(name: str, *variables: str) -> str:
+        values = [*(getattr(each, name) for each in models), *map(os.environ.get, variables)]
+        return next(filter(None, values), "")
+
+    if model.provider == "azure":
+        return Endpoint(
+            "azure",
+            first("base_url", "AZURE_OPENAI_ENDPOINT"),
+            first("api_key", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
+            first("api_version", "OPENAI_API_VERSION"),
+        )
+    base_url = first("base_url", "OPENAI_BASE_URL")
+    api_key = first("api_key", "OPENAI_API_KEY") or (NO_KEY if base_url else "")
+    return Endpoint("openai", base_url or OPENAI_URL, api_key, "")
+
+
+class Sdk:
+    """The openai package, imported when it is needed.
+
+    Attributes:
+        status_error: raised for a response that is no success.
+        errors: all that a request may raise for what the network or the server did.
+        response: the type of HTTP responses.
+    """
+
+    def __init__(self) -> None:
+        """Import it, which takes a second.
+
+        Raises:
+            ConfigError: it cannot be imported.
+        """
+        try:
+            import openai
+        except ImportError as error:
+            raise ConfigError([f"llm: openai cannot be imported ({error}): {INSTALL}"]) from error
+        self._openai = openai
+        # From 3.0 on the SDK builds on httpx2.
+        self._httpx = import_module(type(openai.DEFAULT_CONNECTION_LIMITS).__module__.partition(".")[0])
+        self.response: Any = self._httpx.Response
+        self.status_error = openai.APIStatusError
+        self.errors: tuple[type[Exception], ...] = (
+            openai.OpenAIError,
+            self._httpx.HTTPError,
+            self._httpx.StreamError,
+            OSError,
+        )
+        try:
+            from aiohttp import ClientError
+        except ImportError:
+            return
+        self.errors += (ClientError,)
+
+    def client(self, endpoint: Endpoint, concurrency: int) -> Any:
+        """A client that neither tries again, follows redirects, nor gives up."""
+        common = {
+            "api_key": endpoint.api_key,
+            "max_retries": 0,
+            "timeout": None,
+            "http_client": self._http_client(endpoint, concurrency + SPARE_CONNECTIONS),
+        }
+        if endpoint.provider == "openai":
+            return self._openai.AsyncOpenAI(base_url=endpoint.base_url, **common)
+        return self._openai.AsyncAzureOpenAI(
+            azure_endpoint=endpoint.base_url, api_version=endpoint.api_version, **common
+        )
+
+    def _http_client(self, endpoint: Endpoint, connections: int) -> Any:
+        """On aiohttp, which takes half the CPU time, unless it is missing or the URL holds a password."""
+        limits = self._httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
+        options = {"limits": limits, "timeout": None, "follow_redirects": False}
+        if "@" not in urlsplit(endpoint.base_url).netloc:
+            with suppress(RuntimeError):
+                return self._openai.DefaultAioHttpClient(**options)
+        return self._openai.DefaultAsyncHttpxClient(**options)
+
+
+def without_credentials(url: str) -> str:
+    """A URL without user, password and query."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()

@@ -1,0 +1,93 @@
+"""What judging has cost so far, and how it goes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.judge.pricing import Prices
+    from graphrag_eval_async.judge.protocol import TokenUsage
+
+
+class JudgeUsage:
+    """Running counts of a judge's calls; they can be read at any time.
+
+    Attributes:
+        calls: what the metrics have asked for and the judge has begun to answer; the cache's and shared ones
+            are not among them.
+        attempts: requests sent, which are more than the calls by their retries and repetitions.
+        input_tokens: of generation, all attempts that the server counted.
+        output_tokens: likewise.
+        embedding_tokens: of embedding.
+        unmetered: replies for which the server named no tokens; they are in the tokens by an estimate.
+        cache_hits: calls answered by the cache.
+        shared_calls: calls answered by an equal one that was in flight.
+        retries: attempts that failed and were followed by another, by kind of failure.
+        outcomes: metrics by how they ended: "ok", "skipped" where an input is missing, or a kind of failure.
+        in_flight: requests in flight now.
+        waiting: requests that wait for their turn now.
+        concurrency: how many requests may be in flight now.
+    """
+
+    def __init__(self, prices: Prices | None = None) -> None:
+        self.calls = 0
+        self.attempts = 0
+        self.input_tokens = 0
+        self.output_tokens = 0
+        self.embedding_tokens = 0
+        self.unmetered = 0
+        self.cache_hits = 0
+        self.shared_calls = 0
+        self.retries: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
+        self.in_flight = 0
+        self.waiting = 0
+        self.concurrency = 0
+        self._prices = prices
+        self._paused_until = 0.0
+
+    @property
+    def errors(self) -> dict[str, int]:
+        """Metrics that failed, by kind."""
+        return {kind: n for kind, n in self.outcomes.items() if kind not in {"ok", "skipped"}}
+
+    @property
+    def dollars(self) -> float | None:
+        """The price of all tokens in US dollars; None where a price is not known."""
+        if self._prices is None:
+            return None
+        parts = [
+            (self.input_tokens, self._prices.input),
+            (self.output_tokens, self._prices.output),
+            (self.embedding_tokens, self._prices.embedding),
+        ]
+        used = [(tokens, price) for tokens, price in parts if tokens]
+        if any(price is None for _, price in used):
+            return None
+        return sum(tokens * (price or 0.0) for tokens, price in used) / 1e6
+
+    @property
+    def paused_sec(self) -> float:
+        """For how many seconds more no request is sent, since the server asked to wait; else 0."""
+        return max(0.0, self._paused_until - monotonic())
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, as it is now."""
+        counts = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        counts |= {"retries": dict(self.retries), "outcomes": dict(self.outcomes), "errors": self.errors}
+        return counts | {"dollars": self.dollars, "paused_sec": self.paused_sec}
+
+    def pause(self, seconds: float) -> None:
+        """Note that no request is sent for so long."""
+        self._paused_until = max(self._paused_until, monotonic() + seconds)
+
+    def add_completion(self, tokens: TokenUsage) -> None:
+        """Count the tokens of a reply."""
+        self.input_tokens += tokens.input_tokens
+        self.output_tokens += tokens.output_tokens
+
+    def add_embedding(self, tokens: TokenUsage) -> None:
+        """Count the tokens of texts that were embedded."""
+        self.embedding_tokens += tokens.input_tokens

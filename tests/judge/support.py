@@ -1,0 +1,88 @@
+"""A scripted judge in memory, and what sessions are made of in tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from graphrag_eval_async.config import LimitsConfig
+from graphrag_eval_async.judge.form import Form, form_of
+from graphrag_eval_async.judge.pricing import Prices
+from graphrag_eval_async.judge.protocol import TokenUsage
+from graphrag_eval_async.judge.session import JudgeSession
+
+PRICES = Prices(1.0, 10.0, 0.5)
+USAGE = TokenUsage(100, 10)
+COST = 0.0002
+"""Of one reply, with these."""
+
+Script = Callable[[int], Any]
+"""What happens to the n-th request, counted from 0: a reply, an exception, or an awaitable of a reply."""
+
+
+class Verdict(msgspec.Struct):
+    """A reply."""
+
+    value: int
+
+
+VERDICT: Form[Verdict] = form_of(Verdict)
+
+
+class ScriptedJudge:
+    """Replies by script, and records what it was asked."""
+
+    model = "scripted"
+
+    def __init__(self, script: Script = lambda _: {"value": 1}, usage: TokenUsage | None = USAGE) -> None:
+        self.script = script
+        self.usage = usage
+        self.requests: list[Any] = []
+        self.schemas: list[Mapping[str, Any]] = []
+        self.times: list[float] = []
+        self.in_flight = 0
+        self.most_in_flight = 0
+
+    async def complete(
+        self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]
+    ) -> tuple[Any, TokenUsage | None]:
+        self.schemas.append(schema)
+        return await self._reply(list(messages))
+
+    async def embed(self, texts: Sequence[str]) -> tuple[Any, TokenUsage | None]:
+        return await self._reply(list(texts))
+
+    async def _reply(self, request: Any) -> tuple[Any, TokenUsage | None]:
+        number = len(self.requests)
+        self.requests.append(request)
+        self.times.append(asyncio.get_running_loop().time())
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            reply = self.script(number)
+            if isinstance(reply, Awaitable):
+                reply = await reply
+            if isinstance(reply, BaseException):
+                raise reply
+            return reply, self.usage
+        finally:
+            self.in_flight -= 1
+
+
+def session(
+    judge: ScriptedJudge, *, cache: str | None = None, prices: Prices = PRICES, **limits: Any
+) -> JudgeSession:
+    return JudgeSession(
+        lambda: judge,
+        identities={"complete": judge.model, "embed": judge.model},
+        limits=LimitsConfig(**limits),
+        prices=prices,
+        cache=cache,
+    )
+
+
+def message(text: str = "?") -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]

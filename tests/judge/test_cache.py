@@ -1,0 +1,546 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import random
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import aclosing, closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async.errors import ConfigError
+from graphrag_eval_async.judge import cache as module
+from graphrag_eval_async.judge.cache import CallCache, digest
+from tests.conftest import leaving_nothing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEY = digest("a call")
+
+
+def threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("judge-cache")]
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Another process, or as good as one, writes all the while."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+
+
+async def test_what_is_kept_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "cache?#%41.sqlite"
+    async with leaving_nothing(), aclosing(await CallCache.open(str(path))) as cache:
+        assert await cache.get(KEY) is None
+        await cache.put(KEY, b"one")
+        assert await cache.get(KEY) == b"one"
+        await cache.put(KEY, b"")
+        await cache.put(b"", b"\0" * 3_000_000)
+    assert [*tmp_path.iterdir()] == [path]
+    async with aclosing(await CallCache.open(path)) as cache:
+        assert await cache.get(KEY) == b""
+        assert await cache.get(b"") == b"\0" * 3_000_000
+        assert (cache.failures, cache.last_error) == (0, None)
+    assert threads() == []
+
+
+async def test_calls_that_wait_for_the_thread_go_together(tmp_path: Path) -> None:
+    async with aclosing(await CallCache.open(tmp_path / "cache")) as cache:
+        keys = [digest(number) for number in range(500)]
+        await asyncio.gather(*(cache.put(key, key) for key in keys))
+        mixed = [cache.put(KEY, b"new"), *map(cache.get, keys), cache.get(KEY)]
+        assert await asyncio.gather(*mixed) == [None, *keys, b"new"]
+
+
+async def test_two_caches_of_one_file(tmp_path: Path) -> None:
+    first, second = await asyncio.gather(*(CallCache.open(tmp_path / "cache") for _ in range(2)))
+    await first.put(KEY, b"one")
+    assert (tmp_path / "cache-wal").exists()
+    assert await second.get(KEY) == b"one"
+    await first.aclose()
+    await second.put(KEY, b"two")
+    assert await second.get(KEY) == b"two"
+    await second.aclose()
+    assert second.failures == 0
+
+
+def test_the_module_is_light() -> None:
+    script = "import sys; import graphrag_eval_async.judge.cache; print('sqlite3' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", script], cwd=ROOT) == b"False\n"
+
+
+# Files that cannot be used
+
+
+def foreign(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        for statement in statements:
+            db.execute(statement)
+        db.commit()
+
+
+def make_foreign(path: Path, kind: str) -> None:
+    if kind == "text":
+        path.write_text("llm: {cache: x}\n" * 100)
+    elif kind == "byte":
+        path.write_bytes(b"\0")
+    elif kind == "table":
+        foreign(path, "CREATE TABLE t (a)")
+    elif kind == "ids":
+        foreign(path, "PRAGMA application_id = 7", "PRAGMA user_version = 1")
+    elif kind == "version":
+        foreign(path, f"PRAGMA application_id = {module.APPLICATION_ID}", "PRAGMA user_version = 99")
+    elif kind == "header":
+        foreign(path, *module.SCHEMA, "CREATE TABLE other (a)")
+        path.write_bytes(path.read_bytes()[:100])
+    elif kind == "unrepaired":  # as after a crash: SQLite would copy the log into the file, and remove it
+        foreign(path, "PRAGMA journal_mode = WAL", "CREATE TABLE t (a)")
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("INSERT INTO t VALUES (1)")
+            db.commit()
+            log = path.with_name(path.name + "-wal").read_bytes()
+        path.with_name(path.name + "-wal").write_bytes(log)
+
+
+@pytest.mark.parametrize("kind", ["text", "byte", "table", "ids", "version", "header", "unrepaired"])
+async def test_a_file_that_is_something_else_stays_as_it_is(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "cache"
+    make_foreign(path, kind)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    with pytest.raises(ConfigError, match=r"configuration:\n  llm\.cache: /.*/cache: .+"):
+        await CallCache.open(path)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("kind", ["table", "ids", "version"])
+async def test_something_else_that_comes_meanwhile(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_check_file", lambda _: None)
+    make_foreign(tmp_path / "cache", kind)
+    before = (tmp_path / "cache").read_bytes()
+    with pytest.raises(ConfigError, match="left as it is"):
+        await CallCache.open(tmp_path / "cache")
+    assert (tmp_path / "cache").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "path", [".", "", "missing/cache", "/dev/null", "file/cache", "a\0b", "\ud800", "x" * 5000]
+)
+async def test_a_path_that_cannot_be_a_file(
+    tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    with pytest.raises(ConfigError, match=r"llm\.cache: "):
+        await CallCache.open(path)
+    assert [*tmp_path.iterdir()] == [tmp_path / "file"]
+
+
+async def test_names_with_a_meaning_for_sqlite_are_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in (":memory:", "file:x?mode=memory"):
+        await (await CallCache.open(name)).aclose()
+        assert Path(name).is_file()
+
+
+async def test_an_empty_file_is_a_new_cache(tmp_path: Path) -> None:
+    (tmp_path / "cache").touch()
+    async with aclosing(await CallCache.open(tmp_path / "cache")) as cache:
+        await cache.put(KEY, b"one")
+        assert await cache.get(KEY) == b"one"
+
+
+@contextmanager
+def unprivileged() -> Iterator[Path]:
+    """A directory of a user whom the modes of files bind."""
+    with tempfile.TemporaryDirectory() as directory:
+        root = os.getuid() == 0
+        if root:
+            os.chown(directory, 65534, -1)
+            os.setresuid(65534, 65534, 0)
+        try:
+            yield Path(directory)
+        finally:
+            if root:
+                os.setresuid(0, 0, 0)
+
+
+@pytest.mark.parametrize("journal", ["WAL", "DELETE"])
+async def test_files_and_directories_that_are_read_only(journal: str) -> None:
+    with unprivileged() as directory:
+        path = directory / "cache"
+        await (await CallCache.open(path)).aclose()
+        foreign(path, f"PRAGMA journal_mode = {journal}")
+        for target, mode in ((path, 0o444), (path, 0o000), (directory, 0o555), (directory, 0o000)):
+            usual = target.stat().st_mode
+            target.chmod(mode)
+            with pytest.raises(ConfigError, match=r"llm\.cache: "):
+                await CallCache.open(path)
+            target.chmod(usual)
+        await (await CallCache.open(path)).aclose()
+
+
+async def test_a_file_that_others_hold_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BUSY_SEC", 0.01)
+    path = tmp_path / "cache"
+    async with aclosing(await CallCache.open(path)) as cache:
+        with held(path):
+            with pytest.raises(ConfigError, match="locked"):
+                await CallCache.open(path)
+            await asyncio.gather(cache.put(KEY, b"one"), cache.put(b"other", b"one"), cache.get(KEY))
+            assert (cache.failures, cache.last_error) == (2, "database is locked")
+        await cache.put(KEY, b"two")
+        assert await cache.get(KEY) == b"two"
+        assert cache.failures == 2
+
+
+async def test_lookups_that_are_locked_out_wait_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BUSY_SEC", 0.01)
+    path = tmp_path / "cache"
+    tries = []
+    find_one = module._File._find_one
+
+    def counted(file: module._File, key: bytes) -> Any:
+        tries.append(key)
+        return find_one(file, key)
+
+    monkeypatch.setattr(module._File, "_find_one", counted)
+    async with aclosing(await CallCache.open(path)) as cache:
+        await cache.put(KEY, b"one")
+        cache._thread.submit(lambda: cache._file._db.execute("PRAGMA journal_mode = DELETE")).result()
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            assert await asyncio.gather(*map(cache.get, [KEY] * 50)) == [None] * 50
+        assert (cache.failures, cache.last_error) == (50, "database is locked")
+        assert len(tries) == 2
+        assert await cache.get(KEY) == b"one"
+
+
+async def test_a_table_that_went_away(tmp_path: Path) -> None:
+    path = tmp_path / "cache"
+    async with aclosing(await CallCache.open(path)) as cache:
+        foreign(path, "DROP TABLE calls")
+        await cache.put(KEY, b"one")
+        assert await cache.get(KEY) is None
+        assert (cache.failures, cache.last_error) == (2, "no such table: calls")
+
+
+# Failures later on
+
+
+async def test_a_value_that_is_damaged_is_not_found(tmp_path: Path) -> None:
+    path = tmp_path / "cache"
+    keys = [digest(number) for number in range(5)]
+    async with aclosing(await CallCache.open(path)) as cache:
+        await asyncio.gather(*(cache.put(key, b"value") for key in keys))
+        with closing(sqlite3.connect(path, isolation_level=None)) as db:
+            changes = ["value = 'value'", "value = x'00'", "checksum = 'x'", "value = CAST(x'ff' AS TEXT)"]
+            for key, change in zip(keys, changes, strict=False):
+                db.execute(f"UPDATE calls SET {change} WHERE key = ?", [key])  # noqa: S608
+        for key in keys[:4]:
+            assert await cache.get(key) is None
+        assert cache.failures == 4
+        assert await cache.get(keys[4]) == b"value"
+        await cache.put(keys[0], b"again")
+        assert await cache.get(keys[0]) == b"again"
+        assert cache.failures == 4
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_a_damaged_file_yields_no_wrong_value(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "cache"
+    values = {digest(number): b"%d" % number * 200 for number in range(200)}
+    async with aclosing(await CallCache.open(path)) as cache:
+        await asyncio.gather(*(cache.put(key, value) for key, value in values.items()))
+    chance = random.Random(seed)
+    data = bytearray(path.read_bytes())
+    for _ in range(10):
+        position = chance.randrange(4096, len(data) - 512)
+        data[position : position + 512] = chance.randbytes(512)
+    path.write_bytes(data)
+    async with aclosing(await CallCache.open(path)) as cache:
+        found = await asyncio.gather(*map(cache.get, values))
+        assert {*zip(values, found, strict=True)} <= {*values.items(), *((key, None) for key in values)}
+        await asyncio.gather(*(cache.put(key, b"new") for key in values))
+        assert cache.failures > 0
+
+
+async def test_a_full_disk(tmp_path: Path) -> None:
+    async with aclosing(await CallCache.open(tmp_path / "cache")) as cache:
+        await cache.put(KEY, b"one")
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+        try:
+            await cache.put(b"large", b"x" * 1_000_000)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert cache.failures == 1
+        assert await cache.get(b"large") is None
+        await cache.put(b"small", b"two")
+        assert (await cache.get(KEY), await cache.get(b"small")) == (b"one", b"two")
+        assert cache.failures == 1
+
+
+async def test_values_that_cannot_be_kept(tmp_path: Path) -> None:
+    async with aclosing(await CallCache.open(tmp_path / "cache")) as cache:
+        unfit: Any = "text"
+        await cache.put(KEY, unfit)
+        assert cache.failures == 1
+        assert await cache.get(KEY) is None
+        assert cache.failures == 1
+
+
+async def test_a_closed_cache(tmp_path: Path) -> None:
+    cache = await CallCache.open(tmp_path / "cache")
+    await asyncio.gather(cache.aclose(), cache.aclose())
+    await cache.aclose()
+    await cache.put(KEY, b"one")
+    assert await cache.get(KEY) is None
+    assert (cache.failures, cache.last_error) == (2, "the cache is closed")
+
+
+# Cancellation
+
+
+class Gate:
+    """Keeps the thread of a cache busy until it is opened."""
+
+    def __init__(self, cache: CallCache) -> None:
+        self.entered, self.opened = threading.Event(), threading.Event()
+        cache._thread.submit(self._wait)
+        self.entered.wait()
+
+    def _wait(self) -> None:
+        self.entered.set()
+        self.opened.wait()
+
+
+async def test_cancelled_calls(tmp_path: Path) -> None:
+    async with leaving_nothing(), aclosing(await CallCache.open(tmp_path / "cache")) as cache:
+        gate = Gate(cache)
+        keys = [digest(number) for number in range(10)]
+        tasks = [asyncio.create_task(cache.put(key, key)) for key in keys]
+        lookups = [asyncio.create_task(cache.get(key)) for key in keys]
+        await asyncio.sleep(0)
+        for task in [*tasks[:5], *lookups[:5]]:
+            task.cancel()
+        gate.opened.set()
+        outcomes = await asyncio.gather(*tasks, *lookups, return_exceptions=True)
+        assert [isinstance(outcome, asyncio.CancelledError) for outcome in outcomes] == [
+            *[True] * 5,
+            *[False] * 5,
+        ] * 2
+        assert await asyncio.gather(*map(cache.get, keys)) == keys
+        assert cache.failures == 0
+
+
+async def test_closing_keeps_what_is_queued(tmp_path: Path) -> None:
+    cache = await CallCache.open(tmp_path / "cache")
+    gate = Gate(cache)
+    first, second = (asyncio.create_task(cache.put(digest(number), b"value")) for number in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    second.cancel()
+    closing_task = asyncio.create_task(cache.aclose())
+    await asyncio.sleep(0)
+    closing_task.cancel()
+    await asyncio.wait([first, second, closing_task])
+    gate.opened.set()
+    await cache.aclose()
+    assert threads() == []
+    async with aclosing(await CallCache.open(tmp_path / "cache")) as cache:
+        assert [await cache.get(digest(number)) for number in range(2)] == [b"value"] * 2
+
+
+async def test_closing_waits_for_a_while_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CLOSE_SEC", 0.01)
+    cache = await CallCache.open(tmp_path / "cache")
+    gate = Gate(cache)
+    await cache.aclose()
+    gate.opened.set()
+    monkeypatch.undo()
+    await cache.aclose()
+    assert threads() == []
+
+
+def test_a_loop_that_ends_while_the_thread_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def leave() -> Gate:
+        cache = await CallCache.open(tmp_path / "cache")
+        gate = Gate(cache)
+        tasks = [asyncio.create_task(cache.put(KEY, b"one")), asyncio.create_task(cache.get(KEY))]
+        await asyncio.sleep(0)
+        monkeypatch.setattr(module, "CLOSE_SEC", 0.0)
+        await cache.aclose()
+        for task in tasks:
+            task.cancel()
+        return gate
+
+    gate = asyncio.run(leave())
+    gate.opened.set()
+    for thread in threads():
+        thread.join()
+    gc.collect()
+    assert caplog.records == []
+    with closing(sqlite3.connect(tmp_path / "cache")) as db:
+        assert db.execute("SELECT value FROM calls").fetchall() == [(b"one",)]
+
+
+async def test_cancelled_opening_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "cache"
+    await (await CallCache.open(path)).aclose()
+    with held(path):
+        opening = asyncio.create_task(CallCache.open(path))
+        await asyncio.sleep(0)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+    for thread in threads():
+        thread.join()
+    assert [*tmp_path.iterdir()] == [path]  # the log goes with the last connection
+
+
+# Several processes
+
+ROOT = Path(__file__).parents[2]
+
+WORKER = """
+import asyncio, sys
+from contextlib import aclosing
+from graphrag_eval_async.judge.cache import CallCache, digest
+
+async def work(path, worker, count):
+    async with aclosing(await CallCache.open(path)) as cache:
+        async def one(number):
+            key = digest(number % 97 if number % 2 else [worker, number])
+            if await cache.get(key) is None:
+                await cache.put(key, key * 100)
+            assert await cache.get(key) == key * 100
+            print(number, flush=True)
+        for start in range(0, count, 20):
+            await asyncio.gather(*map(one, range(start, min(start + 20, count))))
+        assert cache.failures == 0, cache.last_error
+
+asyncio.run(work(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
+"""
+
+
+def start(path: Path, worker: int, count: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-W", "error", "-c", WORKER, str(path), str(worker), str(count)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
+
+
+async def check(path: Path, worker: int, numbers: list[int]) -> None:
+    """See that the values that a worker printed are there."""
+    keys = [digest([worker, number]) for number in numbers if number % 2 == 0]
+    async with aclosing(await CallCache.open(path)) as cache:
+        assert await asyncio.gather(*map(cache.get, keys)) == [key * 100 for key in keys]
+        assert cache.failures == 0
+
+
+async def test_processes_share_a_file(tmp_path: Path) -> None:
+    path, count = tmp_path / "cache", 600
+    processes = [start(path, worker, count) for worker in range(5)]
+    for worker, process in enumerate(processes):
+        numbers = [*map(int, process.communicate()[0].split())]
+        assert (sorted(numbers), process.returncode) == ([*range(count)], 0)
+        await check(path, worker, numbers)
+
+
+@pytest.mark.parametrize("lines", [1, 200, 400])
+async def test_processes_that_are_killed(tmp_path: Path, lines: int) -> None:
+    path = tmp_path / "cache"
+    processes = [start(path, worker, 1_000_000) for worker in range(2)]
+    printed = []
+    for process in processes:
+        assert process.stdout
+        printed.append([int(process.stdout.readline()) for _ in range(lines)])
+    for process in processes:
+        process.kill()
+    for process in processes:
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+    for worker, numbers in enumerate(printed):
+        await check(path, worker, numbers)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+# Digests
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 2)
+    | st.integers()
+    | st.floats()
+    | st.text(st.sampled_from('a",:[]{}\\\x001\ud83d\ude00\U0001f600'), max_size=4)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def plain(value: Any) -> Any:
+    """The same value for equal JSON values, and only for them."""
+    if isinstance(value, list | tuple):
+        return ("list", *map(plain, value))
+    if isinstance(value, dict):
+        return ("object", frozenset((key, plain(inner)) for key, inner in value.items()))
+    return (type(value), repr(value))
+
+
+@given(st.lists(JSON, max_size=3), st.lists(JSON, max_size=3))
+def test_digests_are_equal_for_equal_values_only(some: list[Any], others: list[Any]) -> None:
+    assert (digest(*some) == digest(*others)) == (plain(some) == plain(others))
+    assert len(digest(*some)) == 32
+
+
+@given(st.dictionaries(st.text(), JSON), st.randoms(use_true_random=False))
+def test_the_order_of_keys_is_nothing(values: dict[str, Any], chance: random.Random) -> None:
+    items = [*values.items()]
+    chance.shuffle(items)
+    assert digest(dict(items)) == digest(values)
+
+
+def test_values_that_are_easily_confused() -> None:
+    parts: list[tuple[Any, ...]] = [
+        (one,) for one in (1, 1.0, "1", True, "true", None, "null", [1], {"1": 1})
+    ]
+    parts += [(), ([],), ({},), ("",), ("ab", "c"), ("a", "bc"), (["ab", "c"],), ("abc",), ('ab","c',)]
+    parts += [(0.0,), (-0.0,), (float("nan"),), (float("inf"),), ("NaN",), (10**30,), (1e30,)]
+    parts += [("\ud83d\ude00",), ("\U0001f600",), ("\\ud83d",), ("\ud83d",), ("\ufffd",), ("?",)]
+    assert len({digest(*each) for each in parts}) == len(parts)
+    assert digest((1, 2)) == digest([1, 2])
+
+
+@pytest.mark.parametrize("part", [b"bytes", {1}, {1: 2, "1": 2}, object()])
+def test_parts_that_are_not_json(part: Any) -> None:
+    with pytest.raises(TypeError):
+        digest(part)
+
+
+def test_a_digest_never_changes() -> None:
+    assert digest("gpt", {"b": [1, 2.5, None], "a": "\u00e9\ud800"}, True).hex() == (
+        "3bebf13dda51fe55a243f5265d60f97344ae74a9c8ed391c71415760c4342941"
+    )

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async.config import LimitsConfig
+from graphrag_eval_async.judge.gate import RETRY_AFTER_CAP, Gate
+from graphrag_eval_async.judge.usage import JudgeUsage
+from tests.judge.virtual_time import now, run
+
+
+def gate(**limits: Any) -> Gate:
+    return Gate(LimitsConfig(**limits), JudgeUsage())
+
+
+async def send(gate: Gate, seconds: float = 0.0, *, order: int = 0, tokens: float = 0.0) -> float:
+    """Send a request that takes so long; returns when it was sent."""
+    await gate.enter(order, tokens)
+    sent = now()
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        gate.leave()
+    return sent
+
+
+async def together(*calls: Any) -> list[Any]:
+    return list(await asyncio.gather(*calls))
+
+
+# Concurrency
+
+
+def test_no_more_than_the_limit_are_in_flight() -> None:
+    async def main() -> list[float]:
+        one = gate(max_concurrency=2)
+        return await together(*(send(one, 1.0) for _ in range(5)))
+
+    assert run(main()) == [0, 0, 1, 1, 2]
+
+
+def test_the_earliest_result_goes_first() -> None:
+    async def main() -> list[float]:
+        one = gate(max_concurrency=1)
+        return await together(*(send(one, 1.0, order=order) for order in (9, 3, 1, 2, 1)))
+
+    assert run(main()) == [0, 4, 1, 3, 2]
+
+
+def test_a_cancelled_one_takes_no_turn() -> None:
+    async def main() -> None:
+        one = gate(max_concurrency=1)
+        await one.enter(0, 0)
+        waiting = [asyncio.ensure_future(send(one, order=i)) for i in range(3)]
+        await asyncio.sleep(1)
+        waiting[0].cancel()
+        await asyncio.sleep(1)
+        one.leave()
+        waiting[1].cancel()  # Its turn has come, but it has not noticed yet.
+        assert await waiting[2] == 2
+        assert all(task.cancelled() for task in waiting[:2])
+        assert await send(one) == 2
+
+    run(main())
+
+
+@given(st.lists(st.sampled_from(["ok", "slow down"]), max_size=60), st.integers(1, 40))
+def test_halved_once_a_round_and_grown_by_one_a_round(rounds: list[str], limit: int) -> None:
+    async def main() -> None:
+        usage = JudgeUsage()
+        one = Gate(LimitsConfig(max_concurrency=limit), usage)
+        expected = limit
+        for outcome in rounds:
+            assert usage.concurrency == expected
+            sent_in = [await one.enter(0, 0) for _ in range(expected)]
+            for number in sent_in:
+                (one.succeeded if outcome == "ok" else one.slow_down)(number)
+                one.leave()
+            expected = min(limit, expected + 1) if outcome == "ok" else max(1, expected // 2)
+
+    run(main())
+
+
+def test_successes_from_before_a_slow_down_do_not_count() -> None:
+    async def main() -> None:
+        usage = JudgeUsage()
+        one = Gate(LimitsConfig(max_concurrency=4), usage)
+        sent_in = [await one.enter(0, 0) for _ in range(4)]
+        one.slow_down(sent_in[0])
+        for number in sent_in[1:]:
+            one.succeeded(number)
+        assert usage.concurrency == 2
+
+    run(main())
+
+
+# Rates
+
+
+@pytest.mark.parametrize(("rate", "limit"), [(60, 61), (600, 610), (6, 7), (90, 91.5)])
+def test_no_minute_sees_more_than_its_requests(rate: float, limit: float) -> None:
+    async def main() -> list[float]:
+        one = gate(max_concurrency=50, requests_per_minute=rate)
+        return await together(*(send(one) for _ in range(int(rate * 2.5) + 2)))
+
+    times = sorted(run(main()))
+    assert all(sum(start <= time < start + 60 for time in times) <= limit for start in times)
+    assert times[-1] <= 60 * 2.6 + 20, "and the rate is made use of"
+
+
+def test_tokens_are_paid_for_afterwards() -> None:
+    async def main() -> list[float]:
+        one = gate(tokens_per_minute=6000)  # 100 a second
+        return await together(*(send(one, tokens=tokens) for tokens in (50, 50, 300, 10, 10)))
+
+    assert run(main()) == pytest.approx([0, 0, 1, 3.1, 3.2], abs=0.01)
+
+
+def test_an_estimate_is_corrected() -> None:
+    async def main() -> list[float]:
+        one = gate(tokens_per_minute=6000)
+        await one.enter(0, 50)
+        one.correct(450)
+        return [await send(one, tokens=100)]
+
+    assert run(main()) == pytest.approx([5.0], abs=0.01)
+
+
+# Pauses
+
+
+def test_a_pause_holds_all_up() -> None:
+    async def main() -> list[float]:
+        one = gate()
+        one.pause(7.5)
+        one.pause(2)
+        return await together(send(one), send(one))
+
+    assert run(main()) == [7.5, 7.5]
+
+
+@pytest.mark.parametrize(("pause", "ends_at"), [(20.0, 10.0), (RETRY_AFTER_CAP + 40, 110.0)])
+def test_a_long_pause_stops_the_clocks(pause: float, ends_at: float) -> None:
+    async def main() -> list[float]:
+        one = gate()
+        ends = []
+
+        async def result(start: float) -> None:
+            await asyncio.sleep(start)
+            with anyio.CancelScope() as scope:
+                one.deadlines.start(scope, 10)
+                one.deadlines.start(scope, 10)  # Only the first counts.
+                await asyncio.sleep(1000)
+            one.deadlines.stop(scope)
+            ends.append(now())
+
+        async def pauses() -> None:
+            await asyncio.sleep(5)
+            one.pause(pause)
+            await asyncio.sleep(1)
+            one.pause(pause - 1)  # Until the same time.
+
+        await together(result(0), result(6), pauses())
+        return sorted(ends)
+
+    first, second = run(main())
+    assert first == pytest.approx(ends_at)
+    assert second == pytest.approx(16 if pause < RETRY_AFTER_CAP else 115)

@@ -1,0 +1,453 @@
+"""What each misbehaviour of a server becomes: one request, one error, its kind."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import openai
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
+from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
+from graphrag_eval_async.judge.openai_client import OpenAIJudge, open_judge
+from graphrag_eval_async.judge.openai_errors import Refusal, Scrubber, Target, failure_of, retry_after
+from graphrag_eval_async.judge.openai_replies import Reply as HttpReply
+from graphrag_eval_async.judge.openai_replies import read_completion, read_embeddings
+from graphrag_eval_async.judge.protocol import SchemaRefused, TokenUsage
+from tests.conftest import leaving_nothing
+from tests.judge_server import FAULTS, JudgeServer, Reply, completion, embeddings, error, json_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from graphrag_eval_async.errors import Failure
+
+KEY = "sk-secret-0123456789"
+MESSAGES = [{"role": "user", "content": "?"}]
+SCHEMA = {
+    "title": "Verdict",
+    "type": "object",
+    "properties": {"value": {"type": "integer"}},
+    "required": ["value"],
+    "additionalProperties": False,
+}
+TEXTS = ["a", "b", "c"]
+
+
+class Expected(NamedTuple):
+    kind: Failure
+    words: str
+    retry_after: float | None = None
+    usage: TokenUsage | None = None
+    reply: str | None = None
+    final: bool = False
+
+
+USED = TokenUsage(100, 20)
+
+HTTP: dict[str, Expected] = {
+    "429": Expected("rate_limited", "Rate limit reached"),
+    "429 seconds": Expected("rate_limited", "429", 2.0),
+    "429 fraction": Expected("rate_limited", "429", 0.25),
+    "429 milliseconds": Expected("rate_limited", "429", 1.5),
+    "429 past date": Expected("rate_limited", "429", 0.0),
+    "429 nonsense": Expected("rate_limited", "429"),
+    "429 long": Expected("rate_limited", "429", 300.0),
+    "500": Expected("unavailable", "HTTP 500: The server had an error"),
+    "502": Expected("unavailable", "HTTP 502: Bad gateway"),
+    "503": Expected("unavailable", "HTTP 503", 3.0),
+    "408": Expected("timeout", "HTTP 408"),
+    "409": Expected("unavailable", "HTTP 409"),
+    "reset": Expected("unavailable", "127.0.0.1"),
+    "reset mid-body": Expected("unavailable", "127.0.0.1"),
+    "html": Expected("invalid_reply", "no JSON object (text/html; charset=utf-8): <!DOCTYPE html> <html>"),
+    "html 502": Expected("unavailable", "HTTP 502: <!DOCTYPE html> <html>"),
+    "truncated": Expected("invalid_reply", "no JSON object (application/json): {"),
+    "400": Expected("invalid_request", "HTTP 400: Unrecognised parameter"),
+    "413": Expected("invalid_request", "HTTP 413: Payload too large"),
+    "422": Expected("invalid_request", 'HTTP 422: {"detail":'),
+    "401": Expected("unavailable", "HTTP 401: Incorrect API key provided: ***.", final=True),
+    "402": Expected("unavailable", "HTTP 402: Insufficient credits; check the quota", final=True),
+    "403": Expected("unavailable", "HTTP 403: Country", final=True),
+    "404": Expected("unavailable", "HTTP 404: The model `x` does not exist; check llm.", final=True),
+    "quota": Expected("unavailable", "HTTP 429: You exceeded your quota; check the quota", final=True),
+    "redirect": Expected("invalid_request", "HTTP 308: redirected to /elsewhere"),
+}
+
+CHAT: dict[str, Expected] = {
+    "truncated content": Expected("invalid_reply", "content is not JSON", usage=USED, reply='{"value": '),
+    "nan": Expected("invalid_reply", "content is not JSON", usage=USED, reply='{"value": NaN}'),
+    "null content": Expected("invalid_reply", "the content is no text", usage=USED),
+    "no choices": Expected("invalid_reply", "no choices: {", usage=USED),
+    "refusal": Expected("refused", "I cannot help with that.", usage=USED),
+    "content filter": Expected("refused", "by the content filter", usage=USED),
+    "length": Expected(
+        "invalid_reply", "llm.generation.max_tokens", usage=USED, reply='{"value": ', final=True
+    ),
+    "400 content filter": Expected("refused", "HTTP 400: The prompt was filtered"),
+}
+
+EMBEDDED = TokenUsage(10)
+EMBEDDING: dict[str, Expected] = {
+    "count": Expected("invalid_reply", "2 embeddings for 3 texts, of lengths [16]", usage=EMBEDDED),
+    "null number": Expected("invalid_reply", "Expected `float`, got `null`", usage=EMBEDDED),
+    "nan number": Expected("invalid_reply", "no JSON object"),
+    "infinite number": Expected("invalid_reply", "no JSON object"),
+    "lengths": Expected("invalid_reply", "3 embeddings for 3 texts, of lengths [1, 2, 3]", usage=EMBEDDED),
+    "index twice": Expected("invalid_reply", "indexes", usage=EMBEDDED),
+    "no numbers": Expected("invalid_reply", "of lengths [0]", usage=EMBEDDED),
+}
+
+NO_ERROR = {"no usage", "wrong schema", "out of range", "unordered"}
+ELSEWHERE = {"never", "drip", "429 date", "schema refused"}
+
+
+def judge_of(server: JudgeServer, **limits: Any) -> OpenAIJudge:
+    return open_judge(
+        LLMConfig(
+            generation=GenerationConfig(
+                provider="openai", model="gpt-4o", base_url=server.base_url, api_key=KEY
+            ),
+            embedding=EmbeddingConfig(provider="openai", model="text-embedding-3-small"),
+            **limits,
+        )
+    )
+
+
+async def complete(judge: OpenAIJudge) -> Any:
+    return await judge.complete(MESSAGES, SCHEMA)
+
+
+async def embed(judge: OpenAIJudge) -> Any:
+    return await judge.embed(TEXTS)
+
+
+Call = "Callable[[OpenAIJudge], Awaitable[Any]]"
+
+
+async def failure(name: str, call: Callable[[OpenAIJudge], Awaitable[Any]]) -> JudgeError:
+    """What one request to a server with this fault ends in."""
+    async with JudgeServer(FAULTS[name]) as server, leaving_nothing():
+        judge = judge_of(server)
+        with pytest.raises(JudgeError) as caught:
+            await call(judge)
+        assert server.counts.requests == 1
+        await judge.aclose()
+        await server.until(lambda: server.counts.connections == 0)
+    assert caught.value.__cause__ is None
+    assert not isinstance(caught.value.__context__, openai.OpenAIError)  # It may hold the API key.
+    return caught.value
+
+
+def check_failure(found: JudgeError, expected: Expected) -> None:
+    assert expected.words in str(found)
+    assert str(found).startswith(f"{expected.kind}: ")
+    assert KEY not in str(found)
+    assert len(str(found)) < 600
+    assert "\n" not in str(found)
+    attributes = (found.kind, found.retry_after, found.usage, found.reply, found.final)
+    assert attributes == (
+        expected.kind,
+        expected.retry_after,
+        expected.usage,
+        expected.reply,
+        expected.final,
+    )
+    assert isinstance(found, JudgeUnavailable) == (found.kind == "unavailable" and expected.final)
+
+
+def test_every_fault_is_tested() -> None:
+    assert {*HTTP, *CHAT, *EMBEDDING} | NO_ERROR | ELSEWHERE == {*FAULTS}
+
+
+@pytest.mark.parametrize("name", [*HTTP, *CHAT])
+async def test_completions(name: str) -> None:
+    check_failure(await failure(name, complete), {**HTTP, **CHAT}[name])
+
+
+@pytest.mark.parametrize("name", [*HTTP, *EMBEDDING])
+async def test_embeddings(name: str) -> None:
+    check_failure(await failure(name, embed), {**HTTP, **EMBEDDING}[name])
+
+
+async def test_retry_after_a_date() -> None:
+    found = await failure("429 date", complete)
+    assert found.kind == "rate_limited"
+    assert found.retry_after is not None
+    assert 0 <= found.retry_after <= 2
+
+
+@pytest.mark.parametrize("name", ["never", "drip"])
+async def test_a_caller_that_gives_up_leaves_nothing(name: str) -> None:
+    async with JudgeServer(FAULTS[name]) as server, leaving_nothing():
+        judge = judge_of(server)
+        call = asyncio.create_task(complete(judge))
+        await server.until(lambda: server.counts.in_flight == 1)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await server.until(lambda: server.counts.connections == 0)
+        assert server.counts.replies == 0
+        await judge.aclose()
+
+
+async def test_unusual_replies_that_are_no_errors() -> None:
+    async with JudgeServer(FAULTS["no usage"]) as server:
+        judge = judge_of(server)
+        assert await complete(judge) == ({"value": 1}, None)
+        vectors, usage = await embed(judge)
+        assert usage is None
+        server.script = FAULTS["unordered"]
+        assert (await embed(judge)) == (vectors, EMBEDDED)
+        server.script = FAULTS["wrong schema"]
+        assert await complete(judge) == ({"unexpected": [None]}, USED)
+        await judge.aclose()
+
+
+async def test_nobody_listens() -> None:
+    async with JudgeServer() as server:
+        judge = judge_of(server)
+    with pytest.raises(
+        JudgeError, match=r"unavailable: http://127.0.0.1:\d+/v1: ConnectionRefusedError: "
+    ) as caught:
+        await complete(judge)
+    assert not caught.value.final
+    await judge.aclose()
+
+
+TARGET = Target("llm.generation", "gpt-4o", "https://host/v1")
+
+
+def judged(reply: Reply) -> JudgeError:
+    refusal = Refusal(reply.status, dict(reply.headers), reply.body)
+    return failure_of(refusal, TARGET, Scrubber([KEY, f"{KEY}-longer"]))
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "fatal"),
+    [
+        (error(403, "no", code="content_filter"), "refused", False),
+        (error(400, "no", type="content_policy_violation"), "refused", False),
+        (error(400, "no", code="model_not_found"), "unavailable", True),
+        (error(403, "no", type="insufficient_quota"), "unavailable", True),
+        (error(400, "no", code="billing_hard_limit_reached"), "unavailable", True),
+        (error(429, "You exceeded your current quota: insufficient_quota"), "rate_limited", False),
+        (error(500, "no", code="insufficient_quota"), "unavailable", False),
+        (error(401, "no"), "unavailable", True),
+        (error(404, "no"), "unavailable", True),
+        (error(418, "no"), "invalid_request", False),
+        (error(501, "no"), "unavailable", False),
+        (error(529, "no"), "unavailable", False),
+        (error(429, "no", code=429), "rate_limited", False),
+        (error(429, "no", code={"insufficient_quota": 1}), "rate_limited", False),
+        (json_reply([{"error": {"code": "insufficient_quota"}}], status=429), "unavailable", True),
+        (json_reply({"message": "no", "code": "model_not_found"}, status=400), "unavailable", True),
+        (json_reply({"error": "no"}, status=400), "invalid_request", False),
+        (json_reply({"error": None}, status=400), "invalid_request", False),
+        (json_reply([], status=400), "invalid_request", False),
+        (json_reply("no", status=400), "invalid_request", False),
+        (Reply(b"", 400), "invalid_request", False),
+        (Reply(b"\xff\xfe", 503), "unavailable", False),
+        (Reply(b"[" * 100_000, 500), "unavailable", False),
+        (Reply(b"", 304), "invalid_request", False),
+    ],
+)  # fmt: skip
+def test_other_refusals(reply: Reply, kind: Failure, fatal: bool) -> None:
+    found = judged(reply)
+    assert (found.kind, found.final) == (kind, fatal)
+    assert isinstance(found, JudgeUnavailable) == fatal
+
+
+def test_fatal_errors_say_what_to_check() -> None:
+    assert str(judged(error(401, "no"))) == (
+        "unavailable: gpt-4o at https://host/v1: HTTP 401: no; "
+        "check llm.generation.api_key and what it may use"
+    )
+    assert str(judged(error(404, "no"))).endswith("check llm.generation.model and llm.generation.base_url")
+    assert str(judged(error(402, "no"))).endswith("check the quota and the billing of the account")
+
+
+def test_texts_of_servers_are_short_and_without_secrets() -> None:
+    found = str(judged(error(400, f"a\n\tb {KEY}-longer {KEY} " + "x" * 1000)))
+    assert found.startswith("invalid_request: HTTP 400: a b *** *** xxx")
+    assert found.endswith("x...")
+    assert len(found) == len("invalid_request: ") + 300
+
+
+def test_a_secret_at_the_end_of_an_excerpt_is_not_half_shown() -> None:
+    for padding in range(270, 310):
+        assert KEY[:4] not in str(judged(error(400, "x" * padding + KEY)))
+        reply = Reply(b"x" * (padding - 200) + KEY.encode())
+        with pytest.raises(JudgeError) as caught:
+            read(reply.body)
+        assert KEY[:4] not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "refused"),
+    [
+        (400, b"Invalid parameter: 'response_format'", True),
+        (422, b'{"loc": ["body", "response_format", "json_schema"]}', True),
+        (501, b"Structured Outputs are not implemented", True),
+        (400, b"JSON_SCHEMA is not known", True),
+        (400, b"max_tokens is too large", False),
+        (500, b"response_format", False),
+        (404, b"response_format", False),
+    ],
+)
+def test_whether_schemas_are_refused(status: int, body: bytes, refused: bool) -> None:
+    assert Refusal(status, {}, body).refuses_schemas == refused
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": " 0.5 "}, 0.5),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "1e999"}, None),
+        ({"retry-after": ""}, None),
+        ({"retry-after": "Fri, 31 Dec 1999 23:59:59 GMT"}, 0.0),
+        ({"retry-after": "Fri, 31 Dec 1999 23:59:59 -0000"}, 0.0),
+        ({"retry-after": "Fri, 31 Dec 99999 23:59:59 GMT"}, None),
+        ({"retry-after": "Fri, 32 Dec 1999"}, None),
+        ({"retry-after-ms": "1500"}, 1.5),
+        ({"retry-after-ms": "-1"}, 0.0),
+        ({"retry-after-ms": "soon", "retry-after": "2"}, 2.0),
+        ({"retry-after-ms": "nan", "retry-after": "soon"}, None),
+    ],
+)
+def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers) == seconds
+
+
+@given(st.text())
+def test_any_retry_after_can_be_read(text: str) -> None:
+    assert (retry_after({"retry-after": text}) or 0) >= 0
+
+
+def read(body: bytes) -> tuple[Any, TokenUsage | None]:
+    return read_completion(HttpReply(body, "text/plain"), Scrubber([KEY]))
+
+
+def read_vectors(body: bytes, count: int) -> tuple[list[list[float]], TokenUsage | None]:
+    return read_embeddings(HttpReply(body, ""), Scrubber([]), count)
+
+
+USAGES: list[tuple[Any, TokenUsage | None]] = [
+    ({"prompt_tokens": 3, "completion_tokens": 4}, TokenUsage(3, 4)),
+    ({"prompt_tokens": 3, "completion_tokens": None, "total_tokens": 3}, TokenUsage(3, 0)),
+    ({"prompt_tokens": 3}, TokenUsage(3, 0)),
+    ({"prompt_tokens": True}, None),
+    ({"prompt_tokens": -1, "completion_tokens": 4}, None),
+    ({"prompt_tokens": 3, "completion_tokens": -4}, None),
+    ({"prompt_tokens": 3.5, "completion_tokens": 4}, None),
+    ({"prompt_tokens": "3"}, None),
+    ({"prompt_tokens": 2**60}, None),
+    ({}, None),
+    ([], None),
+    (None, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("usage", "expected"), USAGES)
+def test_usage(usage: Any, expected: TokenUsage | None) -> None:
+    body = json_reply({"choices": [{"message": {"content": "1"}}], "usage": usage}).body
+    assert read(body) == (1, expected)
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [None, {}, "", [None], [[]], [{}], [{"message": None}], [{"message": "1"}], [{"text": "1"}]],
+)
+def test_no_message(choices: Any) -> None:
+    with pytest.raises(JudgeError, match="invalid_reply: no choices"):
+        read(json_reply({"choices": choices}).body)
+
+
+@pytest.mark.parametrize("content", [1, [], {"value": 1}, [{"type": "text", "text": "1"}]])
+def test_content_that_is_no_text(content: Any) -> None:
+    body = json_reply({"choices": [{"message": {"content": content}}]}).body
+    with pytest.raises(JudgeError, match="invalid_reply: the content is no text"):
+        read(body)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", " ", "text", "{} {}", "[NaN]", "Infinity", "-Infinity", "1e999", "9" * 400, '{"a": 1', "'a'"),
+        *("[" * 9999, "[" * 300 + "]" * 300, '"\\ud800"', "```json\n{}\n```"),
+    ],
+)
+def test_content_that_is_no_json(content: str) -> None:
+    with pytest.raises(JudgeError, match="invalid_reply: the content is not JSON") as caught:
+        read(completion(content).body)
+    assert (caught.value.reply, caught.value.usage, caught.value.final) == (content, USED, False)
+
+
+def test_integers_beyond_64_bits_are_floats() -> None:
+    """Nobody can write others as JSON, such as the cache."""
+    value, _ = read(completion("[18446744073709551615, 18446744073709551616]").body)
+    assert [type(number) for number in value] == [int, float]
+
+
+@given(st.binary() | st.text().map(str.encode))
+def test_any_body_can_be_read(body: bytes) -> None:
+    with pytest.raises(JudgeError, match="invalid_reply"):
+        read(body)
+    with pytest.raises(JudgeError, match="invalid_reply"):
+        read_vectors(body, 1)
+    assert judged(Reply(body, 400)).kind == "invalid_request"
+
+
+@given(st.permutations(range(6)))
+def test_embeddings_come_in_the_order_of_the_texts(order: list[int]) -> None:
+    body = embeddings([[float(i)] for i in order], indexes=order).body
+    assert read_vectors(body, 6)[0] == [[float(i)] for i in range(6)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        {},
+        [None],
+        [{"embedding": [1]}, {}],
+        [{"embedding": [1]}, {"embedding": None}],
+        [{"embedding": [1]}, {"embedding": ["1"]}],
+        [{"embedding": [1]}, {"embedding": [True]}],
+        [{"embedding": [1]}, {"embedding": "AACAPw=="}],
+        [{"embedding": [1], "index": 0}, {"embedding": [1]}],
+        [{"embedding": [1], "index": 1}, {"embedding": [1], "index": 2}],
+        [{"embedding": [1], "index": "0"}, {"embedding": [1], "index": "1"}],
+        [{"embedding": [1]}],
+        [{"embedding": [1]}] * 3,
+    ],
+)
+def test_no_embeddings(data: Any) -> None:
+    with pytest.raises(JudgeError, match="invalid_reply") as caught:
+        read_vectors(json_reply({"data": data, "usage": {"prompt_tokens": 7}}).body, 2)
+    assert caught.value.usage == TokenUsage(7)
+
+
+@pytest.mark.parametrize(
+    "more", [b'"x": "\xff"', b'"usage": "\xff"', b'"x": ' + b"[" * 9999, b'"usage": ' + b"[" * 9999]
+)
+def test_embeddings_beside_what_cannot_be_read(more: bytes) -> None:
+    with pytest.raises(JudgeError, match="invalid_reply"):
+        read_vectors(b'{"data": [{"embedding": [1]}], ' + more, 1)
+
+
+def test_embeddings_without_indexes() -> None:
+    body = json_reply({"data": [{"embedding": [1]}, {"embedding": [-0.5]}]}).body
+    assert read_vectors(body, 2) == ([[1.0], [-0.5]], None)
+
+
+def test_schemas_refused_are_a_judge_error() -> None:
+    assert SchemaRefused("no").kind == "invalid_request"

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async.config.model import (
+    EmbeddingConfig,
+    GenerationConfig,
+    LimitsConfig,
+    LLMConfig,
+    PricingConfig,
+)
+from graphrag_eval_async.errors import ConfigError
+from graphrag_eval_async.judge.pricing import Prices, check_budget, prices_of
+from graphrag_eval_async.judge.protocol import TokenUsage
+
+SMALL = "text-embedding-3-small"
+
+
+def llm(
+    model: str | None = None, embedder: str | None = None, budget: float | None = None, **pricing: Any
+) -> LLMConfig:
+    return LLMConfig(
+        generation=GenerationConfig(provider="openai", model=model) if model else None,
+        embedding=EmbeddingConfig(provider="openai", model=embedder) if embedder else None,
+        limits=LimitsConfig(budget_usd=budget),
+        pricing=PricingConfig(**{f"{key}_usd_per_million": price for key, price in pricing.items()}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("gpt-4o-mini", (0.15, 0.6)),
+        ("gpt-4o-mini-2024-07-18", (0.15, 0.6)),
+        ("openai/gpt-4o-mini-2024-07-18", (0.15, 0.6)),
+        ("gpt-4o", (2.5, 10.0)),
+        ("gpt-4o-2024-08-06", (2.5, 10.0)),
+        ("gpt-4o-2024-05-13", (5.0, 15.0)),
+        ("openai/gpt-4o-2024-05-13", (5.0, 15.0)),
+        ("gpt-4.1-nano", (0.1, 0.4)),
+        ("gpt-3.5-turbo-0125", (0.5, 1.5)),
+        ("o1", (15.0, 60.0)),
+        ("o1-2024-12-17", (15.0, 60.0)),
+    ],
+)
+def test_the_price_of_a_listed_model(model: str, expected: tuple[float, float]) -> None:
+    assert prices_of(llm(model)) == (*expected, None)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "gpt-4o-mini-audio-preview",
+        "gpt-4o-mini-2024-07-18-audio",
+        "gpt-4o-mini-2024-07-18\n",
+        "gpt-4o-mini-2024-07",
+        "gpt-4o-mini-2024-07-18-2024-07-18",
+        "gpt-4o-mini-٢٠٢٤-07-18",
+        "gpt-4o-audio-preview-2024-12-17",
+        "GPT-4o",
+        "gpt-4o ",
+        "my-gpt-4o",
+        "azure/gpt-4o",
+        "openai/openai/gpt-4o",
+        "openai/",
+        "openai",
+        "-2024-07-18",
+        "ft:gpt-4o-mini:acme",
+        "llama3.1:8b",
+        SMALL,
+    ],
+)
+def test_other_names_have_no_price(model: str) -> None:
+    assert prices_of(llm(model)) == (None, None, None)
+
+
+def test_the_price_of_embeddings() -> None:
+    assert prices_of(llm("gpt-4o", SMALL)) == (2.5, 10.0, 0.02)
+    assert prices_of(llm(None, f"openai/{SMALL}")) == (None, None, 0.02)
+    assert prices_of(llm(None, "gpt-4o")) == (None, None, None)
+
+
+def test_a_price_that_is_given_takes_the_place_of_its_own_only() -> None:
+    assert prices_of(llm("gpt-4o", SMALL, input=0.0)) == (0.0, 10.0, 0.02)
+    assert prices_of(llm("gpt-4o", SMALL, output=1.0, embedding=0.0)) == (2.5, 1.0, 0.0)
+    assert prices_of(llm("llama", output=1.0)) == (None, 1.0, None)
+    assert prices_of(llm(input=1.0, output=2.0, embedding=3.0)) == (1.0, 2.0, 3.0)
+    assert prices_of(None) == prices_of(llm()) == (None, None, None)
+
+
+PRICE = st.floats(0, 1000)
+COUNT = st.integers(0, 10**9)
+
+
+@given(PRICE, PRICE, PRICE, COUNT, COUNT)
+def test_costs_are_exact_but_for_rounding(i: float, o: float, e: float, sent: int, received: int) -> None:
+    usage = TokenUsage(sent, received)
+    prices = Prices(i, o, e)
+    exact = (Fraction(i) * sent + Fraction(o) * received) / 10**6
+    assert prices.completion(usage) == pytest.approx(float(exact), rel=1e-15, abs=1e-300)
+    assert prices.embedding_cost(usage) == pytest.approx(float(Fraction(e) * sent / 10**6), rel=1e-15)
+
+
+def test_there_is_no_cost_without_the_price() -> None:
+    usage = TokenUsage(10, 0)
+    assert Prices(1.0, None, 1.0).completion(usage) is None
+    assert Prices(None, 1.0, 1.0).completion(usage) is None
+    assert Prices(1.0, 1.0, None).embedding_cost(usage) is None
+    assert Prices(0.0, 0.0, 0.0).completion(usage) == 0.0
+
+
+@pytest.mark.parametrize(
+    "priced",
+    [
+        llm("llama"),
+        llm("gpt-4o", SMALL, budget=1.0),
+        llm("gpt-4o", budget=0.0),
+        llm("llama", "bge", 1.0, input=0.0, output=0.0, embedding=0.0),
+        llm(budget=1.0, input=1.0, output=1.0),
+    ],
+)
+def test_a_budget_that_can_be_kept(priced: LLMConfig) -> None:
+    check_budget(priced)
+
+
+PREFIX = "llm.limits.budget_usd: the price of"
+INPUT, OUTPUT, EMBEDDING = (
+    f"llm.pricing.{kind}_usd_per_million" for kind in ("input", "output", "embedding")
+)
+
+
+@pytest.mark.parametrize(
+    ("unpriced", "problems"),
+    [
+        (llm("llama", budget=1.0), [f"{PREFIX} 'llama' is not known; set {INPUT} and {OUTPUT}"]),
+        (llm("llama", budget=0.0, input=1.0), [f"{PREFIX} 'llama' is not known; set {OUTPUT}"]),
+        (llm("gpt-4o", "bge", 1.0), [f"{PREFIX} 'bge' is not known; set {EMBEDDING}"]),
+        (
+            llm("bge", "bge", 1.0, output=1.0),
+            [f"{PREFIX} 'bge' is not known; set {INPUT}", f"{PREFIX} 'bge' is not known; set {EMBEDDING}"],
+        ),
+        (llm(None, SMALL, 1.0, input=1.0), [f"{PREFIX} the judge is not known; set {OUTPUT}"]),
+    ],
+)
+def test_a_budget_needs_every_price(unpriced: LLMConfig, problems: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_budget(unpriced)
+    assert caught.value.problems == problems

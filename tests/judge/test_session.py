@@ -1,0 +1,491 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from math import inf, nan
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
+from graphrag_eval_async.judge.protocol import SchemaRefused, TokenUsage
+from tests.judge.support import COST, PRICES, VERDICT, ScriptedJudge, Verdict, message, session
+from tests.judge.virtual_time import now, run
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from graphrag_eval_async.judge import JudgeSession
+    from graphrag_eval_async.judge.session import MetricCalls
+
+
+def asked(judge: ScriptedJudge, use: Callable[[JudgeSession], Awaitable[Any]], **limits: Any) -> Any:
+    """What `use` returns of a session, in no time."""
+
+    async def main() -> Any:
+        one = session(judge, **limits)
+        try:
+            return await use(one)
+        finally:
+            await one.aclose()
+
+    return run(main())
+
+
+async def outcome(calls: MetricCalls, text: str = "?", *, repeat: int = 0) -> Any:
+    """The reply to a call, or the error's kind."""
+    try:
+        return (await calls.ask(message(text), VERDICT, repeat=repeat)).value
+    except JudgeError as error:
+        return error.kind
+
+
+def refused(kind: Any = "rate_limited", **more: Any) -> JudgeError:
+    return JudgeError(kind, "no", **more)
+
+
+# One call
+
+
+def test_a_call() -> None:
+    judge = ScriptedJudge()
+
+    async def use(one: JudgeSession) -> None:
+        calls = one.result().asking()
+        assert calls.cost == 0.0
+        assert await calls.ask(message("Why?"), VERDICT) == Verdict(1)
+        assert calls.cost == COST
+        assert one.usage.as_dict() == {
+            "calls": 1,
+            "attempts": 1,
+            "input_tokens": 100,
+            "output_tokens": 10,
+            "embedding_tokens": 0,
+            "unmetered": 0,
+            "cache_hits": 0,
+            "shared_calls": 0,
+            "retries": {},
+            "outcomes": {},
+            "errors": {},
+            "in_flight": 0,
+            "waiting": 0,
+            "concurrency": 32,
+            "dollars": COST,
+            "paused_sec": 0.0,
+        }
+
+    asked(judge, use)
+    assert judge.requests == [message("Why?")]
+    assert judge.schemas[0]["additionalProperties"] is False
+
+
+def test_embeddings() -> None:
+    judge = ScriptedJudge(lambda _: [[1, 0.5], [0, 2]])
+
+    async def use(one: JudgeSession) -> None:
+        calls = one.result().asking()
+        assert await calls.embed(["a", "b"]) == [[1.0, 0.5], [0.0, 2.0]]
+        assert (one.usage.embedding_tokens, one.usage.input_tokens) == (100, 0)
+        assert calls.cost == pytest.approx(100 * 0.5 / 1e6)
+
+    asked(judge, use)
+    assert judge.requests == [["a", "b"]]
+
+
+@pytest.mark.parametrize(
+    "vectors", [[], [[1.0]], [[1.0], [1.0, 2.0]], [[1.0], [nan]], [[1.0], [inf]], [[1.0], [0.0]], [[], []]]
+)
+def test_vectors_that_are_none(vectors: Any) -> None:
+    judge = ScriptedJudge(lambda _: vectors)
+
+    async def use(one: JudgeSession) -> None:
+        with pytest.raises(JudgeError, match=r"^invalid_reply: "):
+            await one.result().asking().embed(["a", "b"])
+        assert one.usage.attempts == 2
+
+    asked(judge, use)
+
+
+def test_a_reply_without_usage() -> None:
+    async def use(one: JudgeSession) -> None:
+        calls = one.result().asking()
+        await calls.ask(message("four" * 10), VERDICT)
+        assert calls.cost is None
+        assert (one.usage.unmetered, one.usage.input_tokens) == (1, 10)
+
+    asked(ScriptedJudge(usage=None), use)
+
+
+def test_without_prices_nothing_has_a_cost() -> None:
+    async def use(one: JudgeSession) -> None:
+        calls = one.result().asking()
+        await calls.ask(message(), VERDICT)
+        assert (calls.cost, one.usage.dollars, one.usage.input_tokens) == (None, None, 100)
+
+    asked(ScriptedJudge(), use, prices=PRICES._replace(input=None, output=None))
+
+
+# Replies that do not fit
+
+
+def test_a_reply_that_does_not_fit_is_answered_once() -> None:
+    judge = ScriptedJudge(lambda n: {"value": "one"} if n == 0 else {"value": 1})
+
+    async def use(one: JudgeSession) -> None:
+        calls = one.result().asking()
+        assert await outcome(calls) == 1
+        assert calls.cost == 2 * COST
+        assert (one.usage.calls, one.usage.attempts, dict(one.usage.retries)) == (1, 2, {"invalid_reply": 1})
+
+    asked(judge, use)
+    _, again = judge.requests
+    assert again[:1] == message()
+    assert json.loads(again[1]["content"]) == {"value": "one"}
+    assert again[1]["role"] == "assistant"
+    assert again[2]["role"] == "user"
+    assert "Expected `int`, got `str` - at `$.value`" in again[2]["content"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "requests"),
+    [
+        ({"value": "one"}, 2),
+        ([], 2),
+        (None, 2),
+        (refused("invalid_reply"), 2),
+        (refused("invalid_reply", reply="{"), 2),
+        (refused("invalid_reply", final=True), 1),
+    ],
+)
+def test_then_it_is_an_error(reply: Any, requests: int) -> None:
+    judge = ScriptedJudge(lambda _: reply)
+
+    async def use(one: JudgeSession) -> None:
+        calls = one.result().asking()
+        with pytest.raises(JudgeError, match=r"^invalid_reply: "):
+            await calls.ask(message(), VERDICT)
+
+    asked(judge, use)
+    assert len(judge.requests) == requests
+
+
+def test_what_an_unusable_reply_cost_counts() -> None:
+    bad = refused("invalid_reply", reply="{", usage=TokenUsage(7, 3))
+    judge = ScriptedJudge(lambda n: bad if n == 0 else {"value": 1})
+
+    async def use(one: JudgeSession) -> None:
+        calls = one.result().asking()
+        assert await outcome(calls) == 1
+        assert (one.usage.input_tokens, one.usage.output_tokens) == (107, 13)
+        assert calls.cost == pytest.approx(COST + 37e-6)
+
+    asked(judge, use)
+
+
+# Retries
+
+
+@pytest.mark.parametrize(
+    ("error", "requests", "kind"),
+    [
+        (refused("timeout"), 5, "timeout"),
+        (refused("rate_limited"), 5, "rate_limited"),
+        (refused("unavailable"), 5, "unavailable"),
+        (refused("unavailable", final=True), 1, "unavailable"),
+        (refused("refused"), 1, "refused"),
+        (refused("invalid_request"), 1, "invalid_request"),
+        (SchemaRefused("no schemas"), 2, "invalid_request"),
+        (JudgeUnavailable("wrong key"), 1, "unavailable"),
+        (ConnectionResetError("reset"), 5, "unavailable"),
+        (TimeoutError(), 5, "timeout"),
+        (KeyError("bug"), 1, "unavailable"),
+    ],
+)
+def test_how_often_a_failing_request_is_sent(error: Exception, requests: int, kind: str) -> None:
+    judge = ScriptedJudge(lambda _: error)
+
+    async def use(one: JudgeSession) -> None:
+        assert await outcome(one.result().asking()) == kind
+        assert (one.usage.attempts, one.usage.calls) == (requests, 1)
+        assert sum(one.usage.retries.values()) == requests - 1
+        assert one.usage.in_flight == one.usage.waiting == 0
+
+    asked(judge, use)
+    assert len(judge.requests) == requests
+    pauses = [later - earlier for earlier, later in zip(judge.times, judge.times[1:], strict=False)]
+    assert all(pause <= 0.5 * 2**i for i, pause in enumerate(pauses))
+
+
+def test_a_request_that_fails_twice() -> None:
+    judge = ScriptedJudge(lambda n: {"value": 1} if n == 2 else refused("unavailable"))
+
+    async def use(one: JudgeSession) -> None:
+        assert await outcome(one.result().asking()) == 1
+        assert one.usage.retries == {"unavailable": 2}
+        assert one.usage.concurrency == 32, "it does not slow anybody down"
+
+    asked(judge, use)
+
+
+def test_the_error_of_the_last_attempt_says_how_many_there_were() -> None:
+    async def use(one: JudgeSession) -> None:
+        with pytest.raises(JudgeError, match=r"^timeout: no reply within 60 seconds \(2 attempts\)$"):
+            await one.result().asking().ask(message(), VERDICT)
+        assert now() == pytest.approx(120, abs=0.5)
+
+    asked(ScriptedJudge(lambda _: asyncio.Event().wait()), use, max_attempts=2)
+
+
+def test_a_slot_is_free_while_its_call_waits_for_another_try() -> None:
+    judge = ScriptedJudge(lambda n: refused("unavailable") if n == 0 else {"value": n})
+
+    async def use(one: JudgeSession) -> list[Any]:
+        return await asyncio.gather(*(outcome(one.result().asking(), text) for text in "ab"))
+
+    assert asked(judge, use, max_concurrency=1) == [2, 1]
+
+
+def test_too_many_requests_hold_up_everybody() -> None:
+    judge = ScriptedJudge(lambda n: refused(retry_after=30.0) if n == 0 else {"value": n})
+
+    async def use(one: JudgeSession) -> None:
+        first = asyncio.ensure_future(outcome(one.result().asking(), "a"))
+        await asyncio.sleep(1)
+        assert one.usage.paused_sec > 25
+        assert one.usage.concurrency == 16
+        assert await outcome(one.result().asking(), "b") == 2
+        assert await first == 1
+
+    asked(judge, use)
+    assert judge.times == [0, 30, 30]
+
+
+# Deadlines
+
+
+def test_the_time_of_a_result_runs_from_its_first_request() -> None:
+    judge = ScriptedJudge(lambda _: asyncio.Event().wait())
+
+    async def result(one: JudgeSession) -> float:
+        calls = one.result()
+        with calls as scope:
+            await outcome(calls.asking(), str(calls.order))
+        assert scope.cancelled_caught
+        return now()
+
+    async def use(one: JudgeSession) -> Any:
+        return await asyncio.gather(*(result(one) for _ in range(3)))
+
+    assert asked(judge, use, max_concurrency=1, result_timeout_sec=10) == [10, 20, 30]
+
+
+def test_a_pause_longer_than_the_cap_is_no_error() -> None:
+    judge = ScriptedJudge(lambda n: refused(retry_after=3600.0) if n == 0 else {"value": 1})
+
+    async def use(one: JudgeSession) -> None:
+        calls = one.result()
+        with calls as scope:
+            assert await outcome(calls.asking()) == 1
+        assert not scope.cancelled_caught
+        assert now() == 3600
+
+    asked(judge, use, result_timeout_sec=5)
+
+
+# Budget and fatal errors
+
+
+def test_no_request_is_sent_once_the_budget_is_spent() -> None:
+    judge = ScriptedJudge()
+
+    async def use(one: JudgeSession) -> list[Any]:
+        calls = one.result().asking()
+        outcomes = [await outcome(calls, str(i)) for i in range(5)]
+        assert calls.cost == pytest.approx(3 * COST)
+        return outcomes
+
+    assert asked(judge, use, budget_usd=2.5 * COST) == [1, 1, 1, "budget", "budget"]
+    assert len(judge.requests) == 3
+
+
+def test_a_budget_counts_replies_that_cannot_be_used() -> None:
+    judge = ScriptedJudge(lambda _: {})
+
+    async def use(one: JudgeSession) -> None:
+        assert await outcome(one.result().asking()) == "budget"
+
+    asked(judge, use, budget_usd=COST)
+    assert len(judge.requests) == 1
+
+
+def test_one_that_waits_for_its_turn_finds_the_budget_spent() -> None:
+    judge = ScriptedJudge()
+
+    async def use(one: JudgeSession) -> list[Any]:
+        return await asyncio.gather(*(outcome(one.result().asking(), text) for text in "abc"))
+
+    assert asked(judge, use, budget_usd=COST, max_concurrency=1) == [1, "budget", "budget"]
+
+
+def test_after_a_fatal_error_no_request_is_sent() -> None:
+    judge = ScriptedJudge(lambda _: JudgeUnavailable("wrong key"))
+
+    async def use(one: JudgeSession) -> None:
+        for _ in range(3):
+            with pytest.raises(JudgeUnavailable, match=r"^unavailable: wrong key$"):
+                await one.result().asking().ask(message(), VERDICT)
+
+    asked(judge, use)
+    assert len(judge.requests) == 1
+
+
+# Equal calls
+
+
+def test_equal_calls_in_flight_are_one() -> None:
+    judge = ScriptedJudge(lambda n: asyncio.sleep(1, {"value": n}))
+
+    async def use(one: JudgeSession) -> None:
+        metrics = [one.result().asking() for _ in range(3)]
+        assert await asyncio.gather(*map(outcome, metrics)) == [0, 0, 0]
+        assert sorted(metric.cost or 0.0 for metric in metrics) == [0, 0, COST]
+        assert (one.usage.calls, one.usage.shared_calls, one.usage.attempts) == (1, 2, 1)
+        assert await outcome(metrics[0]) == 1, "a finished call is not kept without a cache"
+
+    asked(judge, use)
+
+
+def test_repeats_on_purpose_are_apart() -> None:
+    judge = ScriptedJudge(lambda n: asyncio.sleep(1, {"value": n}))
+
+    async def use(one: JudgeSession) -> None:
+        calls = one.result().asking()
+        replies = await asyncio.gather(*(outcome(calls, repeat=i) for i in (0, 1, 2, 1)))
+        assert replies == [0, 1, 2, 1]
+
+    asked(judge, use)
+
+
+def test_equal_calls_fail_together() -> None:
+    judge = ScriptedJudge(lambda _: refused("refused"))
+
+    async def use(one: JudgeSession) -> None:
+        metrics = [one.result().asking() for _ in range(3)]
+        assert await asyncio.gather(*map(outcome, metrics)) == ["refused"] * 3
+
+    asked(judge, use)
+    assert len(judge.requests) == 1
+
+
+def test_one_whose_leader_is_cancelled_asks_itself() -> None:
+    judge = ScriptedJudge(lambda n: asyncio.sleep(1, {"value": n}))
+
+    async def use(one: JudgeSession) -> None:
+        metrics = [one.result().asking() for _ in range(4)]
+        tasks = [asyncio.ensure_future(outcome(metric)) for metric in metrics]
+        await asyncio.sleep(0.5)
+        tasks[0].cancel()
+        tasks[2].cancel()
+        assert list(await asyncio.gather(tasks[1], tasks[3])) == [1, 1]
+        assert metrics[1].cost == COST
+
+    asked(judge, use)
+
+
+# The cache
+
+
+def test_a_finished_call_costs_nothing_the_second_time(tmp_path: Path) -> None:
+    cache = str(tmp_path / "calls.sqlite")
+
+    async def use(one: JudgeSession) -> list[Any]:
+        calls = one.result().asking()
+        replies = [
+            await outcome(calls, "a"),
+            await outcome(calls, "a"),
+            await outcome(calls, "a", repeat=1),
+            await outcome(calls, "b"),
+            await calls.embed(["a"]),
+        ]
+        return [*replies, calls.cost, one.usage.cache_hits]
+
+    first = ScriptedJudge(lambda n: {"value": n} if n < 3 else [[0.1 + 0.2, 1e-300]])
+    replies = asked(first, use, cache=cache)
+    assert replies == [0, 0, 1, 2, [[0.1 + 0.2, 1e-300]], pytest.approx(3 * COST + 50e-6), 1]
+    second = ScriptedJudge(lambda _: refused())
+    assert asked(second, use, cache=cache) == [*replies[:5], 0.0, 5]
+    assert second.requests == []
+
+
+def test_what_failed_is_not_kept(tmp_path: Path) -> None:
+    cache = str(tmp_path / "calls.sqlite")
+
+    async def use(one: JudgeSession) -> Any:
+        return await outcome(one.result().asking())
+
+    assert asked(ScriptedJudge(lambda _: {}), use, cache=cache) == "invalid_reply"
+    assert asked(ScriptedJudge(lambda _: refused("refused")), use, cache=cache) == "refused"
+    assert asked(ScriptedJudge(lambda n: {"value": 5} if n else {}), use, cache=cache) == 5
+    assert asked(ScriptedJudge(lambda _: refused("refused")), use, cache=cache) == 5
+
+
+def test_another_model_has_other_replies(tmp_path: Path) -> None:
+    async def use(one: JudgeSession) -> Any:
+        return await outcome(one.result().asking())
+
+    for i, model in enumerate(["a", "b", "a"]):
+        judge = ScriptedJudge(lambda _, i=i: {"value": i})  # type: ignore[misc]
+        judge.model = model
+        assert asked(judge, use, cache=str(tmp_path / "calls.sqlite")) == (0 if model == "a" else i)
+
+
+# Opening and closing
+
+
+async def test_a_judge_that_cannot_be_opened() -> None:
+    one = session(ScriptedJudge())
+
+    def fail() -> Any:
+        raise ValueError("no")
+
+    one._open_judge = fail
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no"):
+            await one.result().asking().ask(message(), VERDICT)
+    await one.aclose()
+
+
+async def test_closing_without_use() -> None:
+    await session(ScriptedJudge()).aclose()
+
+
+async def test_cancelling_while_the_judge_is_opened() -> None:
+    opening, opened = anyio.Event(), anyio.Event()
+    loop = asyncio.get_running_loop()
+    judge = ScriptedJudge()
+    closed = []
+
+    async def close(judge: Any) -> None:
+        closed.append(judge)
+
+    def open_judge() -> Any:
+        loop.call_soon_threadsafe(opening.set)
+        asyncio.run_coroutine_threadsafe(opened.wait(), loop).result(10)
+        return judge
+
+    one = session(judge)
+    one._open_judge = open_judge
+    one._close = close
+    task = asyncio.ensure_future(outcome(one.result().asking()))
+    await opening.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    closing = asyncio.ensure_future(one.aclose())
+    await asyncio.sleep(0)
+    opened.set()
+    await closing
+    assert closed == [judge]
+    assert judge.requests == []
