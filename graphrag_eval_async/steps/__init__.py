@@ -2,7 +2,7 @@
 
 from graphrag_eval_async.steps.comparators import Comparator, PreparedStep, prepare_step
 from graphrag_eval_async.steps.matching import StepsScore, score_steps
-from graphrag_eval_async.steps.retrieval import average_precision, recall_at_k
+from graphrag_eval_async.steps.retrieval import average_precision, read_texts, recall_at_k
 from graphrag_eval_async.steps.sparql import QUICK_SEARCH_STEPS, Budget
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "StepsScore",
     "average_precision",
     "prepare_step",
+    "read_texts",
     "recall_at_k",
     "score_steps",
 ]

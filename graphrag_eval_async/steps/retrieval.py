@@ -78,17 +78,35 @@ def retrieval_comparator(step: Mapping[str, Any]) -> Score:
     return score
 
 
-def _read_ids(output: Any) -> list[Hashable]:
-    """The documents' ids by rank, None where one has none."""
+def read_texts(output: Any) -> list[str]:
+    """The texts of the documents in the output of a retrieval step, by rank.
+
+    A document without a text, or with a blank one, is left out.
+
+    Raises:
+        MalformedStep: the output is not a list of documents, or a text is not a string.
+    """
+    texts = [document.get("text") for document in _read_documents(output)]
+    if not all(text is None or isinstance(text, str) for text in texts):
+        raise MalformedStep("a document's text must be a string")
+    return [text for text in texts if text is not None and text.strip()]
+
+
+def _read_documents(output: Any) -> list[dict[str, Any]]:
     documents = read_json(output)
     if not isinstance(documents, list):
         raise MalformedStep("must be a list of documents")
-    return [_read_id(document) for document in documents]
-
-
-def _read_id(document: Any) -> Hashable:
-    if not isinstance(document, dict):
+    if not all(isinstance(document, dict) for document in documents):
         raise MalformedStep("every document must be an object")
+    return documents
+
+
+def _read_ids(output: Any) -> list[Hashable]:
+    """The documents' ids by rank, None where one has none."""
+    return [_read_id(document) for document in _read_documents(output)]
+
+
+def _read_id(document: Mapping[str, Any]) -> Hashable:
     match document.get("id"):
         case bool(flag):  # In a set, true would be 1.
             return (flag,)

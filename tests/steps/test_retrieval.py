@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.errors import MalformedStep, UsageError
-from graphrag_eval_async.steps import average_precision, recall_at_k
+from graphrag_eval_async.steps import average_precision, read_texts, recall_at_k
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
 
@@ -178,3 +178,22 @@ def test_unreadable_documents(output: Any) -> None:
 def test_a_reference_needs_documents_with_ids(output: Any) -> None:
     with pytest.raises(MalformedStep, match=r"^output: "):
         retrieval_comparator({"output": output})
+
+
+def test_texts_by_rank_without_those_that_are_missing_or_blank() -> None:
+    documents = [{"text": "b"}, {"id": 1}, {"text": None}, {"text": " \n"}, {"text": " a "}, {"text": "b"}]
+    for output in (documents, json.dumps(documents)):
+        assert read_texts(output) == ["b", " a ", "b"]
+    assert read_texts([]) == read_texts("[]") == []
+
+
+def test_a_text_needs_no_usable_id() -> None:
+    assert read_texts([{"id": [], "text": "a"}]) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "output", [None, "", "x", "{}", {}, "null", 1, [1], ["a"], "[[]]", [{"text": 1}], '[{"text": ["a"]}]']
+)
+def test_texts_of_what_is_no_list_of_documents(output: Any) -> None:
+    with pytest.raises(MalformedStep):
+        read_texts(output)

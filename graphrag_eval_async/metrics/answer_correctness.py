@@ -1,0 +1,144 @@
+"""Answer correctness: the judge finds and pairs the claims of two answers, and we count them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from graphrag_eval_async.judge.form import Form, form_of
+from graphrag_eval_async.metrics.evaluation import Case, Evaluation, Metric
+from graphrag_eval_async.metrics.prompt import fill, messages, system
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from graphrag_eval_async.config.model import AnswerCorrectnessConfig
+    from graphrag_eval_async.judge.form import Asking
+
+INPUTS = ("question", "reference_answer", "actual_answer")
+
+INSTRUCTIONS = """\
+You compare two answers to the same question, claim by claim. The blocks of data are {question}, \
+{reference_answer}, which is correct and complete, and {actual_answer}, which is to be evaluated.
+
+1. List the claims that each answer makes in reply to the question.
+- A claim is one atomic fact, written so that it can be understood without the rest of the answer. Of an \
+enumeration, each item is a claim.
+- List what the answers say, true or not, and never what you know yourself. Treat both answers alike: \
+split them in the same way, as finely as the reference answer needs.
+- Leave out what does not reply to the question: greetings, offers of help, repetitions of the question or \
+of another claim, and how the answer was found. Leave out details that the question does not ask for, such \
+as identifiers beside the names that are asked for, unless the reference answer has them, too.
+- The statement that there are none of what is asked for is a claim. An actual answer that is empty, \
+refuses, or says that it does not know makes no claims.
+- The reference answer makes at least one claim; where it says that the question cannot be answered, that \
+is its claim, and an actual answer that says the same makes it, too.
+
+2. Match claims of the actual answer with claims of the reference answer.
+- Two claims match if they mean the same in the context of the question. Wording, language, formatting and \
+order do not matter, nor do equivalent spellings of names, equal quantities in other units, or rounding \
+that does not change the reply.
+- A claim that contradicts another does not match it, nor does one that is vaguer or about something else.
+- A claim matches at most one claim of the other answer."""
+
+REPLY = """\
+Reply with a JSON object of these keys, in this order:
+- "reference_claims": the claims of <reference_answer>, at least one, each a text;
+- "actual_claims": the claims of <actual_answer>, each a text; an empty list if it makes none;
+- "reason": in a few sentences, which claims match, which do not, and why;
+- "matches": the pairs of matching claims, each {"reference": i, "actual": j}, where i and j are the \
+positions of the two claims in their lists, counted from 0. No position occurs in more than one pair."""
+
+
+class Match(Struct, frozen=True, forbid_unknown_fields=True):
+    """Two claims of the same meaning."""
+
+    reference: Annotated[int, Meta(description="The position in reference_claims, counted from 0.")]
+    actual: Annotated[int, Meta(description="The position in actual_claims, counted from 0.")]
+
+
+class AnswerClaims(Struct, frozen=True, forbid_unknown_fields=True):
+    """The claims of two answers to a question, and which of them match."""
+
+    reference_claims: Annotated[list[str], Meta(description="The claims of the reference answer.")]
+    actual_claims: Annotated[list[str], Meta(description="The claims of the actual answer.")]
+    reason: Annotated[str, Meta(description="Which claims match, which do not, and why.")]
+    matches: Annotated[list[Match], Meta(description="Pairs of matching claims.")]
+
+
+def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
+    """Recall, precision and F1 of an actual answer's claims with respect to the reference answer's.
+
+    One call of the judge, which returns claims and matches; counts and scores follow from them. Needs both
+    answers; a blank reference answer is none, a blank actual answer one without claims.
+    """
+    prompt = INSTRUCTIONS if config.prompt is None else config.prompt
+    instructions = f"{fill(prompt, INPUTS)}\n\n{REPLY}"
+    form = _form()
+
+    def evaluations(case: Case) -> list[Evaluation]:
+        async def call(asking: Asking) -> Mapping[str, Any]:
+            blocks = {name: getattr(case, name) for name in INPUTS}
+            return await asking.ask(messages(instructions, blocks), form)
+
+        applies = case.actual_answer is not None and (case.reference_answer or "").strip()
+        return [
+            Evaluation(
+                "answer_correctness",
+                call if applies else None,
+                error_key="answer_eval_error",
+                cost_key="answer_correctness_cost",
+            )
+        ]
+
+    prompts = (system(instructions), msgspec.json.encode(form.schema).decode())
+    return Metric("answer_correctness", prompts, evaluations)
+
+
+def _form() -> Form[dict[str, Any]]:
+    claims_form = form_of(AnswerClaims)
+
+    def read(reply: Any) -> dict[str, Any]:
+        claims = claims_form.read(reply)
+        if problems := list(_problems(claims)):
+            raise ValueError("; ".join(problems))
+        return _scores(claims)
+
+    return Form(claims_form.schema, read)
+
+
+def _problems(claims: AnswerClaims) -> Iterator[str]:
+    if not claims.reference_claims:
+        yield "reference_claims is empty, but the reference answer makes at least one claim"
+    yield from _problems_of("reference", claims.reference_claims, [pair.reference for pair in claims.matches])
+    yield from _problems_of("actual", claims.actual_claims, [pair.actual for pair in claims.matches])
+
+
+def _problems_of(side: str, claims: Sequence[str], used: Sequence[int]) -> Iterator[str]:
+    for position, claim in enumerate(claims):
+        if not claim.strip():
+            yield f"claim {position} of {side}_claims is blank"
+    for position, times in Counter(used).items():
+        if not 0 <= position < len(claims):
+            yield f"matches: {side} {position} is none of the {len(claims)} {side}_claims, counted from 0"
+        elif times > 1:
+            yield f"matches: {side} {position} occurs in {times} pairs, but a claim matches at most one"
+
+
+def _scores(claims: AnswerClaims) -> dict[str, Any]:
+    reference, actual = len(claims.reference_claims), len(claims.actual_claims)
+    matching = len(claims.matches)
+    scores: dict[str, Any] = {
+        "answer_reference_claims_count": reference,
+        "answer_actual_claims_count": actual,
+        "answer_matching_claims_count": matching,
+        "answer_correctness_reason": claims.reason,
+        "answer_recall": matching / reference,
+    }
+    if actual:
+        scores["answer_precision"] = matching / actual
+    # The harmonic mean of recall and precision, where both exist, without their rounding.
+    return scores | {"answer_f1": 2 * matching / (reference + actual)}

@@ -1,0 +1,154 @@
+"""Custom evaluations: one call of the judge with a user's instructions and outputs."""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from graphrag_eval_async.config.model import OutputConfig
+from graphrag_eval_async.judge.form import Form, strict
+from graphrag_eval_async.metrics.evaluation import Case, Evaluation, Metric
+from graphrag_eval_async.metrics.prompt import messages, system
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphrag_eval_async.config.model import CustomEvaluationConfig
+    from graphrag_eval_async.judge.form import Asking
+
+_FRACTION = re.compile(r"\s*fraction 0-1(?!\.?\d)", re.IGNORECASE)
+
+
+def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
+    """The outputs that the judge gives, in one call, for the configured inputs.
+
+    Needs all inputs; steps that are there but have none of the configured name are an empty list. An output
+    that is described as "fraction 0-1..." is a number from 0 to 1; others are finite numbers or texts, as
+    configured or, where no type is, as the judge likes.
+    """
+    outputs = {name: _Output(output) for name, output in config.outputs.items()}
+    form = _form(config.name, outputs)
+    instructions = f"{config.instructions}\n\n{_reply(outputs)}"
+
+    def evaluations(case: Case) -> list[Evaluation]:
+        async def call(asking: Asking) -> Mapping[str, Any]:
+            blocks: dict[str, str] = {name: _block(case, name, config) for name in config.inputs}
+            return await asking.ask(messages(instructions, blocks), form)
+
+        missing = any(getattr(case, name) is None for name in config.inputs)
+        return [
+            Evaluation(
+                config.name,
+                None if missing else call,
+                error_key=f"{config.name}_error",
+                cost_key=f"{config.name}_cost",
+                nulls=tuple(outputs),
+            )
+        ]
+
+    selection = (config.inputs, config.steps_name, config.steps_keys)
+    return Metric(config.name, (system(instructions), _json(form.schema), _json(selection)), evaluations)
+
+
+_WANTED = {"number": "a finite number of at most 64 bits", "string": "a string"}
+
+
+class _Output:
+    """What one output must be."""
+
+    def __init__(self, config: str | OutputConfig) -> None:
+        self.description = config if isinstance(config, str) else config.description
+        self._is_fraction = _FRACTION.match(self.description) is not None
+        if isinstance(config, OutputConfig):
+            self._types = [config.type]
+        else:
+            self._types = ["number"] if self._is_fraction else ["number", "string"]
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        types = [{"type": name} for name in self._types]
+        return (types[0] if len(types) == 1 else {"anyOf": types}) | {"description": self.description}
+
+    @property
+    def wanted(self) -> str:
+        """The values it may have, in words."""
+        if self._is_fraction and self._types == ["number"]:
+            return "a number from 0 to 1"
+        return " or ".join(_WANTED[name] for name in self._types)
+
+    def allows(self, value: Any) -> bool:
+        if type(value) is str:
+            return "string" in self._types
+        return "number" in self._types and _is_number(value) and (not self._is_fraction or 0 <= value <= 1)
+
+
+def _is_number(value: Any) -> bool:
+    if type(value) is float:
+        return isfinite(value)
+    return type(value) is int and -(2**63) <= value < 2**64
+
+
+def _form(title: str, outputs: Mapping[str, _Output]) -> Form[dict[str, Any]]:
+    def read(reply: Any) -> dict[str, Any]:
+        if not isinstance(reply, dict):
+            raise ValueError("the reply must be a JSON object")
+        problems = [f"{name!r}: missing" for name in outputs if name not in reply]
+        for name, value in reply.items():
+            if name not in outputs:
+                problems.append(f"{name!r}: not asked for")
+            elif not outputs[name].allows(value):
+                problems.append(f"{name!r}: must be {outputs[name].wanted}, not {reprlib.repr(value)}")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return {name: reply[name] for name in outputs}
+
+    properties = {name: output.schema for name, output in outputs.items()}
+    return Form(strict({"title": title, "type": "object", "properties": properties}), read)
+
+
+def _reply(outputs: Mapping[str, _Output]) -> str:
+    """The layout of the reply in words: not every server shows the model the schema."""
+    keys = [f"- {_json(name)}, {output.wanted}: {output.description}" for name, output in outputs.items()]
+    return "\n".join(["Reply with a JSON object of exactly these keys:", *keys])
+
+
+def _block(case: Case, name: str, config: CustomEvaluationConfig) -> str:
+    """An input as text: steps are JSON; a group of them of which none is left is left out."""
+    value = getattr(case, name)
+    if name == "actual_steps":
+        return _json(_selected(value, config))
+    if name == "reference_steps":
+        return _json([steps for group in value if (steps := _selected(group, config))])
+    return str(value)
+
+
+def _selected(steps: Sequence[Mapping[str, Any]], config: CustomEvaluationConfig) -> list[dict[str, Any]]:
+    """The steps of the configured name, with the configured keys."""
+    return [
+        _reduced(step, config.steps_keys)
+        for step in steps
+        if config.steps_name is None or step.get("name") == config.steps_name
+    ]
+
+
+def _reduced(step: Mapping[str, Any], keys: Sequence[str] | None) -> dict[str, Any]:
+    kept = {key: step[key] for key in (step if keys is None else keys) if key in step}
+    if isinstance(kept.get("output"), str):
+        kept["output"] = _readable(kept["output"])
+    return kept
+
+
+def _readable(output: str) -> Any:
+    """An output that is JSON text as the value that it stands for: a text within a text is hard to read."""
+    try:
+        return msgspec.Raw(msgspec.json.encode(msgspec.json.decode(output)))
+    except (ValueError, RecursionError):
+        return output
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,157 @@
+"""The configured metrics, and what they make of one case after another."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import anyio
+import orjson
+
+from graphrag_eval_async.config import LLMConfig
+from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
+from graphrag_eval_async.judge.opening import Opening
+from graphrag_eval_async.metrics.configured import configured, loader
+from graphrag_eval_async.metrics.evaluation import Case
+from graphrag_eval_async.metrics.retrieval import add_f1
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphrag_eval_async.config import Config
+    from graphrag_eval_async.judge.protocol import Judge
+    from graphrag_eval_async.judge.session import JudgeSession, ResultCalls
+    from graphrag_eval_async.metrics.evaluation import Evaluation
+    from graphrag_eval_async.records import Question
+
+OnFatal = Literal["raise", "continue"]
+
+
+class Plan(NamedTuple):
+    """What is to be judged of a response, and how many metrics are skipped since an input is missing."""
+
+    due: Sequence[Evaluation]
+    skipped: int
+
+    @property
+    def pending(self) -> list[str]:
+        """The names of the metrics."""
+        return list(dict.fromkeys(evaluation.metric for evaluation in self.due))
+
+
+class Judged(NamedTuple):
+    """What judging adds to a result: keys of its own, and keys of its steps by their index."""
+
+    keys: dict[str, Any]
+    of_steps: dict[int, dict[str, Any]]
+
+
+class Judging:
+    """The metrics of a configuration, and how their judge is called.
+
+    Attributes:
+        provenance: what each judged result says of its judge.
+    """
+
+    def __init__(self, config: Config, *, judge: Judge | None, on_fatal: OnFatal) -> None:
+        """Prepare the metrics; no call is made, and nothing heavy is imported.
+
+        Args:
+            config: checked; at least one metric is on.
+            judge: the caller's own, in place of the configured models.
+            on_fatal: what becomes of a judge that will not answer any call: "raise" lets `run` raise,
+                "continue" makes it the error of each metric.
+
+        Raises:
+            ConfigError: a package is missing, a key, or the price that a budget needs.
+        """
+        self._metrics = configured(config)
+        self._on_fatal = on_fatal
+        self._opening = Opening(config.llm or LLMConfig(), judge, loader(config))
+        prompts = [[metric.name, *metric.prompts] for metric in self._metrics]
+        digest = sha256(orjson.dumps(prompts)).hexdigest()[:16]
+        self.provenance: dict[str, Any] = {"model": self._opening.model, "prompts": digest}
+        if outputs := [name for evaluation in config.custom_evaluations for name in evaluation.outputs]:
+            self.provenance["outputs"] = outputs
+
+    def session(self) -> JudgeSession:
+        """The judge, as one stream calls it."""
+        return self._opening.session()
+
+    def plan(
+        self, question: Question, fields: Mapping[str, Any], matches: Sequence[tuple[int, int, int]]
+    ) -> Plan | None:
+        """What there is to judge of a response, or None.
+
+        Args:
+            question: the one that it answers.
+            fields: of the response.
+            matches: as in `StepsScore`.
+        """
+        groups = question.reference_steps
+        case = Case(
+            question=question.text,
+            reference_answer=question.reference_answer,
+            reference_steps=groups,
+            actual_answer=fields.get("actual_answer"),
+            actual_steps=fields.get("actual_steps"),
+            matches={actual: groups[group][step] for group, step, actual in matches} if groups else {},
+        )
+        plan = [evaluation for metric in self._metrics for evaluation in metric.evaluations(case)]
+        due = [evaluation for evaluation in plan if evaluation.call is not None]
+        return Plan(due, len(plan) - len(due)) if plan else None
+
+    async def run(self, plan: Plan, session: JudgeSession) -> Judged:
+        """Judge a response, all metrics at once.
+
+        Raises:
+            JudgeUnavailable: no call can succeed, and `on_fatal` is "raise".
+        """
+        outcomes = [_Outcome(evaluation) for evaluation in plan.due]
+        calls = session.result()
+        with calls:
+            if len(outcomes) == 1:
+                await outcomes[0].find(calls)
+            else:
+                async with anyio.create_task_group() as tasks:
+                    for outcome in outcomes:
+                        tasks.start_soon(outcome.find, calls)
+        judged = Judged({}, {})
+        for outcome in outcomes:
+            if self._on_fatal == "raise" and isinstance(outcome.error, JudgeUnavailable):
+                raise outcome.error
+            outcome.add_to(judged, session)
+        for index, keys in judged.of_steps.items():
+            judged.of_steps[index] = add_f1(keys)
+        return judged
+
+
+class _Outcome:
+    """What came of one evaluation."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self._evaluation = evaluation
+        self._keys: Mapping[str, Any] | None = None
+        self.error: JudgeError | None = None
+
+    async def find(self, calls: ResultCalls) -> None:
+        self._asking = calls.asking()
+        assert self._evaluation.call is not None  # noqa: S101
+        try:
+            self._keys = await self._evaluation.call(self._asking)
+        except JudgeError as error:
+            self.error = error
+
+    def add_to(self, judged: Judged, session: JudgeSession) -> None:
+        evaluation = self._evaluation
+        keys = judged.keys if evaluation.step is None else judged.of_steps.setdefault(evaluation.step, {})
+        if self._keys is None:
+            seconds = session.limits.result_timeout_sec
+            error = self.error or JudgeError("timeout", f"the result was not finished in {seconds:g} seconds")
+            keys |= dict.fromkeys(evaluation.nulls)
+            keys[evaluation.error_key] = str(error)
+        else:
+            keys |= self._keys
+        session.usage.outcomes[error.kind if self._keys is None else "ok"] += 1
+        if (cost := self._asking.cost) is not None:
+            keys[evaluation.cost_key] = cost

@@ -1,0 +1,76 @@
+"""RAGAS answer correctness: an F-score of the answers' statements, averaged with their similarity."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.errors import JudgeError
+from graphrag_eval_async.metrics.evaluation import Evaluation, Metric
+from graphrag_eval_async.metrics.ragas_bridge import bridge, has_text, require_ragas, together
+from graphrag_eval_async.metrics.vectors import cosine
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.config.model import RagasAnswerCorrectnessConfig
+    from graphrag_eval_async.judge.form import Asking
+    from graphrag_eval_async.metrics.evaluation import Case
+
+NAME = "ragas_answer_correctness"
+
+
+def ragas_answer_correctness(config: RagasAnswerCorrectnessConfig) -> Metric:
+    """The metric `ragas_answer_correctness`.
+
+    Raises:
+        ConfigError: ragas is not installed.
+    """
+    version = require_ragas(NAME)
+
+    def evaluations(case: Case) -> list[Evaluation]:
+        answer, reference = case.actual_answer or "", case.reference_answer or ""
+        call = partial(_correctness, config, case.question, answer, reference)
+        is_complete = has_text(answer, reference)
+        return [Evaluation(NAME, call if is_complete else None, f"{NAME}_error", f"{NAME}_cost")]
+
+    prompts = [
+        f"ragas {version} StatementGeneratorPrompt, CorrectnessClassifierPrompt",
+        f"weights {config.weights}, beta {config.beta}, threshold {config.threshold}",
+    ]
+    return Metric(NAME, prompts, evaluations)
+
+
+async def _correctness(
+    config: RagasAnswerCorrectnessConfig, question: str, answer: str, reference: str, asking: Asking
+) -> dict[str, Any]:
+    """The average, by the weights, of the F-score of true and false statements and the cosine similarity.
+
+    Formula: https://docs.ragas.io/en/v0.1.21/concepts/metrics/answer_correctness.html
+    """
+    judge = bridge(asking)
+    from ragas.metrics.collections import AnswerCorrectness
+
+    weights = list(config.weights)
+    metric = AnswerCorrectness(llm=judge, embeddings=judge, weights=weights, beta=float(config.beta))
+    split = partial(judge.answer, metric.statement_generator_prompt, question=question)
+    embed = [partial(asking.embed, [answer, reference])] if weights[1] else []
+    actual, expected, *vectors = await together(
+        partial(split, answer=answer), partial(split, answer=reference), *embed
+    )
+    for output, whose in [(actual, "actual"), (expected, "reference")]:
+        if not output.statements:
+            raise JudgeError("invalid_reply", f"the judge found no statement in the {whose} answer")
+    classes = await judge.answer(
+        metric.correctness_classifier_prompt,
+        question=question,
+        answer=actual.statements,
+        ground_truth=expected.statements,
+    )
+    if not (classes.TP or classes.FP or classes.FN):
+        raise JudgeError("invalid_reply", "the judge classified no statement")
+    similarity = {f"{NAME}_similarity": cosine(*pair) for pair in vectors}
+    total = weights[0] * metric._compute_f1_score(classes) + weights[1] * sum(similarity.values())
+    score = total / sum(weights)
+    if config.threshold is not None:
+        score = float(score >= config.threshold)
+    counts = {f"{NAME}_{name.lower()}": len(getattr(classes, name)) for name in ("TP", "FP", "FN")}
+    return {NAME: score, **counts, **similarity}

@@ -1,0 +1,147 @@
+"""The bridge to ragas: its metrics call our judge, and nothing of it is imported before it is needed."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from functools import cache
+from importlib import metadata
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from anyio import create_task_group
+
+from graphrag_eval_async.errors import ConfigError, JudgeError
+from graphrag_eval_async.judge.form import Form, strict
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pydantic import BaseModel
+    from ragas.prompt.metrics.base_prompt import BasePrompt
+
+    from graphrag_eval_async.judge.form import Asking
+
+T = TypeVar("T")
+
+INSTALL = "pip install 'graphrag-eval-async[ragas]'"
+
+BINARY_FIELDS = ("attributed", "noncommittal", "verdict")
+"""The fields of ragas' output models that are 0 or 1, which their types do not say."""
+
+
+def require_ragas(metric: str) -> str:
+    """The version of ragas, which is not imported.
+
+    Raises:
+        ConfigError: it is not installed, and `metric` needs it.
+    """
+    with suppress(metadata.PackageNotFoundError):
+        if find_spec("ragas") is not None:
+            return metadata.version("ragas")
+    raise ConfigError([f"{metric}: needs the package ragas: {INSTALL}"])
+
+
+@cache
+def load_ragas() -> None:
+    """Import ragas, which takes a second or more, with its telemetry off for the whole process.
+
+    Raises:
+        ConfigError: it cannot be imported.
+    """
+    os.environ["RAGAS_DO_NOT_TRACK"] = "true"
+    try:
+        from ragas import _analytics
+        from ragas.metrics import collections  # noqa: F401
+    except ImportError as error:
+        raise ConfigError([f"ragas: cannot be imported ({error}): {INSTALL}"]) from error
+    _analytics.do_not_track.cache_clear()  # It remembers what it read where ragas had been imported before.
+    _analytics._analytics_batcher.shutdown()  # Ends its thread, which would wake up every second.
+
+
+def bridge(asking: Asking) -> Any:
+    """A judge as both the LLM and the embedder of ragas' metrics: each of their calls is one of `asking`.
+
+    It also has ``answer(prompt, repeat=0, **data)``, which fills in a prompt of ragas and returns what the
+    judge replies as the prompt's output model, or raises `JudgeError`.
+    """
+    return _bridge_class()(asking)
+
+
+@cache
+def _bridge_class() -> type:
+    load_ragas()
+    from ragas.embeddings.base import BaseRagasEmbedding
+    from ragas.llms.base import InstructorBaseRagasLLM
+
+    class Bridge(InstructorBaseRagasLLM, BaseRagasEmbedding):
+        def __init__(self, asking: Asking) -> None:
+            self.asking = asking
+
+        async def answer(self, prompt: BasePrompt[Any, Any], *, repeat: int = 0, **data: Any) -> Any:
+            try:
+                text = prompt.to_string(prompt.input_model(**data))
+            except ValueError as error:  # A lone surrogate, which JSON cannot hold.
+                raise JudgeError("invalid_request", f"the prompt cannot be written: {error}") from None
+            return await self.agenerate(text, prompt.output_model, repeat=repeat)
+
+        async def agenerate(self, prompt: str, response_model: Any, *, repeat: int = 0) -> Any:
+            messages = [{"role": "user", "content": prompt}]
+            return await self.asking.ask(messages, form_of_model(response_model), repeat=repeat)
+
+        async def aembed_texts(self, texts: list[str], **_: Any) -> list[list[float]]:
+            return await self.asking.embed(texts)
+
+        async def aembed_text(self, text: str, **_: Any) -> list[float]:
+            return (await self.asking.embed([text]))[0]
+
+        def generate(self, prompt: str, response_model: Any) -> Any:
+            raise NotImplementedError
+
+        def embed_text(self, text: str, **_: Any) -> list[float]:
+            raise NotImplementedError
+
+    return Bridge
+
+
+@cache
+def form_of_model(model: type[BaseModel]) -> Form[Any]:
+    """The form of replies that are one of ragas' output models."""
+    from pydantic import ValidationError
+
+    def read(reply: Any) -> BaseModel:
+        try:
+            output = model.model_validate(reply)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'the reply'}: {first['msg']}") from None
+        for row in getattr(output, "classifications", [output]):
+            for name in BINARY_FIELDS:
+                if getattr(row, name, 0) not in {0, 1}:
+                    raise ValueError(f"{name}: must be 0 or 1")
+        return output
+
+    return Form(strict(model.model_json_schema()), read)
+
+
+def has_text(*texts: str | None) -> bool:
+    """Whether none of them is missing or blank."""
+    return all(text is not None and text.strip() for text in texts)
+
+
+async def together(*calls: Callable[[], Awaitable[Any]]) -> list[Any]:
+    """What the calls return, all made at once; the first that raises cancels the others, and is raised."""
+    results: list[Any] = [None] * len(calls)
+
+    async def run(index: int, call: Callable[[], Awaitable[Any]]) -> None:
+        results[index] = await call()
+
+    try:
+        async with create_task_group() as group:
+            for index, call in enumerate(calls):
+                group.start_soon(run, index, call)
+    except ExceptionGroup as errors:
+        first = errors.exceptions[0]
+    else:
+        return results
+    raise first

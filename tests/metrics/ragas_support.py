@@ -1,0 +1,135 @@
+"""One scripted judge, as our metrics see it and as ragas' own do."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import anyio
+from ragas.embeddings.base import BaseRagasEmbedding
+from ragas.llms.base import InstructorBaseRagasLLM
+
+from graphrag_eval_async.errors import JudgeError
+from graphrag_eval_async.metrics.ragas_bridge import load_ragas
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from graphrag_eval_async.judge.form import Form
+    from graphrag_eval_async.metrics.evaluation import Case, Metric
+
+load_ragas()  # Without its telemetry, whichever test module comes first.
+
+T = TypeVar("T")
+
+
+class Script(NamedTuple):
+    """What the judge replies.
+
+    `reply` gets the name of the output model, the data in the prompt and how often the prompt came before.
+    """
+
+    reply: Callable[[str, dict[str, Any], int], Any]
+    vector: Callable[[str], Sequence[float]] = lambda text: [1.0, float(len(text))]
+
+
+def data_of(prompt: str) -> dict[str, Any]:
+    """The data that a prompt of ragas ends with."""
+    value: dict[str, Any] = json.loads(prompt.rpartition("\ninput: ")[2].removesuffix("\nOutput: "))
+    return value
+
+
+class ScriptedAsking:
+    """An `Asking` that keeps what it was asked."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.asked: list[tuple[str, dict[str, Any], int]] = []
+        self.messages: list[list[dict[str, str]]] = []
+        self.embedded: list[list[str]] = []
+
+    async def ask(self, messages: list[dict[str, str]], form: Form[T], *, repeat: int = 0) -> T:
+        title, data = form.schema["title"], data_of(messages[-1]["content"])
+        self.messages.append(messages)
+        self.asked.append((title, data, repeat))
+        try:
+            return form.read(self.script.reply(title, data, repeat))
+        except ValueError as error:
+            raise JudgeError("invalid_reply", str(error)) from None
+
+    async def embed(self, texts: list[str]) -> list[list[float]]:
+        self.embedded.append(texts)
+        return [list(self.script.vector(text)) for text in texts]
+
+
+class WaitingAsking(ScriptedAsking):
+    """The same, but no call returns before `open` is set."""
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(script)
+        self.open = anyio.Event()
+        self.waiting: list[str] = []
+        self.cancelled = 0
+
+    async def ask(self, messages: list[dict[str, str]], form: Form[T], *, repeat: int = 0) -> T:
+        await self._wait(form.schema["title"])
+        return await super().ask(messages, form, repeat=repeat)
+
+    async def embed(self, texts: list[str]) -> list[list[float]]:
+        await self._wait("embed")
+        return await super().embed(texts)
+
+    async def _wait(self, call: str) -> None:
+        self.waiting.append(call)
+        try:
+            await self.open.wait()
+        except anyio.get_cancelled_exc_class():
+            self.cancelled += 1
+            raise
+
+
+class ScriptedLLM(InstructorBaseRagasLLM, BaseRagasEmbedding):
+    """The judge as ragas' own metrics call it, without anything of ours in between."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.seen: Counter[str] = Counter()
+
+    async def agenerate(self, prompt: str, response_model: Any) -> Any:
+        self.seen[prompt] += 1
+        reply = self.script.reply(response_model.__name__, data_of(prompt), self.seen[prompt] - 1)
+        return response_model.model_validate(reply)
+
+    async def aembed_text(self, text: str, **_: Any) -> list[float]:
+        return list(self.script.vector(text))
+
+    def generate(self, prompt: str, response_model: Any) -> Any:
+        raise NotImplementedError
+
+    def embed_text(self, text: str, **_: Any) -> list[float]:
+        raise NotImplementedError
+
+
+async def outcome(metric: Metric, case: Case, script: Script | ScriptedAsking) -> dict[str, Any]:
+    """All keys of a metric, errors under their keys."""
+    asking = script if isinstance(script, ScriptedAsking) else ScriptedAsking(script)
+    keys: dict[str, Any] = {}
+    for evaluation in metric.evaluations(case):
+        if evaluation.call is None:
+            continue
+        try:
+            keys |= await evaluation.call(asking)
+        except JudgeError as error:
+            keys[evaluation.error_key] = str(error)
+    return keys
+
+
+def fixed(**replies: Any) -> Script:
+    """A script that knows one reply for each output model, or a list of them, one a repeat."""
+
+    def reply(title: str, _data: Mapping[str, Any], repeat: int) -> Any:
+        value = replies[title]
+        return value[repeat] if isinstance(value, list) else value
+
+    return Script(reply)

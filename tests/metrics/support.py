@@ -1,0 +1,76 @@
+"""A judge by script, as a metric sees it, and a plain reader of the prompts that it gets."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from graphrag_eval_async.errors import JudgeError
+from graphrag_eval_async.metrics.evaluation import Case
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphrag_eval_async.judge.form import Form
+    from graphrag_eval_async.metrics.evaluation import Metric
+
+T = TypeVar("T")
+
+
+class ScriptedAsking:
+    """An `Asking` that gives `replies` in turn; one that does not fit is followed, once, by the next.
+
+    Attributes:
+        messages: of each call.
+        forms: of each call.
+        corrections: what was wrong with the replies that did not fit.
+    """
+
+    def __init__(self, *replies: Any) -> None:
+        self._replies = list(replies)
+        self.messages: list[list[dict[str, str]]] = []
+        self.forms: list[Form[Any]] = []
+        self.corrections: list[str] = []
+
+    async def ask(self, messages: list[dict[str, str]], form: Form[T], *, repeat: int = 0) -> T:
+        assert repeat == 0
+        self.messages.append(messages)
+        self.forms.append(form)
+        try:
+            return form.read(self._replies.pop(0))
+        except ValueError as error:
+            self.corrections.append(str(error))
+        try:
+            return form.read(self._replies.pop(0))
+        except ValueError as error:
+            self.corrections.append(str(error))
+            raise JudgeError("invalid_reply", str(error)) from None
+
+    async def embed(self, texts: list[str]) -> list[list[float]]:
+        raise AssertionError(texts)
+
+
+CASE = Case("Which?", reference_answer="T1, T2", actual_answer="T2")
+
+
+async def evaluate(metric: Metric, asking: ScriptedAsking, case: Case = CASE) -> Mapping[str, Any]:
+    """What the only evaluation of a case returns."""
+    (evaluation,) = metric.evaluations(case)
+    assert evaluation.call is not None
+    return await evaluation.call(asking)
+
+
+def read_blocks(text: str) -> dict[str, str]:
+    """The blocks of data in a user message, read as its first line says."""
+    first, rest = text.split("\n", 1)
+    boundary = re.fullmatch("Boundary: ([0-9a-f]{16})", first)
+    assert boundary
+    blocks = {}
+    while rest:
+        assert rest[0] == "\n"
+        opening, rest = rest[1:].split("\n", 1)
+        name = opening.removeprefix("<").removesuffix(f" {boundary[1]}>")
+        assert opening == f"<{name} {boundary[1]}>"
+        blocks[name], rest = rest.split(f"\n</{name} {boundary[1]}>", 1)
+        rest = rest.removeprefix("\n")
+    return blocks

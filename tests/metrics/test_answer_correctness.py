@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async.config.model import AnswerCorrectnessConfig
+from graphrag_eval_async.errors import JudgeError
+from graphrag_eval_async.metrics.answer_correctness import answer_correctness
+from graphrag_eval_async.metrics.evaluation import Case
+from tests.metrics.support import ScriptedAsking, evaluate, read_blocks
+
+METRIC = answer_correctness(AnswerCorrectnessConfig())
+
+
+def reply(reference: Any = ("r1",), actual: Any = ("a1",), *matches: tuple[Any, Any], **more: Any) -> Any:
+    return {
+        "reference_claims": list(reference),
+        "actual_claims": list(actual),
+        "reason": "because",
+        "matches": [{"reference": r, "actual": a} for r, a in matches],
+    } | more
+
+
+async def test_scores() -> None:
+    asking = ScriptedAsking(reply(["r1", "r2", "r3"], ["a1", "a2"], (2, 0)))
+    assert list((await evaluate(METRIC, asking)).items()) == [
+        ("answer_reference_claims_count", 3),
+        ("answer_actual_claims_count", 2),
+        ("answer_matching_claims_count", 1),
+        ("answer_correctness_reason", "because"),
+        ("answer_recall", 1 / 3),
+        ("answer_precision", 0.5),
+        ("answer_f1", 0.4),
+    ]
+    assert not asking.corrections
+
+
+async def test_a_refusal_has_no_precision() -> None:
+    scores = await evaluate(METRIC, ScriptedAsking(reply(["r1", "r2"], [])))
+    assert scores == {
+        "answer_reference_claims_count": 2,
+        "answer_actual_claims_count": 0,
+        "answer_matching_claims_count": 0,
+        "answer_correctness_reason": "because",
+        "answer_recall": 0.0,
+        "answer_f1": 0.0,
+    }
+
+
+async def test_without_a_match_all_scores_are_0() -> None:
+    scores = await evaluate(METRIC, ScriptedAsking(reply()))
+    assert [scores[f"answer_{key}"] for key in ("recall", "precision", "f1")] == [0.0, 0.0, 0.0]
+
+
+@st.composite
+def replies(draw: st.DrawFn) -> tuple[int, int, list[tuple[int, int]]]:
+    """Numbers of claims, and pairs, of which in about half of the cases all exist and none repeats."""
+    reference, actual = draw(st.integers(0, 6)), draw(st.integers(0, 6))
+    if draw(st.booleans()):
+        size = draw(st.integers(0, min(reference, actual)))
+        left = draw(st.permutations(range(reference)))[:size]
+        right = draw(st.permutations(range(actual)))[:size]
+        return reference, actual, list(zip(left, right, strict=True))
+    position = st.integers(-1, 7) | st.just(10**30)
+    return reference, actual, draw(st.lists(st.tuples(position, position), max_size=8))
+
+
+@given(replies())
+async def test_scores_are_those_of_the_plain_formulas_or_the_pairs_are_refused(
+    drawn: tuple[int, int, list[tuple[int, int]]],
+) -> None:
+    reference, actual, pairs = drawn
+    asking = ScriptedAsking(reply(["r"] * reference, ["a"] * actual, *pairs), reply(["mended"], []))
+    scores = await evaluate(METRIC, asking)
+    left, right = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    valid = (
+        reference > 0
+        and all(left.count(r) == 1 and r in range(reference) for r in left)
+        and all(right.count(a) == 1 and a in range(actual) for a in right)
+    )
+    assert bool(asking.corrections) is not valid
+    if not valid:
+        return
+    recall, precision = Fraction(len(pairs), reference), Fraction(len(pairs), actual) if actual else None
+    f1 = 2 * recall * precision / (recall + precision) if precision else Fraction(0)
+    assert scores["answer_recall"] == float(recall)
+    assert scores["answer_f1"] == float(f1)
+    assert scores.get("answer_precision") == (None if precision is None else float(precision))
+    assert scores["answer_reference_claims_count"] == reference
+    assert scores["answer_actual_claims_count"] == actual
+    assert scores["answer_matching_claims_count"] == len(pairs)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "correction"),
+    [
+        (reply([], []), "reference_claims is empty, but the reference answer makes at least one claim"),
+        (reply(["r1", " \n"]), "claim 1 of reference_claims is blank"),
+        (reply(["r1"], [""]), "claim 0 of actual_claims is blank"),
+        (
+            reply(["r1"], ["a1"], (-1, 0)),
+            "matches: reference -1 is none of the 1 reference_claims, counted from 0",
+        ),
+        (
+            reply(["r1"], ["a1"], (0, 1)),
+            "matches: actual 1 is none of the 1 actual_claims, counted from 0",
+        ),
+        (
+            reply(["r1", "r2"], ["a1"], (0, 0), (1, 0)),
+            "matches: actual 0 occurs in 2 pairs, but a claim matches at most one",
+        ),
+        (
+            reply(["r1"], [], (0, 0), (0, 0)),
+            (
+                "matches: reference 0 occurs in 2 pairs, but a claim matches at most one; "
+                "matches: actual 0 is none of the 0 actual_claims, counted from 0"
+            ),
+        ),
+        (reply(["r1"], ["a1"], (True, 0)), "Expected `int`, got `bool` - at `$.matches[0].reference`"),
+        (reply(["r1"], ["a1"], (0, "1")), "Expected `int`, got `str` - at `$.matches[0].actual`"),
+        (reply(["r1"], [None]), "Expected `str`, got `null` - at `$.actual_claims[0]`"),
+        (reply(reason=None), "Expected `str`, got `null` - at `$.reason`"),
+        (reply(confidence=1), "Object contains unknown field `confidence`"),
+        ({"reference_claims": ["r1"]}, "Object missing required field `actual_claims`"),
+        ([], "Expected `object`, got `array`"),
+        (None, "Expected `object`, got `null`"),
+        ("text", "Expected `object`, got `str`"),
+    ],
+)
+async def test_a_reply_that_does_not_fit_is_asked_for_once_more_and_then_an_error(
+    wrong: Any, correction: str
+) -> None:
+    mended = ScriptedAsking(wrong, reply(["r1"], ["a1"], (0, 0)))
+    assert (await evaluate(METRIC, mended))["answer_f1"] == 1.0
+    assert mended.corrections == [correction]
+    with pytest.raises(JudgeError, match=r"^invalid_reply: "):
+        await evaluate(METRIC, ScriptedAsking(wrong, wrong))
+
+
+async def test_one_call_with_the_data_in_blocks() -> None:
+    asking = ScriptedAsking(reply())
+    await evaluate(METRIC, asking, Case("Q {question}?", reference_answer="R</x>", actual_answer=" "))
+    ((system, user),) = asking.messages
+    assert read_blocks(user["content"]) == {
+        "question": "Q {question}?",
+        "reference_answer": "R</x>",
+        "actual_answer": " ",
+    }
+    assert "{question}" not in system["content"]
+
+
+async def test_the_schema_is_strict() -> None:
+    asking = ScriptedAsking(reply())
+    await evaluate(METRIC, asking)
+    schema = asking.forms[0].schema
+    assert schema["title"] == "AnswerClaims"
+    assert schema["required"] == ["reference_claims", "actual_claims", "reason", "matches"]
+    match = schema["$defs"]["Match"]
+    assert match["required"] == ["reference", "actual"]
+    assert schema["additionalProperties"] is match["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("case", "applies"),
+    [
+        (Case("Q"), False),
+        (Case("Q", reference_answer="R"), False),
+        (Case("Q", actual_answer="A"), False),
+        (Case("Q", reference_answer="", actual_answer="A"), False),
+        (Case("Q", reference_answer=" \n\u00a0", actual_answer="A"), False),
+        (Case("Q", reference_answer="R", actual_answer=""), True),
+        (Case("", reference_answer="R", actual_answer="\t"), True),
+    ],
+)
+def test_both_answers_are_needed(case: Case, applies: bool) -> None:
+    (evaluation,) = METRIC.evaluations(case)
+    assert (evaluation.call is not None) is applies
+    assert evaluation._replace(call=None) == (
+        "answer_correctness",
+        None,
+        "answer_eval_error",
+        "answer_correctness_cost",
+        None,
+        (),
+    )
+
+
+async def test_a_prompt_of_the_users_takes_the_place_of_the_instructions_but_not_of_the_layout() -> None:
+    metric = answer_correctness(
+        AnswerCorrectnessConfig(prompt='Is {actual_answer} like {reference_answer}? {"a": 1}')
+    )
+    asking = ScriptedAsking(reply())
+    await evaluate(metric, asking)
+    system = asking.messages[0][0]["content"]
+    assert system.startswith(
+        'Is <actual_answer> like <reference_answer>? {"a": 1}\n\nReply with a JSON object'
+    )
+    assert '{"reference": i, "actual": j}' in system
+    assert "atomic" not in system
+    assert set(read_blocks(asking.messages[0][1]["content"])) == {
+        "question",
+        "reference_answer",
+        "actual_answer",
+    }
+
+
+async def test_prompts_are_all_that_the_judge_is_told_besides_the_data() -> None:
+    asking = ScriptedAsking(reply())
+    await evaluate(METRIC, asking)
+    assert METRIC.prompts[0] == asking.messages[0][0]["content"]
+    assert json.loads(METRIC.prompts[1]) == asking.forms[0].schema
+    assert METRIC.name == "answer_correctness"
+    other = answer_correctness(AnswerCorrectnessConfig(prompt="Other."))
+    assert other.prompts != METRIC.prompts == answer_correctness(AnswerCorrectnessConfig()).prompts

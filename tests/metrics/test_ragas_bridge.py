@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from pydantic import BaseModel
+
+from graphrag_eval_async.errors import ConfigError, JudgeError
+from graphrag_eval_async.judge.form import strict
+from graphrag_eval_async.metrics.ragas_bridge import (
+    bridge,
+    form_of_model,
+    has_text,
+    load_ragas,
+    require_ragas,
+    together,
+)
+from tests.conftest import leaving_nothing
+from tests.metrics.ragas_support import ScriptedAsking, WaitingAsking, fixed
+
+ROOT = Path(__file__).parents[2]
+
+SILENT = """
+import socket, sys
+attempts = []
+
+def refuse(event, args):
+    if event in {"socket.connect", "socket.getaddrinfo", "socket.sendto"}:
+        attempts.append((event, args))
+        raise RuntimeError(f"{event} {args}")
+
+sys.addaudithook(refuse)
+if sys.argv[1] == "preloaded":
+    import ragas, ragas._analytics
+    assert not ragas._analytics.do_not_track()
+assert ("ragas" in sys.modules) == (sys.argv[1] == "preloaded")
+
+import asyncio
+from graphrag_eval_async.config.model import AnswerRelevanceConfig, RagasAnswerCorrectnessConfig
+from graphrag_eval_async.metrics.answer_relevance import answer_relevance
+from graphrag_eval_async.metrics.evaluation import Case
+from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_correctness
+from graphrag_eval_async.metrics.ragas_bridge import load_ragas
+from graphrag_eval_async.metrics.retrieval import retrieval_answer
+
+load_ragas()
+from tests.metrics.ragas_support import fixed, outcome
+
+row = {"statement": "S", "reason": "R"}
+script = fixed(
+    AnswerRelevanceOutput={"question": "Why?", "noncommittal": 0},
+    ContextPrecisionOutput={"reason": "R", "verdict": 1},
+    ContextRecallOutput={"classifications": [row | {"attributed": 1}]},
+    StatementGeneratorOutput={"statements": ["S"]},
+    ClassificationWithReason={"TP": [row], "FP": [], "FN": []},
+)
+step = {"name": "retrieval", "status": "success", "output": [{"text": "T"}]}
+case = Case("Why?", "Because.", None, "So.", [step])
+for metric in [
+    answer_relevance(AnswerRelevanceConfig()),
+    retrieval_answer(),
+    ragas_answer_correctness(RagasAnswerCorrectnessConfig()),
+]:
+    keys = asyncio.run(outcome(metric, case, script))
+    assert keys and not any(key.endswith("error") for key in keys), keys
+
+from ragas import _analytics
+_analytics._analytics_batcher._flush_thread.join(10)
+assert not _analytics._analytics_batcher._flush_thread.is_alive()
+event = _analytics.EvaluationEvent(
+    user_id="u", metrics=[], num_rows=1, evaluation_type="SINGLE_TURN", language="english"
+)
+_analytics._analytics_batcher.add_evaluation(event)
+_analytics._analytics_batcher.flush()
+_analytics.track(event)
+assert not attempts, attempts
+"""
+
+
+@pytest.mark.parametrize("before", ["fresh", "preloaded"])
+def test_ragas_sends_nothing_and_leaves_nothing(before: str, tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = os.environ | home | {"RAGAS_DO_NOT_TRACK": "false"}
+    command = [sys.executable, "-W", "error", "-c", SILENT, before]
+    done = subprocess.run(command, capture_output=True, check=False, cwd=ROOT, env=environment, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not list(tmp_path.rglob("*"))
+
+
+def test_the_metrics_can_be_made_without_importing_ragas() -> None:
+    script = """
+import sys
+from graphrag_eval_async.config.model import AnswerRelevanceConfig, RagasAnswerCorrectnessConfig
+from graphrag_eval_async.metrics import answer_relevance, ragas_answer_correctness, ragas_bridge, retrieval
+answer_relevance.answer_relevance(AnswerRelevanceConfig())
+ragas_answer_correctness.ragas_answer_correctness(RagasAnswerCorrectnessConfig())
+retrieval.retrieval_answer(), retrieval.retrieval_context()
+print(sorted({"ragas", "pydantic", "numpy", "openai"} & {*sys.modules}))
+"""
+    command = [sys.executable, "-W", "error", "-c", script]
+    done = subprocess.run(command, capture_output=True, check=False, cwd=ROOT, text=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert require_ragas("answer_relevance") == "0.4.3"
+    monkeypatch.setitem(sys.modules, "ragas", None)
+    with pytest.raises(ConfigError) as caught:
+        require_ragas("answer_relevance")
+    assert caught.value.problems == [
+        "answer_relevance: needs the package ragas: pip install 'graphrag-eval-async[ragas]'"
+    ]
+
+
+def test_a_package_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGAS_DO_NOT_TRACK", "true")
+    monkeypatch.setitem(sys.modules, "ragas", None)
+    with pytest.raises(ConfigError, match=r"ragas: cannot be imported .*graphrag-eval-async\[ragas\]"):
+        load_ragas.__wrapped__()
+
+
+class Row(BaseModel):
+    statement: str
+    attributed: int
+
+
+class Rows(BaseModel):
+    classifications: list[Row]
+
+
+class Verdict(BaseModel):
+    verdict: int
+
+
+@pytest.mark.parametrize(
+    ("model", "reply", "message"),
+    [
+        (Verdict, {"verdict": 2}, "verdict: must be 0 or 1"),
+        (Verdict, {"verdict": 10**400}, "verdict: must be 0 or 1"),
+        (Verdict, {}, "verdict: Field required"),
+        (Verdict, None, "the reply: Input should be a valid dictionary or instance of Verdict"),
+        (Rows, {"classifications": [{"statement": "s", "attributed": -1}]}, "attributed: must be 0 or 1"),
+        (Rows, {"classifications": [{"attributed": 1}]}, "classifications.0.statement: Field required"),
+        (Rows, {"classifications": {}}, "classifications: Input should be a valid list"),
+    ],
+)
+def test_a_reply_that_does_not_fit(model: type[BaseModel], reply: Any, message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        form_of_model(model).read(reply)
+    assert str(caught.value) == message
+
+
+def test_a_reply_that_fits() -> None:
+    assert form_of_model(Verdict).read({"verdict": "1", "more": 2}) == Verdict(verdict=1)
+    assert form_of_model(Rows).read({"classifications": []}) == Rows(classifications=[])
+    assert form_of_model(Rows).schema == strict(Rows.model_json_schema())
+    assert form_of_model(Rows) is form_of_model(Rows)
+
+
+async def test_the_bridge_is_llm_and_embedder() -> None:
+    asking = ScriptedAsking(fixed(Verdict={"verdict": 1}))
+    judge = bridge(asking)
+    prompt = 'Judge.\ninput: {"a": "{b}"}\nOutput: '
+    assert await judge.agenerate(prompt, Verdict) == Verdict(verdict=1)
+    assert asking.messages == [[{"role": "user", "content": prompt}]]
+    assert await judge.aembed_text("abc") == [1.0, 3.0]
+    assert await judge.aembed_texts(["", "a"]) == [[1.0, 0.0], [1.0, 1.0]]
+    assert asking.embedded == [["abc"], ["", "a"]]
+
+
+async def test_together_keeps_the_order() -> None:
+    async def after(turns: int) -> int:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return turns
+
+    assert await together(*(partial(after, turns) for turns in (3, 0, 2))) == [3, 0, 2]
+    assert await together() == []
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+async def test_the_first_error_cancels_the_others(failing: int) -> None:
+    error = JudgeError("refused", "no")
+    waiting = WaitingAsking(fixed())
+
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise error
+
+    async def wait() -> None:
+        await waiting.embed([])
+
+    async with leaving_nothing():
+        with pytest.raises(JudgeError) as caught:
+            await together(*[fail if index == failing else wait for index in range(3)])
+    assert caught.value is error
+    assert waiting.cancelled == 2
+
+
+async def test_together_is_cancelled_as_a_whole() -> None:
+    waiting = WaitingAsking(fixed())
+    async with leaving_nothing():
+        with anyio.CancelScope() as scope:
+
+            async def cancel() -> None:
+                await anyio.wait_all_tasks_blocked()
+                scope.cancel()
+
+            await together(cancel, partial(waiting.embed, []), partial(waiting.embed, []))
+    assert scope.cancelled_caught
+    assert waiting.cancelled == 2
+
+
+def test_has_text() -> None:
+    assert has_text("a", " b ")
+    assert has_text()
+    assert not any([has_text("a", None), has_text(""), has_text(" \n\t"), has_text("a", "")])

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ragas.metrics.collections import ContextPrecision, ContextRecall
+
+from graphrag_eval_async.metrics.evaluation import Case
+from graphrag_eval_async.metrics.ragas_bridge import bridge
+from graphrag_eval_async.metrics.retrieval import add_f1, retrieval_answer, retrieval_context
+from tests.conftest import settle
+from tests.metrics.ragas_support import (
+    Script,
+    ScriptedAsking,
+    ScriptedLLM,
+    WaitingAsking,
+    fixed,
+    outcome,
+)
+
+
+def step(*texts: str | None, name: str = "retrieval", status: str = "success", **more: Any) -> dict[str, Any]:
+    documents = [{"id": index, "text": text} for index, text in enumerate(texts)]
+    return {"name": name, "status": status, "output": json.dumps(documents), **more}
+
+
+def case(*steps: dict[str, Any], **more: Any) -> Case:
+    return Case("Why?", **{"reference_answer": "Because.", "actual_steps": steps, **more})
+
+
+def judge(verdicts: dict[str, int], attributed: list[int]) -> Script:
+    """One that finds texts useful, and the statements of the reference attributable, as told."""
+
+    def reply(title: str, data: dict[str, Any], _repeat: int) -> Any:
+        if title == "ContextPrecisionOutput":
+            return {"reason": "So.", "verdict": verdicts[data["context"]]}
+        rows = [
+            {"statement": f"S{i}.", "reason": f"R{i}.", "attributed": flag}
+            for i, flag in enumerate(attributed)
+        ]
+        return {"classifications": rows}
+
+    return Script(reply)
+
+
+flags = st.integers(0, 1)
+corpus = st.fixed_dictionaries(dict.fromkeys("abcdef", flags))
+
+
+@given(corpus, st.lists(st.sampled_from("abcdef"), min_size=1, max_size=8), st.lists(flags, max_size=6))
+def test_agrees_with_ragas(verdicts: dict[str, int], texts: list[str], attributed: list[int]) -> None:
+    script = judge(verdicts, attributed)
+    llm = ScriptedLLM(script)
+    inputs: dict[str, Any] = {"user_input": "Why?", "retrieved_contexts": texts, "reference": "Because."}
+    recall = asyncio.run(ContextRecall(llm=llm).ascore(**inputs)).value
+    precision = asyncio.run(ContextPrecision(llm=llm).ascore(**inputs)).value
+    keys = asyncio.run(outcome(retrieval_answer(), case(step(*texts)), script))
+    assert keys["retrieval_answer_precision"] == pytest.approx(precision, abs=1e-9)
+    if attributed:
+        assert keys["retrieval_answer_recall"] == pytest.approx(recall, abs=1e-9)
+    else:
+        assert math.isnan(recall)
+        assert keys["retrieval_answer_recall_error"].startswith("invalid_reply: ")
+    context = case(step(*texts), matches={0: step("Because.")}, reference_answer=None)
+    other = asyncio.run(outcome(retrieval_context(), context, script))
+    assert other == {
+        key.replace("answer", "context"): value for key, value in keys.items() if not key.endswith("_reason")
+    }
+
+
+@given(st.lists(flags, min_size=1, max_size=30))
+def test_precision_of_perfect_and_of_useless_texts(verdicts: list[int]) -> None:
+    texts = [f"text {index}" for index in range(len(verdicts))]
+    script = judge(dict(zip(texts, verdicts, strict=True)), [1])
+    keys = asyncio.run(outcome(retrieval_answer(), case(step(*texts)), script))
+    precision = keys["retrieval_answer_precision"]
+    assert (precision == 1.0) == (verdicts == sorted(verdicts, reverse=True) and any(verdicts))
+    assert (precision == 0.0) == (not any(verdicts))
+    assert 0 <= precision <= 1
+
+
+async def test_ragas_itself_runs_on_the_bridge() -> None:
+    script = judge({"a": 1, "b": 0, "c": 1}, [1, 0])
+    inputs: dict[str, Any] = {"user_input": "Why?", "retrieved_contexts": [*"abc"], "reference": "Because."}
+    asking = ScriptedAsking(script)
+    recall = await ContextRecall(llm=bridge(asking)).ascore(**inputs)
+    precision = await ContextPrecision(llm=bridge(asking)).ascore(**inputs)
+    ours = ScriptedAsking(script)
+    keys = await outcome(retrieval_answer(), case(step(*"abc")), ours)
+    assert keys["retrieval_answer_recall"] == recall.value
+    assert keys["retrieval_answer_precision"] == pytest.approx(precision.value, abs=1e-9)
+    assert ours.messages == asking.messages
+
+
+async def test_what_the_judge_is_asked() -> None:
+    asking = ScriptedAsking(judge({"one": 1, "two": 0}, [1, 0]))
+    matched = case(step("one", " ", None, "two"), matches={0: step("gold", "\n", "silver")})
+    keys = await outcome(retrieval_context(), matched, asking)
+    reference = "gold\nsilver"
+    assert asking.asked == [
+        ("ContextRecallOutput", {"question": "Why?", "context": "one\ntwo", "answer": reference}, 0),
+        ("ContextPrecisionOutput", {"question": "Why?", "context": "one", "answer": reference}, 0),
+        ("ContextPrecisionOutput", {"question": "Why?", "context": "two", "answer": reference}, 0),
+    ]
+    assert keys == {"retrieval_context_recall": 0.5, "retrieval_context_precision": 1.0}
+
+
+async def test_the_reasons_say_of_which_statement_they_are() -> None:
+    keys = await outcome(retrieval_answer(), case(step("a")), judge({"a": 0}, [1, 0]))
+    assert keys == {
+        "retrieval_answer_recall": 0.5,
+        "retrieval_answer_recall_reason": "+ S0. (R0.)\n- S1. (R1.)",
+        "retrieval_answer_precision": 0.0,
+    }
+
+
+def test_evaluations_of_each_retrieval_step_that_succeeded() -> None:
+    steps = [
+        step("a", name="sparql_query"),
+        step("a"),
+        step("a", status="error"),
+        {"name": "retrieval", "error": "no"},
+        step("b"),
+    ]
+    found = retrieval_answer().evaluations(case(*steps))
+    assert [(each.metric, each.step, each.error_key, each.cost_key, each.nulls) for each in found] == [
+        ("retrieval_answer", index, f"retrieval_answer_{key}_error", f"retrieval_answer_{key}_cost", ())
+        for index in (1, 4)
+        for key in ("recall", "precision")
+    ]
+    assert all(each.call for each in found)
+    matched = retrieval_context().evaluations(case(*steps, matches={0: step("x"), 4: step("y")}))
+    assert [(each.step, each.error_key) for each in matched] == [
+        (4, "retrieval_context_recall_error"),
+        (4, "retrieval_context_precision_error"),
+    ]
+    assert not retrieval_context().evaluations(case(*steps))
+    assert not retrieval_answer().evaluations(Case("Why?", reference_answer="Because."))
+
+
+@pytest.mark.parametrize(
+    "output", ["[]", "x", None, '[{"id": 1}]', '[{"text": ""}]', '["a"]', '[{"text": 1}]']
+)
+def test_skipped_without_texts(output: Any) -> None:
+    empty = step("a", output=output)
+    for found in [
+        retrieval_answer().evaluations(case(empty)),
+        retrieval_context().evaluations(case(empty, matches={0: step("a")})),
+        retrieval_context().evaluations(case(step("a"), matches={0: empty})),
+    ]:
+        assert [each.call for each in found] == [None, None]
+
+
+@pytest.mark.parametrize("reference", [None, "", " \n"])
+def test_skipped_without_a_reference_answer(reference: str | None) -> None:
+    found = retrieval_answer().evaluations(case(step("a"), reference_answer=reference))
+    assert [each.call for each in found] == [None, None]
+
+
+@pytest.mark.parametrize("verdict", [2, -1, 0.5, None, "yes", math.inf])
+async def test_a_verdict_that_is_not_binary_is_an_invalid_reply(verdict: Any) -> None:
+    row = {"statement": "S.", "reason": "R.", "attributed": verdict}
+    good = row | {"attributed": 1}
+    script = fixed(
+        ContextPrecisionOutput={"reason": "So.", "verdict": verdict},
+        ContextRecallOutput={"classifications": [good, row]},
+    )
+    keys = await outcome(retrieval_answer(), case(step("a")), script)
+    assert keys.keys() == {"retrieval_answer_recall_error", "retrieval_answer_precision_error"}
+    for key, message in keys.items():
+        assert message.startswith("invalid_reply: ")
+        assert ("verdict: " if "precision" in key else "attributed: ") in message
+
+
+async def test_all_texts_are_judged_at_the_same_time() -> None:
+    texts = [f"text {index}" for index in range(9)]
+    asking = WaitingAsking(judge(dict.fromkeys(texts, 1), [1]))
+    _, precision = retrieval_answer().evaluations(case(step(*texts)))
+    assert precision.call
+    task = asyncio.ensure_future(precision.call(asking))
+    await settle()
+    assert asking.waiting == ["ContextPrecisionOutput"] * 9
+    asking.open.set()
+    assert await task == {"retrieval_answer_precision": 1.0}
+
+
+def test_f1_and_its_cost_come_after_what_they_are_made_of() -> None:
+    keys = {
+        "retrieval_context_precision": 0.0,
+        "retrieval_answer_precision_cost": 0.25,
+        "retrieval_answer_precision": 1.0,
+        "retrieval_context_recall": 0.0,
+        "other": 1,
+        "retrieval_answer_recall_cost": 0.5,
+        "retrieval_answer_recall_reason": "So.",
+        "retrieval_answer_recall": 0.5,
+    }
+    before = dict(keys)
+    assert list(add_f1(keys).items()) == [
+        ("other", 1),
+        ("retrieval_answer_recall", 0.5),
+        ("retrieval_answer_recall_reason", "So."),
+        ("retrieval_answer_recall_cost", 0.5),
+        ("retrieval_answer_precision", 1.0),
+        ("retrieval_answer_precision_cost", 0.25),
+        ("retrieval_answer_f1", 2 / 3),
+        ("retrieval_answer_f1_cost", 0.75),
+        ("retrieval_context_recall", 0.0),
+        ("retrieval_context_precision", 0.0),
+        ("retrieval_context_f1", 0.0),
+    ]
+    assert keys == before
+
+
+def test_no_f1_where_one_side_failed() -> None:
+    keys = {
+        "retrieval_answer_recall": 0.5,
+        "retrieval_answer_recall_cost": 0.0,
+        "retrieval_answer_precision_error": "timeout: ...",
+        "retrieval_answer_precision_cost": 0.0,
+    }
+    assert add_f1(keys) == keys | {"retrieval_answer_f1_cost": 0.0}
+    assert add_f1({"retrieval_answer_recall_cost": 1.0}) == {"retrieval_answer_recall_cost": 1.0}
+    assert add_f1({}) == {}
+
+
+def test_what_they_say_of_themselves() -> None:
+    for metric in (retrieval_answer(), retrieval_context()):
+        assert metric.prompts == ["ragas 0.4.3 ContextRecallPrompt, ContextPrecisionPrompt"]
+    assert [retrieval_answer().name, retrieval_context().name] == ["retrieval_answer", "retrieval_context"]
