@@ -13,7 +13,10 @@ from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, OnReject, 
 if TYPE_CHECKING:
     import os
 
+    from graphrag_eval_async.config import Config
     from graphrag_eval_async.evaluator import StepsGroups
+    from graphrag_eval_async.judge import Judge
+    from graphrag_eval_async.metrics import OnFatal
     from graphrag_eval_async.reference import Reference, Templates
     from graphrag_eval_async.sources import Responses
     from graphrag_eval_async.steps import Comparator
@@ -27,8 +30,11 @@ async def run_evaluation(
     on_reject: OnReject = "raise",
     max_in_flight: int = MAX_IN_FLIGHT,
     max_line_bytes: int = MAX_LINE_BYTES,
-    steps_groups: StepsGroups = "last",
+    steps_groups: StepsGroups | None = None,
     comparators: Mapping[str, Comparator] | None = None,
+    config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
+    judge: Judge | None = None,
+    on_fatal: OnFatal = "raise",
 ) -> list[Result]:
     """Evaluate a finished set of responses.
 
@@ -42,6 +48,9 @@ async def run_evaluation(
         max_line_bytes: as in `evaluate_stream`.
         steps_groups: as in `evaluate_stream`.
         comparators: as in `evaluate_stream`.
+        config: as in `evaluate_stream`.
+        judge: as in `evaluate_stream`.
+        on_fatal: as in `evaluate_stream`.
 
     Returns:
         the results in the order of the reference set; samples of one question in the order of the input.
@@ -50,8 +59,10 @@ async def run_evaluation(
         RejectedResponses: responses could not be evaluated.
         MissingResponses: questions are without a response that could be evaluated.
         ReferenceDataError: the reference set cannot be right.
+        ConfigError: the configuration cannot be right, or needs a package that is not installed.
         UsageError: an argument has a value it cannot have.
         SourceError: the responses cannot be read.
+        JudgeUnavailable: the judge will not answer any call.
     """
     if missing not in ("raise", "skip"):
         raise UsageError(f'missing: expected "raise" or "skip", got {missing!r}')
@@ -64,6 +75,9 @@ async def run_evaluation(
         on_reject="collect" if on_reject == "raise" else on_reject,
         steps_groups=steps_groups,
         comparators=comparators,
+        config=config,
+        judge=judge,
+        on_fatal=on_fatal,
     )
     async with stream:
         results = [result async for result in stream]

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from graphrag_eval_async.concurrency import run_in_thread
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, UsageError
 from graphrag_eval_async.records import Line, Reject, read_record, write_line
 from graphrag_eval_async.records.copying import copier
 from graphrag_eval_async.reference import Groups, Reference, Templates, load_reference
+from graphrag_eval_async.result import blank, complete, fill
 from graphrag_eval_async.steps import QUICK_SEARCH_STEPS, Budget, prepare_step, score_steps
 
 if TYPE_CHECKING:
     import os
+    from types import TracebackType
 
+    from graphrag_eval_async.config import Config
+    from graphrag_eval_async.judge import Judge, JudgeSession, JudgeUsage
+    from graphrag_eval_async.metrics import Judging, OnFatal, Plan
     from graphrag_eval_async.records import Question, Record, Response
-    from graphrag_eval_async.steps import Comparator, StepsScore
+    from graphrag_eval_async.steps import Comparator
 
 StepsGroups = Literal["last", "all"]
 
@@ -25,12 +31,19 @@ LARGE_BYTES = 128 * 1024
 """From this size on, of a response or of its reference steps, scoring is done in a thread: comparing large
 tables would hold up the event loop."""
 
-MAX_ERRORS = 10
-"""How many failed comparisons `steps_score_error` tells."""
+
+class Scored(NamedTuple):
+    """A result whose steps are scored, and what is still to be judged of it, if anything."""
+
+    result: dict[str, Any]
+    plan: Plan | None = None
 
 
 class Evaluator:
     """Evaluates single responses against a reference set.
+
+    With a judge it is an asynchronous context manager, which closes what its first call opens; it is used
+    within one event loop then.
 
     Attributes:
         reference: the reference set.
@@ -41,7 +54,10 @@ class Evaluator:
         reference: str | os.PathLike[str] | Templates | Reference,
         *,
         comparators: Mapping[str, Comparator] | None = None,
-        steps_groups: StepsGroups = "last",
+        steps_groups: StepsGroups | None = None,
+        config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
+        judge: Judge | None = None,
+        on_fatal: OnFatal = "raise",
     ) -> None:
         """Prepare the reference set.
 
@@ -50,26 +66,55 @@ class Evaluator:
             comparators: by name of reference step, what compares it with an actual step of that name:
                 ``(reference_step, actual_step) -> float`` in [0, 1]. It takes the place of a built-in one. It
                 should depend on the two steps alone: it may be called from a worker thread, and twice.
-            steps_groups: "last" scores the last group of reference steps, "all" the mean over all groups.
+            steps_groups: "last" scores the last group of reference steps, "all" the mean over all groups;
+                where it is not given, the configuration says, and else it is "last".
+            config: which metrics are judged, by which models and within which limits: a path to YAML, a dict
+                of that layout, or a `Config`. Without it only the steps are scored.
+            judge: takes the place of the configured models. Without a configuration, it judges answer
+                correctness.
+            on_fatal: what becomes of a judge that will not answer any call, because of its key, model or
+                quota: "raise" raises `JudgeUnavailable`, "continue" makes it the error of each metric.
 
         Raises:
             ReferenceDataError: the reference set cannot be right.
+            ConfigError: the configuration cannot be right, or needs a package that is not installed.
             UsageError: an argument has a value it cannot have.
         """
-        if steps_groups not in ("last", "all"):
+        if steps_groups not in (None, "last", "all"):
             raise UsageError(f'steps_groups: expected "last" or "all", got {steps_groups!r}')
+        if on_fatal not in ("raise", "continue"):
+            raise UsageError(f'on_fatal: expected "raise" or "continue", got {on_fatal!r}')
         if not isinstance(comparators, Mapping | None):
             raise UsageError(f"comparators: expected a dict of functions, got {comparators!r}")
         for name, comparator in (comparators or {}).items():
             if not isinstance(name, str) or not callable(comparator):
                 raise UsageError(f"comparators[{name!r}]: expected a function, got {comparator!r}")
+        self._mode: StepsGroups = steps_groups or "last"
+        self._judging: Judging | None = None
+        if config is not None or judge is not None:
+            self._configure(config, judge, on_fatal, steps_groups)
+        self._opened: tuple[asyncio.AbstractEventLoop, JudgeSession] | None = None
         self.reference = load_reference(reference, comparators=comparators)
-        self._mode: StepsGroups = steps_groups
         self._groups = self.reference.prepared
         if comparators and self.reference is reference:  # Loaded before, and without them.
             self._groups = _with_comparators(self.reference, comparators)
         self._large = {question.id for question in self.reference if _is_large(question)}
-        self._blanks = {question.id: copier(_blank(question)) for question in self.reference}
+        self._blanks = {question.id: copier(blank(question)) for question in self.reference}
+
+    def _configure(
+        self,
+        config: str | os.PathLike[str] | Mapping[str, Any] | Config | None,
+        judge: Judge | None,
+        on_fatal: OnFatal,
+        steps_groups: StepsGroups | None,
+    ) -> None:
+        from graphrag_eval_async.config import load_config  # which streams without a judge do not need
+        from graphrag_eval_async.metrics import Judging, metrics_on
+
+        checked = load_config({} if config is None else config, judge=judge is not None)
+        self._mode = steps_groups or checked.steps.groups
+        if metrics_on(checked):
+            self._judging = Judging(checked, judge=judge, on_fatal=on_fatal)
 
     async def evaluate(self, response: Mapping[str, Any] | bytes | str, *, sample: int = 1) -> dict[str, Any]:
         """The result of one response: a dict, or the same as JSON text.
@@ -80,6 +125,7 @@ class Evaluator:
 
         Raises:
             RejectedResponse: the response cannot be evaluated.
+            JudgeUnavailable: the judge will not answer any call, and `on_fatal` is "raise".
         """
         text = response.encode(errors="surrogatepass") if isinstance(response, str) else response
         if isinstance(text, bytes | bytearray):
@@ -89,9 +135,14 @@ class Evaluator:
         read = read_record(record, self.reference.questions)
         if isinstance(read, Reject):
             raise RejectedResponse(read)
-        return self.score_at_once(record, read, sample) or await self.score_in_thread(read, sample)
+        scored = self.score_at_once(record, read, sample) or await self.score_in_thread(read, sample)
+        if scored.plan is None:
+            return scored.result
+        session = self._own_session()
+        session.usage.outcomes["skipped"] += scored.plan.skipped
+        return await self.judge(scored.result, scored.plan, session) if scored.plan.due else scored.result
 
-    def score_at_once(self, record: Record, response: Response, sample: int) -> dict[str, Any] | None:
+    def score_at_once(self, record: Record, response: Response, sample: int) -> Scored | None:
         """The result of the response in `record`, or None where finding it would hold up an event loop."""
         if weight(record) or response.question_id in self._large:
             return None
@@ -100,22 +151,65 @@ class Evaluator:
         except ComparisonBudgetExceeded:
             return None
 
-    async def score_in_thread(self, response: Response, sample: int) -> dict[str, Any]:
+    async def score_in_thread(self, response: Response, sample: int) -> Scored:
         """The result of one response, however long it takes; a cancellation ends the work, too."""
         budget = Budget()
         return await run_in_thread(partial(self._score, response, sample, budget), budget.stop)
 
-    def _score(
-        self, response: Response, sample: int, budget: Budget, *, quick: bool = False
-    ) -> dict[str, Any]:
+    def _score(self, response: Response, sample: int, budget: Budget, *, quick: bool = False) -> Scored:
         steps = response.fields.get("actual_steps")
         groups = self._groups.get(response.question_id)
         scored = None
         if groups is not None and steps is not None and not response.failed:
             scored = score_steps(groups, steps, budget, mode=self._mode, quick=quick)
         result: dict[str, Any] = self._blanks[response.question_id]()
-        _fill(result, response, sample, scored)
-        return result
+        fill(result, response, sample, scored)
+        if self._judging is None or response.failed:
+            return Scored(result)
+        question = self.reference.questions[response.question_id]
+        return Scored(result, self._judging.plan(question, response.fields, scored.matches if scored else ()))
+
+    def session(self) -> JudgeSession | None:
+        """The judge, as one stream calls it; None where only steps are scored."""
+        return self._judging.session() if self._judging is not None else None
+
+    async def judge(self, result: Mapping[str, Any], plan: Plan, session: JudgeSession) -> dict[str, Any]:
+        """The whole result, judged.
+
+        Raises:
+            JudgeUnavailable: the judge will not answer any call, and `on_fatal` is "raise".
+        """
+        assert self._judging is not None  # noqa: S101  (plans come from it)
+        return complete(result, await self._judging.run(plan, session), self._judging.provenance)
+
+    @property
+    def usage(self) -> JudgeUsage | None:
+        """Counts of the judge's calls for `evaluate`; None before the first."""
+        return self._opened[1].usage if self._opened is not None else None
+
+    def _own_session(self) -> JudgeSession:
+        loop = asyncio.get_running_loop()
+        if self._opened is None or self._opened[0] is not loop:
+            assert self._judging is not None  # noqa: S101
+            self._opened = loop, self._judging.session()
+        return self._opened[1]
+
+    async def aclose(self) -> None:
+        """Close what the judge has opened; no `evaluate` may be in progress."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened[1].aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
 
 
 def weight(record: Record) -> int:
@@ -140,40 +234,3 @@ def _with_comparators(reference: Reference, comparators: Mapping[str, Comparator
         )
         for question_id, groups in reference.prepared.items()
     }
-
-
-def _blank(question: Question) -> dict[str, Any]:
-    """What every result of a question begins with."""
-    blank: dict[str, Any] = {
-        "template_id": question.template_id,
-        "question_id": question.id,
-        "question_text": question.text,
-    }
-    if question.reference_steps is not None:
-        blank["reference_steps"] = question.reference_steps
-    if question.reference_answer is not None:
-        blank["reference_answer"] = question.reference_answer
-    return blank
-
-
-def _fill(result: dict[str, Any], response: Response, sample: int, scored: StepsScore | None) -> None:
-    """Add the keys that depend on the response, in their documented order."""
-    fields = response.fields
-    result["status"] = "error" if response.failed else "success"
-    for key in ("error", "actual_answer", "actual_steps"):
-        if key in fields:
-            result[key] = fields[key]
-    if scored is not None:
-        for group, index, actual in scored.matches:
-            result["reference_steps"][group][index]["matches"] = fields["actual_steps"][actual].get("id")
-        result["steps_score"] = scored.score
-        if scored.errors:
-            result["steps_score_error"] = "; ".join(scored.errors[:MAX_ERRORS])
-    for key in ("input_tokens", "output_tokens", "total_tokens", "elapsed_sec"):
-        if key in fields:
-            result[key] = fields[key]
-    result["sample"] = sample
-    if "id" in fields:
-        result["response_id"] = fields["id"]
-    if response.metadata:
-        result["metadata"] = response.metadata

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from graphrag_eval_async.aggregates import RunningAggregates
 from graphrag_eval_async.concurrency import BoundedMap, Later
 from graphrag_eval_async.errors import RejectedResponse, UsageError
-from graphrag_eval_async.evaluator import Evaluator, StepsGroups, weight
+from graphrag_eval_async.evaluator import Evaluator, Scored, StepsGroups, weight
+from graphrag_eval_async.judge.usage import JudgeUsage
 from graphrag_eval_async.records import Record, Reject, Rejects, read_record
+from graphrag_eval_async.records.copying import copier
 from graphrag_eval_async.sources import Responses, open_source
 
 if TYPE_CHECKING:
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
+    from graphrag_eval_async.config import Config
+    from graphrag_eval_async.judge import Judge, JudgeSession
+    from graphrag_eval_async.metrics import OnFatal
+    from graphrag_eval_async.records import Response
     from graphrag_eval_async.reference import Reference, Templates
     from graphrag_eval_async.steps import Comparator
 
@@ -38,8 +44,9 @@ class EvaluationStream:
     dropping the stream. A cancelled or timed-out `anext` loses nothing.
 
     Attributes:
-        aggregates: running aggregates, up to and including the result handed out last.
+        aggregates: running aggregates, up to and including the complete result handed out last.
         rejects: what could not be evaluated, and why.
+        usage: counts of the judge's calls.
     """
 
     def __init__(
@@ -52,23 +59,31 @@ class EvaluationStream:
         max_line_bytes: int = MAX_LINE_BYTES,
         aggregates: RunningAggregates | None = None,
         on_reject: OnReject = "collect",
+        stages: bool = False,
     ) -> None:
         """See `evaluate_stream`."""
         _check_positive("max_in_flight", max_in_flight)
         _check_positive("max_line_bytes", max_line_bytes)
-        if not isinstance(ordered, bool):
-            raise UsageError(f"ordered: expected a boolean, got {ordered!r}")
+        for name, flag in (("ordered", ordered), ("stages", stages)):
+            if not isinstance(flag, bool):
+                raise UsageError(f"{name}: expected a boolean, got {flag!r}")
         if not isinstance(aggregates, RunningAggregates | None):
             raise UsageError(f"aggregates: expected a RunningAggregates, got {aggregates!r}")
         if iscoroutinefunction(on_reject) or not (callable(on_reject) or on_reject in ("collect", "raise")):
             raise UsageError(f'on_reject: expected "collect", "raise" or a plain function, got {on_reject!r}')
         self.aggregates = RunningAggregates() if aggregates is None else aggregates
         self.aggregates.order_templates(evaluator.reference.templates)
-        self._intake = _Intake(evaluator, on_reject)
+        session = evaluator.session()
+        self._intake = _Intake(evaluator, session, on_reject, stages=stages)
         self.rejects = self._intake.rejects
+        self.usage = JudgeUsage() if session is None else session.usage
         source = open_source(responses, max_line_bytes=max_line_bytes, spool=callable(on_reject))
         self._results: BoundedMap[Result] = BoundedMap(
-            source, self._intake.evaluate, limit=max_in_flight, ordered=ordered
+            source,
+            self._intake.evaluate,
+            limit=max_in_flight,
+            ordered=ordered,
+            finish=None if session is None else session.aclose,
         )
 
     @property
@@ -87,7 +102,8 @@ class EvaluationStream:
                 result = await anext(results)
         finally:
             del self, results  # See `BoundedMap.__anext__`.
-        aggregates.add(result)
+        if "pending" not in result:
+            aggregates.add(result)
         return result
 
     async def aclose(self) -> None:
@@ -112,9 +128,13 @@ class _Intake:
     It knows nothing of the stream, so that dropping the stream ends the work.
     """
 
-    def __init__(self, evaluator: Evaluator, on_reject: OnReject) -> None:
+    def __init__(
+        self, evaluator: Evaluator, session: JudgeSession | None, on_reject: OnReject, *, stages: bool
+    ) -> None:
         self._evaluator = evaluator
+        self._session = session
         self._on_reject = on_reject
+        self._stages = stages
         self._samples: Counter[str] = Counter()
         self.rejects = Rejects()
 
@@ -124,11 +144,31 @@ class _Intake:
             self._reject(response)
             return None
         sample = self._samples[response.question_id] = self._samples[response.question_id] + 1
-        result = self._evaluator.score_at_once(record, response, sample)
-        if result is not None:
-            return result
-        score = self._evaluator.score_in_thread
-        return Later(lambda _: score(response, sample), weight=max(1, weight(record)))
+        scored = self._evaluator.score_at_once(record, response, sample)
+        if scored is not None and not self._is_due(scored):
+            return scored.result
+        return Later(partial(self._finish, scored, response, sample), weight=max(1, weight(record)))
+
+    async def _finish(
+        self, scored: Scored | None, response: Response, sample: int, hand_out: Callable[[Result], None]
+    ) -> Result:
+        """What takes time: scoring large steps, and judging."""
+        if scored is None:
+            scored = await self._evaluator.score_in_thread(response, sample)
+            if not self._is_due(scored):
+                return scored.result
+        result, plan = scored
+        assert plan is not None and self._session is not None  # noqa: PT018, S101
+        if self._stages:
+            hand_out({**copier(result)(), "pending": plan.pending})
+        return await self._evaluator.judge(result, plan, self._session)
+
+    def _is_due(self, scored: Scored) -> bool:
+        """Whether there is something to judge."""
+        if scored.plan is None or self._session is None:
+            return False
+        self._session.usage.outcomes["skipped"] += scored.plan.skipped
+        return bool(scored.plan.due)
 
     def _reject(self, reject: Reject) -> None:
         if self._on_reject == "collect":
@@ -160,8 +200,12 @@ def evaluate_stream(
     max_line_bytes: int = MAX_LINE_BYTES,
     aggregates: RunningAggregates | None = None,
     on_reject: OnReject = "collect",
-    steps_groups: StepsGroups = "last",
+    steps_groups: StepsGroups | None = None,
     comparators: Mapping[str, Comparator] | None = None,
+    config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
+    judge: Judge | None = None,
+    on_fatal: OnFatal = "raise",
+    stages: bool = False,
 ) -> EvaluationStream:
     """Evaluate responses as they arrive.
 
@@ -177,18 +221,35 @@ def evaluate_stream(
         on_reject: what becomes of a response that cannot be evaluated: "collect" keeps it in `rejects`,
             "raise" ends the stream with `RejectedResponse` once the results before it are out, and a callable
             is called with each `Reject` as it is found, which then is counted but not kept.
-        steps_groups: "last" scores the last group of reference steps, "all" the mean over all groups.
-        comparators: the caller's own, by name of reference step; see `Evaluator`.
+        steps_groups: see `Evaluator`, as for the following four.
+        comparators: the caller's own, by name of reference step.
+        config: which metrics are judged, by which models and within which limits; without it only the steps
+            are scored.
+        judge: the caller's own.
+        on_fatal: what becomes of a judge that will not answer any call; "raise" ends the stream.
+        stages: whether a result that is to be judged comes twice: first when its steps are scored, with the
+            names of the metrics that are still to come in `pending`, and then whole. Aggregates count it
+            once, and `ordered` is the order of whole results.
 
     Returns:
         an asynchronous iterator of results: dicts with the documented output keys.
 
     Raises:
         ReferenceDataError: the reference set cannot be right.
+        ConfigError: the configuration cannot be right, or needs a package that is not installed.
         UsageError: an argument has a value it cannot have.
         SourceError: on iteration, after the results in flight: the responses cannot be read.
+        JudgeUnavailable: on iteration, after the results that are finished: the judge refuses the key, lacks
+            the model, or the quota is used up.
     """
-    evaluator = Evaluator(reference, comparators=comparators, steps_groups=steps_groups)
+    evaluator = Evaluator(
+        reference,
+        comparators=comparators,
+        steps_groups=steps_groups,
+        config=config,
+        judge=judge,
+        on_fatal=on_fatal,
+    )
     return EvaluationStream(
         evaluator,
         responses,
@@ -197,6 +258,7 @@ def evaluate_stream(
         max_line_bytes=max_line_bytes,
         aggregates=aggregates,
         on_reject=on_reject,
+        stages=stages,
     )
 
 

@@ -17,8 +17,10 @@ LEVELS = [
     {"batch"},
     {"stream"},
     {"sources", "sinks", "evaluator"},
+    {"result"},
     {"concurrency", "reference"},  # what the evaluator builds on
-    {"metrics", "steps", "aggregates"},
+    {"metrics"},
+    {"steps", "aggregates"},
     {"judge"},
     {"config"},
     {"records"},

@@ -8,23 +8,44 @@ import graphrag_eval_async as package
 def test_the_public_names() -> None:
     assert package.__all__ == [
         "AggregationError",
+        "AnswerCorrectnessConfig",
+        "AnswerRelevanceConfig",
+        "Config",
+        "ConfigError",
+        "CustomEvaluationConfig",
+        "EmbeddingConfig",
         "EvaluationStream",
         "Evaluator",
+        "GenerationConfig",
         "GraphragEvalError",
+        "Judge",
+        "JudgeError",
+        "JudgeUnavailable",
+        "JudgeUsage",
+        "LLMConfig",
+        "LimitsConfig",
         "MissingResponses",
+        "OutputConfig",
+        "PricingConfig",
         "Question",
+        "RagasAnswerCorrectnessConfig",
         "Reference",
         "ReferenceDataError",
         "Reject",
         "RejectedResponse",
         "RejectedResponses",
         "Rejects",
+        "RetrievalAnswerConfig",
+        "RetrievalContextConfig",
         "RunningAggregates",
         "SourceError",
+        "StepsConfig",
+        "TokenUsage",
         "UsageError",
         "average_precision",
         "compute_aggregates",
         "evaluate_stream",
+        "load_config",
         "load_reference",
         "recall_at_k",
         "run_evaluation",
@@ -53,6 +74,10 @@ def test_the_arguments() -> None:
         "on_reject",
         "steps_groups",
         "comparators",
+        "config",
+        "judge",
+        "on_fatal",
+        "stages",
     ]
     assert positional(package.run_evaluation) == ["reference", "responses"]
     assert options(package.run_evaluation) == [
@@ -62,11 +87,14 @@ def test_the_arguments() -> None:
         "max_line_bytes",
         "steps_groups",
         "comparators",
+        "config",
+        "judge",
+        "on_fatal",
     ]
     assert positional(package.compute_aggregates) == ["results"]
     assert options(package.compute_aggregates) == ["reference", "include_errors"]
     assert positional(package.Evaluator) == ["reference"]
-    assert options(package.Evaluator) == ["comparators", "steps_groups"]
+    assert options(package.Evaluator) == ["comparators", "steps_groups", "config", "judge", "on_fatal"]
     assert positional(package.Evaluator.evaluate) == ["self", "response"]
     assert options(package.RunningAggregates) == ["include_errors", "templates"]
     assert positional(package.load_reference) == ["reference"]
@@ -81,7 +109,7 @@ def public(kind: type) -> set[str]:
 def test_the_methods() -> None:
     assert public(package.EvaluationStream) == {"aclose", "missing"}
     stream = package.evaluate_stream([{"template_id": "t", "questions": []}], [])
-    assert public(stream) - public(type(stream)) == {"aggregates", "rejects"}  # type: ignore[arg-type]
+    assert public(stream) - public(type(stream)) == {"aggregates", "rejects", "usage"}  # type: ignore[arg-type]
     for method in ("__aiter__", "__anext__", "__aenter__", "__aexit__"):
         assert hasattr(stream, method)
     expected = {"add", "snapshot", "merge", "to_bytes", "from_bytes", "order_templates"}

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from graphrag_eval_async.errors import AggregationError
-from graphrag_eval_async.records.metrics import COST, RESULT_METRICS, RETRIEVAL_METRICS
+from graphrag_eval_async.records.metrics import COST, RESULT_KEYS, RESULT_METRICS, RETRIEVAL_METRICS
 
 _POSITIONS = {metric: i for i, metric in enumerate(RESULT_METRICS + RETRIEVAL_METRICS)}
 _OF_RESULT = frozenset(RESULT_METRICS)
@@ -56,8 +56,13 @@ def metric_position(metric: str) -> tuple[int, str]:
 
 
 def is_metric(name: str) -> bool:
-    """Whether results or retrieval steps may have a metric of this name."""
+    """Whether a key of this name in a result or a retrieval step is a metric, whatever the result."""
     return name in _POSITIONS or name.endswith(COST)
+
+
+def may_be_metric(name: str) -> bool:
+    """Whether some result may have a metric of this name: it may be an output of a custom evaluation."""
+    return is_metric(name) or name not in RESULT_KEYS
 
 
 def fits(value: float) -> bool:
@@ -98,6 +103,12 @@ def _is_mapping(value: Any) -> bool:
 def _values(result: Mapping[str, Any], steps: Steps) -> Values:
     values: Values = []
     _collect(result, _OF_RESULT, values, result)
+    judge = result.get("judge")
+    if judge is not None and _is_mapping(judge):
+        for key in _outputs(judge.get("outputs", []), result):
+            value = result.get(key)
+            if isinstance(value, int | float):
+                values.append((key, _number(value, key, result)))
     for step in steps:
         if step.get("name") == "retrieval":
             _collect(step, _OF_RETRIEVAL, values, result)
@@ -119,6 +130,13 @@ def _collect(
 def _metrics_among(keys: tuple[Any, ...], metrics: frozenset[str]) -> tuple[str, ...]:
     """Cached, since the results of a stream have few layouts."""
     return tuple(key for key in keys if key in metrics or (isinstance(key, str) and key.endswith(COST)))
+
+
+def _outputs(outputs: Any, result: Mapping[str, Any]) -> list[str]:
+    """The names of the outputs of custom evaluations, of which those that are numbers are metrics."""
+    if not isinstance(outputs, list | tuple) or not all(isinstance(name, str) for name in outputs):
+        raise _error(result, "judge.outputs", "a list of names", outputs)
+    return [name for name in outputs if name not in RESULT_KEYS and not name.endswith(COST)]
 
 
 def _number(value: Any, key: str, result: Mapping[str, Any]) -> float:

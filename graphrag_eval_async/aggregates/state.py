@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 import msgspec
 
 from graphrag_eval_async.aggregates.group import Group
-from graphrag_eval_async.aggregates.reading import fits, is_metric
+from graphrag_eval_async.aggregates.reading import fits, may_be_metric
 from graphrag_eval_async.aggregates.series import Series, stored
 from graphrag_eval_async.errors import AggregationError
 
@@ -115,7 +115,7 @@ def _load_group(state: _Group, micro: dict[str, Series]) -> Group:
     group.steps = {_decode(name): counts for name, counts in state.steps.items()}
     for key, series in state.series.items():
         name = _decode(key)
-        if not is_metric(name):
+        if not may_be_metric(name):
             raise ValueError(f"{name!r} is not a metric")
         wide = isinstance(series.values, list)
         group.metric(name).extend(_load_values(series), integral=series.integral, wide=wide)

@@ -232,3 +232,34 @@ def test_aggregates_that_treat_errors_differently_do_not_merge() -> None:
 def test_templates_are_strings() -> None:
     with pytest.raises(UsageError, match=r"templates\[1\]"):
         RunningAggregates(templates=["a", 1])  # type: ignore[list-item]
+
+
+def test_outputs_of_custom_evaluations_that_are_numbers_are_metrics() -> None:
+    judge = {"model": "m", "prompts": "p", "outputs": ["share", "why", "count", "late"]}
+    results: list[dict[str, Any]] = [
+        {"template_id": "t", "share": 0.25, "why": "text", "count": 3, "other": 5, "judge": judge},
+        {"template_id": "t", "share": 0.75, "why": 1.5, "count": None, "judge": judge},
+        {"template_id": "t", "share": 100.0},
+    ]
+    means = {name: stats["mean"] for name, stats in snapshot(*results)["macro"].items()}
+    assert means == {"share": 0.5, "why": 1.5, "count": 3}
+    running = RunningAggregates()
+    for result in results:
+        running.add(result)
+    assert RunningAggregates.from_bytes(running.to_bytes()).snapshot() == snapshot(*results)
+
+
+@pytest.mark.parametrize("outputs", ["share", [1], {}, None])
+def test_outputs_that_cannot_be_read(outputs: Any) -> None:
+    with pytest.raises(AggregationError, match=r"judge\.outputs: must be a list of names"):
+        RunningAggregates().add({"template_id": "t", "judge": {"outputs": outputs}})
+
+
+def test_an_output_that_is_no_number_that_counts() -> None:
+    judge = {"outputs": ["share", "sample", "x_cost"]}
+    running = RunningAggregates()
+    running.add({"template_id": "t", "sample": 3, "judge": judge})
+    assert running.snapshot()["macro"] == {}
+    for value in (float("nan"), float("inf"), 2**64, True):
+        with pytest.raises(AggregationError, match="share: must be a finite number"):
+            running.add({"template_id": "t", "share": value, "judge": judge})
