@@ -7,7 +7,7 @@ from random import uniform
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.gate import Gate
+from graphrag_eval_async.judge.gate import RETRY_AFTER_CAP, Gate
 from graphrag_eval_async.judge.protocol import SchemaRefused
 
 if TYPE_CHECKING:
@@ -77,8 +77,7 @@ class Attempts:
                 if failures >= self._limits.max_attempts:
                     raise _given_up(error, failures) from error
                 self._usage.retries[error.kind] += 1
-                if error.retry_after is None:  # Else the gate is closed for so long.
-                    await asyncio.sleep(_backoff(failures))
+                await asyncio.sleep(_backoff(error, failures))
 
     async def _attempt(self, request: Request) -> Any:
         self._check()
@@ -126,8 +125,7 @@ class Attempts:
         if isinstance(error, JudgeError):
             if error.kind == "rate_limited":
                 self.gate.slow_down(sent_in)
-            if error.retry_after is not None:
-                self.gate.pause(error.retry_after)
+                self.gate.pause(error.retry_after or 0.0)
             return error
         if isinstance(error, TimeoutError):
             return JudgeError("timeout", f"no reply within {self._limits.call_timeout_sec:g} seconds")
@@ -135,9 +133,15 @@ class Attempts:
         return JudgeError("unavailable", text, final=not isinstance(error, OSError))
 
 
-def _backoff(failures: int) -> float:
-    """Full jitter: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/"""
-    return uniform(0, min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** (failures - 1)))  # noqa: S311
+def _backoff(error: JudgeError, failures: int) -> float:
+    """How long to wait before another try, in seconds.
+
+    Full jitter: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+    """
+    if error.kind == "rate_limited" and error.retry_after is not None:
+        return 0.0  # The gate is closed for so long.
+    jitter = uniform(0, min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** (failures - 1)))  # noqa: S311
+    return max(jitter, min(error.retry_after or 0.0, RETRY_AFTER_CAP))
 
 
 def _given_up(error: JudgeError, failures: int) -> JudgeError:

@@ -33,6 +33,7 @@ NO_QUOTA = frozenset(
     }
 )
 NO_MODEL = frozenset({"model_not_found"})
+SCHEMA_WORDS = (b"response_format", b"json_schema", b"structured output", b"structured_output")
 
 KINDS: Mapping[int, Failure] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
 RETRIED = frozenset({"timeout", "rate_limited", "unavailable"})
@@ -105,8 +106,10 @@ class Refusal(NamedTuple):
     def refuses_schemas(self) -> bool:
         """Whether the server does not know the strict mode of structured output, or not this schema."""
         text = self.body.lower()
-        words = (b"response_format", b"json_schema", b"structured output", b"structured_output")
-        return self.status in {400, 422, 501} and any(word in text for word in words)
+        mentioned = any(word in text for word in SCHEMA_WORDS)
+        return (
+            self.status in {400, 422, 501} and mentioned and not self.codes & (FILTERED | NO_QUOTA | NO_MODEL)
+        )
 
 
 def failure_of(refusal: Refusal, target: Target, scrub: Scrubber) -> JudgeError:

@@ -18,7 +18,16 @@ from graphrag_eval_async.judge.openai_replies import Reply as HttpReply
 from graphrag_eval_async.judge.openai_replies import read_completion, read_embeddings
 from graphrag_eval_async.judge.protocol import SchemaRefused, TokenUsage
 from tests.conftest import leaving_nothing
-from tests.judge_server import FAULTS, JudgeServer, Reply, completion, embeddings, error, json_reply
+from tests.judge_server import (
+    FAULTS,
+    JudgeServer,
+    Reply,
+    completion,
+    embeddings,
+    error,
+    json_reply,
+    random_faults,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -173,6 +182,50 @@ async def test_embeddings(name: str) -> None:
     check_failure(await failure(name, embed), {**HTTP, **EMBEDDING}[name])
 
 
+async def test_a_reset_of_a_connection_that_was_used_before() -> None:
+    async with JudgeServer() as server:
+        judge = judge_of(server)
+        await complete(judge)
+        server.script = FAULTS["reset"]
+        with pytest.raises(JudgeError, match="unavailable"):
+            await complete(judge)
+        assert (server.counts.requests, server.counts.most_connections) == (2, 1)
+        await judge.aclose()
+
+
+async def test_all_tokens_that_a_server_tells_of_are_known() -> None:
+    """Those of replies that are errors, too."""
+    used: list[tuple[str, TokenUsage | None]] = []
+
+    async def call(kind: str, index: int) -> None:
+        messages = [{"role": "user", "content": str(index)}]
+        try:
+            if kind == "chat":
+                used.append((kind, (await judge.complete(messages, SCHEMA))[1]))
+            else:
+                used.append((kind, (await judge.embed([str(index), "?"]))[1]))
+        except JudgeError as error:
+            used.append((kind, error.usage))
+
+    names = sorted({*FAULTS} - {"never", "drip", "schema refused"})
+    async with JudgeServer(random_faults(0.7, names=names)) as server:
+        judge = judge_of(server)
+        await asyncio.gather(*(call(kind, index) for kind in ("chat", "embedding") for index in range(300)))
+        await judge.aclose()
+    counts = server.counts
+    found = {
+        kind: [
+            sum(tokens) for tokens in zip(*(usage for of, usage in used if of == kind and usage), strict=True)
+        ]
+        for kind in ("chat", "embedding")
+    }
+    assert counts.requests == len(used) == 600
+    assert found == {
+        "chat": [counts.input_tokens, counts.output_tokens],
+        "embedding": [counts.embedding_tokens, 0],
+    }
+
+
 async def test_retry_after_a_date() -> None:
     found = await failure("429 date", complete)
     assert found.kind == "rate_limited"
@@ -293,6 +346,7 @@ def test_a_secret_at_the_end_of_an_excerpt_is_not_half_shown() -> None:
         (422, b'{"loc": ["body", "response_format", "json_schema"]}', True),
         (501, b"Structured Outputs are not implemented", True),
         (400, b"JSON_SCHEMA is not known", True),
+        (400, b'{"error": {"code": "content_filter", "message": "response_format"}}', False),
         (400, b"max_tokens is too large", False),
         (500, b"response_format", False),
         (404, b"response_format", False),

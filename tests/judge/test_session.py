@@ -262,6 +262,21 @@ def test_too_many_requests_hold_up_everybody() -> None:
     assert judge.times == [0, 30, 30]
 
 
+@pytest.mark.parametrize(("seconds", "waits"), [(20.0, 20.0), (500.0, 60.0)])
+def test_an_overloaded_server_is_left_alone_by_the_one_it_refused(seconds: float, waits: float) -> None:
+    judge = ScriptedJudge(lambda n: refused("unavailable", retry_after=seconds) if n == 0 else {"value": n})
+
+    async def use(one: JudgeSession) -> None:
+        first = asyncio.ensure_future(outcome(one.result().asking(), "a"))
+        await asyncio.sleep(1)
+        assert one.usage.paused_sec == 0
+        assert await outcome(one.result().asking(), "b") == 1
+        assert await first == 2
+
+    asked(judge, use)
+    assert judge.times == [0, 1, waits]
+
+
 # Deadlines
 
 
