@@ -71,9 +71,10 @@ class Attempts:
                 with_schema = False
                 self._usage.retries[error.kind] += 1
             except JudgeError as error:
-                failures += 1
                 if error.kind not in RETRIED or error.final:
                     raise
+                if not _is_pause(error):
+                    failures += 1
                 if failures >= self._limits.max_attempts:
                     raise _given_up(error, failures) from error
                 self._usage.retries[error.kind] += 1
@@ -131,6 +132,11 @@ class Attempts:
             return JudgeError("timeout", f"no reply within {self._limits.call_timeout_sec:g} seconds")
         text = f"{type(error).__name__}: {error}"
         return JudgeError("unavailable", text, final=not isinstance(error, OSError))
+
+
+def _is_pause(error: JudgeError) -> bool:
+    """Whether the server asks for so long a pause that the request has not failed, but is put off."""
+    return error.kind == "rate_limited" and (error.retry_after or 0.0) > RETRY_AFTER_CAP
 
 
 def _backoff(error: JudgeError, failures: int) -> float:
