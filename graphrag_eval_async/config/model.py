@@ -53,7 +53,11 @@ class GenerationConfig(Section, frozen=True, kw_only=True):
 
 
 class EmbeddingConfig(Section, frozen=True, kw_only=True):
-    """The model of embeddings; the connection that it leaves out is the generation's, if of one provider."""
+    """The model of embeddings.
+
+    Without a `base_url`, or with the same, what it leaves out of the connection is the generation's, if both
+    are of one provider.
+    """
 
     provider: Literal["openai", "azure"]
     model: Text

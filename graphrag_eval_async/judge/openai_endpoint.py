@@ -52,11 +52,14 @@ class Endpoint(NamedTuple):
 def endpoint_of(llm: LLMConfig, model: GenerationConfig | EmbeddingConfig) -> Endpoint:
     """Where a model of a configuration is served.
 
-    What an embedding model leaves out is the LLM's, if of one provider; what that leaves out, too, is read
-    from the environment variables that the SDK reads.
+    What an embedding model leaves out is the LLM's, if of one provider and, lest a key go to another server,
+    without a base URL of its own; what that leaves out, too, is read from the environment variables that the
+    SDK reads.
     """
     other = llm.generation
-    models = [model] if other is None or other.provider != model.provider else [model, other]
+    models: list[GenerationConfig | EmbeddingConfig] = [model]
+    if other is not None and other.provider == model.provider and model.base_url in {None, other.base_url}:
+        models.append(other)
 
     def first(name: str, *variables: str) -> str:
         values = [*(getattr(each, name) for each in models), *map(os.environ.get, variables)]

@@ -14,6 +14,7 @@ import pytest
 from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LimitsConfig, LLMConfig
 from graphrag_eval_async.errors import ConfigError, JudgeError
 from graphrag_eval_async.judge.openai_client import check, open_judge
+from graphrag_eval_async.judge.openai_endpoint import endpoint_of
 from graphrag_eval_async.judge.protocol import Judge, SchemaRefused
 from tests.conftest import leaving_nothing
 from tests.judge_server import FAULTS, JudgeServer, Never, Reply, completion, error, reply_to
@@ -33,7 +34,7 @@ SCHEMA = {
     "required": ["value", "reasons"],
     "additionalProperties": False,
 }
-VERDICT = {"value": 1, "reasons": ["text"]}
+VERDICT = {"value": 0, "reasons": ["text"]}
 VARIABLES = [
     *("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_VERSION", "AZURE_OPENAI_API_KEY"),
     *("AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_ENDPOINT", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"),
@@ -456,3 +457,14 @@ async def judged(base_url: str, count: int) -> tuple[int, int]:
     replies = await asyncio.gather(*(asked(judge) for _ in range(count)), return_exceptions=True)
     await judge.aclose()
     return len(replies) - replies.count(VERDICT), replies.count(VERDICT)
+
+
+def test_a_key_goes_to_its_own_server_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    here, there = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
+    generation = GenerationConfig(provider="openai", model="m", base_url=here, api_key="secret-1")
+    elsewhere = EmbeddingConfig(provider="openai", model="e", base_url=there)
+    same = EmbeddingConfig(provider="openai", model="e", base_url=here)
+    llm = LLMConfig(generation=generation)
+    assert endpoint_of(llm, elsewhere).api_key == "unused"
+    assert endpoint_of(llm, same).api_key == "secret-1"

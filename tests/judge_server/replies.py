@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DIMENSIONS = 16
 SAMPLES: dict[str, Any] = {
     "string": "text",
-    "integer": 1,
+    "integer": 0,
     "number": 0.5,
     "boolean": True,
     "null": None,
@@ -121,7 +121,7 @@ def vector(text: str, dimensions: int = DIMENSIONS) -> list[float]:
 
 
 def sample(schema: Any, definitions: Mapping[str, Any] | None = None) -> Any:
-    """A value that fits a JSON schema: one item in each array, 1 for a whole number."""
+    """A value that fits a JSON schema: one item in each array, 0 for a whole number."""
     definitions = schema.get("$defs", {}) if definitions is None else definitions
     match schema:
         case {"$ref": str(reference)}:
