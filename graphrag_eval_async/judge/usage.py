@@ -54,6 +54,11 @@ class JudgeUsage:
         return {kind: n for kind, n in self.outcomes.items() if kind not in {"ok", "skipped"}}
 
     @property
+    def tokens(self) -> int:
+        """All of them."""
+        return self.input_tokens + self.output_tokens + self.embedding_tokens
+
+    @property
     def dollars(self) -> float | None:
         """The price of all tokens in US dollars; None where a price is not known."""
         if self._prices is None:
@@ -77,7 +82,7 @@ class JudgeUsage:
         """All of it, as it is now."""
         counts = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         counts |= {"retries": dict(self.retries), "outcomes": dict(self.outcomes), "errors": self.errors}
-        return counts | {"dollars": self.dollars, "paused_sec": self.paused_sec}
+        return counts | {"tokens": self.tokens, "dollars": self.dollars, "paused_sec": self.paused_sec}
 
     def pause(self, seconds: float) -> None:
         """Note that no request is sent for so long."""

@@ -72,6 +72,7 @@ def test_a_call() -> None:
             "in_flight": 0,
             "waiting": 0,
             "concurrency": 32,
+            "tokens": 110,
             "dollars": COST,
             "paused_sec": 0.0,
         }
