@@ -107,6 +107,7 @@ class Judging:
         Raises:
             JudgeUnavailable: no call can succeed, and `on_fatal` is "raise".
         """
+        await session.judge()  # The metrics need what opening it imports, in a thread.
         outcomes = [_Outcome(evaluation) for evaluation in plan.due]
         calls = session.result()
         with calls:

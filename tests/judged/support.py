@@ -1,0 +1,336 @@
+"""A judged set of records whose every call a test can tell apart, and a loop that does not wait."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import os
+import re
+import selectors
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
+
+from graphrag_eval_async import evaluate_stream
+from tests.conftest import leaving_nothing
+from tests.judge_server import JudgeServer, Reply, completion, reply_to
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+
+    from graphrag_eval_async import EvaluationStream
+    from tests.judge_server import Fault, Request, Script
+
+P = ParamSpec("P")
+
+KEY = "sk-secret-0123456789"
+PRICING = {"input_usd_per_million": 1.0, "output_usd_per_million": 10.0, "embedding_usd_per_million": 0.5}
+
+METRICS: dict[str, Any] = {
+    "answer_correctness": {},
+    "answer_relevance": {"strictness": 1},
+    "retrieval_answer": {},
+    "retrieval_context": {},
+    "ragas_answer_correctness": {},
+    "custom_evaluations": [
+        {
+            "name": "custom",
+            "inputs": ["question", "actual_answer"],
+            "instructions": "Judge the answer.",
+            "outputs": {"custom_score": "fraction 0-1: how good it is", "custom_reason": "why"},
+        }
+    ],
+}
+"""All that there are."""
+
+
+def config(
+    server: JudgeServer, *, limits: Any = None, cache: str | None = None, **metrics: Any
+) -> dict[str, Any]:
+    """A configuration; without metrics, all are on."""
+    connection = {"provider": "openai", "base_url": server.base_url, "api_key": KEY}
+    llm = {
+        "generation": connection | {"model": "gpt-4o-mini"},
+        "embedding": connection | {"model": "text-embedding-3-small"},
+        "limits": limits or {},
+        "pricing": PRICING,
+    }
+    return {"llm": llm if cache is None else llm | {"cache": cache}, **(metrics or METRICS)}
+
+
+# Records: each text names its record, so that each request does.
+
+
+def _documents(kind: str, record: int, count: int) -> str:
+    """The output of a retrieval step."""
+    return json.dumps([{"id": f"doc{i}", "text": f"{kind} text {record}.{i}"} for i in range(count)])
+
+
+def templates(records: int, documents: int = 1) -> list[dict[str, Any]]:
+    """Template dicts with the questions q0, q1, ..."""
+
+    def question(i: int) -> dict[str, Any]:
+        step = {"name": "retrieval", "args": {"k": documents}, "output": _documents("known", i, documents)}
+        return {
+            "id": f"q{i}",
+            "question_text": f"riddle {i}",
+            "reference_answer": f"known answer {i}",
+            "reference_steps": [[step]],
+        }
+
+    return [{"template_id": "t", "questions": [question(i) for i in range(records)]}]
+
+
+def response(record: int, documents: int = 1, **more: Any) -> dict[str, Any]:
+    """A response that all metrics apply to."""
+    step = {"name": "retrieval", "id": "a", "status": "success"}
+    return {
+        "question_id": f"q{record}",
+        "actual_answer": f"given answer {record}",
+        "actual_steps": [
+            step | {"output": _documents("found", record, documents)},
+            {"name": "other", "id": "b", "status": "success", "output": "1"},
+        ],
+        **more,
+    }
+
+
+def steps_only(record: int) -> dict[str, Any]:
+    """A response of which only the steps can be scored."""
+    step = {"name": "other", "id": "b", "status": "success", "output": "1"}
+    return {"question_id": f"q{record}", "actual_steps": [step]}
+
+
+# Requests
+
+
+class Call(NamedTuple):
+    """Which call a request belongs to: what it is for, of which record, and of which document if of one."""
+
+    purpose: str
+    record: int
+    document: int | None = None
+
+
+REPLIES: dict[str, Any] = {
+    "AnswerClaims": {
+        "reference_claims": ["one", "two"],
+        "actual_claims": ["one"],
+        "reason": "one is there",
+        "matches": [{"reference": 0, "actual": 0}],
+    },
+    "AnswerRelevanceOutput": {"question": "what was asked", "noncommittal": 0},
+    "StatementGeneratorOutput": {"statements": ["one"]},
+    "ClassificationWithReason": {
+        "TP": [{"statement": "one", "reason": "there"}],
+        "FP": [],
+        "FN": [{"statement": "two", "reason": "missing"}],
+    },
+    "ContextRecallOutput": {
+        "classifications": [
+            {"statement": "one", "reason": "there", "attributed": 1},
+            {"statement": "two", "reason": "missing", "attributed": 0},
+        ]
+    },
+    "ContextPrecisionOutput": {"reason": "useful", "verdict": 1},
+    "custom": {"custom_score": 0.5, "custom_reason": "so so"},
+}
+"""Sensible ones, by the title of the schema."""
+
+PURPOSES = {
+    "AnswerClaims": "answer_correctness",
+    "AnswerRelevanceOutput": "answer_relevance",
+    "ClassificationWithReason": "classes",
+    "custom": "custom",
+}
+MARK = re.compile(r"(riddle|known answer|given answer|known text|found text) (\d+)(?:\.(\d+))?")
+
+
+def is_chat(request: Request) -> bool:
+    return request.path.endswith("/chat/completions")
+
+
+def title_of(request: Request) -> str:
+    """Of the schema that a completion is to fit, even if it only stands in the first message."""
+    wanted = request.body["response_format"]
+    if "json_schema" in wanted:
+        return str(wanted["json_schema"]["name"])
+    text = request.body["messages"][0]["content"]
+    return next(title for title in REPLIES if f'"title":"{title}"' in text)
+
+
+def call_of(request: Request) -> Call:
+    if not is_chat(request):
+        marks = [MARK.match(text) for text in request.body["input"]]
+        first = next(filter(None, marks))
+        purpose = "similarity" if first[1].endswith("answer") else "relevance_vectors"
+        return Call(purpose, int(first[2]))
+    title = title_of(request)
+    users = [message["content"] for message in request.body["messages"] if message["role"] == "user"]
+    found = MARK.findall(users[0])
+    kinds, record = {kind for kind, _, _ in found}, int(found[0][1])
+    document = next((int(number) for kind, _, number in found if kind == "found text"), None)
+    side = "answer" if "known answer" in kinds else "context"
+    if title == "ContextRecallOutput":
+        return Call(f"retrieval_{side}_recall", record)
+    if title == "ContextPrecisionOutput":
+        return Call(f"retrieval_{side}_precision", record, document)
+    if title == "StatementGeneratorOutput":
+        return Call("known_statements" if "known answer" in kinds else "given_statements", record)
+    return Call(PURPOSES[title], record)
+
+
+def sensible(request: Request) -> Reply:
+    """A reply that fits: 100 tokens in and 20 out."""
+    return completion(REPLIES[title_of(request)]) if is_chat(request) else reply_to(request)
+
+
+def aimed(
+    fault: Callable[[Request], Reply | Fault], *targets: Call, times: float = float("inf")
+) -> Callable[[Request], Reply | Fault]:
+    """A script in which only these calls meet a fault, each so many times."""
+    met = dict.fromkeys(targets, 0)
+
+    def script(request: Request) -> Reply | Fault:
+        call = call_of(request)
+        if met.get(call, times) >= times:
+            return sensible(request)
+        met[call] += 1
+        return fault(request)
+
+    return script
+
+
+def requests_of(server: JudgeServer, call: Call) -> int:
+    return sum(call_of(request) == call for request in server.requests)
+
+
+# Streams
+
+
+async def collect(stream: AsyncIterator[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Results by question; each comes once."""
+    results: dict[str, dict[str, Any]] = {}
+    async for result in stream:
+        assert result["question_id"] not in results
+        results[result["question_id"]] = result
+    return results
+
+
+@asynccontextmanager
+async def serving(script: Script = sensible, **more: Any) -> AsyncGenerator[JudgeServer]:
+    """A server that all connections, and all tasks and files of the process, are gone from afterwards."""
+    async with leaving_nothing():
+        files = open_files()
+        async with JudgeServer(script, **more) as server:
+            yield server
+            await server.until(lambda: server.counts.connections == 0)
+        assert open_files() == files
+
+
+def open_files() -> int:
+    """How many files and sockets the process has open, but for those of its event loops."""
+    links = (os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if _exists(name))
+    return sum(link.startswith(("/", "socket:")) for link in links)
+
+
+def _exists(name: str) -> bool:
+    return os.path.lexists(f"/proc/self/fd/{name}")
+
+
+def stream_of(
+    server: JudgeServer, records: int = 2, *, documents: int = 1, limits: Any = None, **more: Any
+) -> EvaluationStream:
+    """All metrics of so many records."""
+    return evaluate_stream(
+        templates(records, documents),
+        [response(i, documents) for i in range(records)],
+        config=config(server, limits=limits),
+        **more,
+    )
+
+
+def costs_of(result: Mapping[str, Any]) -> list[float]:
+    """All costs that a result names, each once."""
+    items = [result, *result.get("actual_steps", [])]
+    return [
+        v for item in items for k, v in item.items() if k.endswith("_cost") and not k.endswith("_f1_cost")
+    ]
+
+
+def dollars(server: JudgeServer) -> float:
+    """What the replies cost that the server sent whole."""
+    counts = server.counts
+    tokens = counts.input_tokens * 1.0 + counts.output_tokens * 10.0 + counts.embedding_tokens * 0.5
+    return tokens / 1e6
+
+
+# The loop
+
+QUIET_SECONDS = 0.005
+HARD_DEADLINE = 1e6
+"""In seconds of the loop that does not wait."""
+
+
+class _Selector(selectors.DefaultSelector):
+    """Where nothing happens for a moment, it pretends that all of the time until the next timer went by.
+
+    Both ends of every connection are in this process, and what one sends is there for the other at once:
+    after a moment's silence nothing is on its way. While a thread works, time is real.
+    """
+
+    skipped = 0.0
+    threads = 0
+
+    def select(self, timeout: float | None = None) -> Any:
+        if timeout is None or timeout <= QUIET_SECONDS or self.threads:
+            return super().select(timeout)
+        events = super().select(QUIET_SECONDS)
+        if not events:
+            self.skipped += timeout - QUIET_SECONDS
+        return events
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._clock = _Selector()
+        super().__init__(self._clock)
+
+    def time(self) -> float:
+        return monotonic() + self._clock.skipped
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
+        future = super().run_in_executor(executor, func, *args)
+        self._clock.threads += 1
+        future.add_done_callback(self._thread_is_done)
+        return future
+
+    def _thread_is_done(self, _: object) -> None:
+        self._clock.threads -= 1
+
+
+def without_waiting(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """An asynchronous test, on a loop that skips all waiting; one that hangs fails at once."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        async def main() -> None:
+            async with asyncio.timeout(HARD_DEADLINE):
+                await test(*args, **kwargs)
+
+        with asyncio.Runner(loop_factory=_Loop) as runner:
+            runner.run(main())
+
+    return run
+
+
+def in_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, Coroutine[Any, Any, None]]:
+    """An asynchronous test that fails if it hangs."""
+
+    @functools.wraps(test)
+    async def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        async with asyncio.timeout(60):
+            await test(*args, **kwargs)
+
+    return run
