@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.gate import RETRY_AFTER_CAP, Gate
-from graphrag_eval_async.judge.protocol import SchemaRefused
+from graphrag_eval_async.judge.protocol import SchemaRefused, TokenUsage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from anyio import CancelScope
 
     from graphrag_eval_async.config import LimitsConfig
-    from graphrag_eval_async.judge.protocol import TokenUsage
     from graphrag_eval_async.judge.usage import JudgeUsage
 
 RETRIED = frozenset({"timeout", "rate_limited", "unavailable"})
@@ -86,9 +85,7 @@ class Attempts:
         try:
             self._check()
             self.gate.deadlines.start(request.scope, self._limits.result_timeout_sec)
-            self._usage.attempts += 1
-            async with asyncio.timeout(self._limits.call_timeout_sec):
-                reply, used = await request.send()
+            reply, used = await self._send(request)
         except Exception as error:
             failure = self._failure(error, sent_in)
             if failure.usage is not None or failure.reply is not None:
@@ -99,21 +96,40 @@ class Attempts:
         else:
             self.gate.succeeded(sent_in)
             self._account(request, used)
-            return reply
         finally:
             self.gate.leave()
+        # Many replies come at a time: let the next requests be sent before work on these goes on.
+        await asyncio.sleep(0)
+        return reply
+
+    async def _send(self, request: Request) -> tuple[Any, TokenUsage | None]:
+        usage = self._usage
+        usage.attempts += 1
+        usage.in_flight += 1
+        try:
+            async with asyncio.timeout(self._limits.call_timeout_sec):
+                return await request.send()
+        finally:
+            usage.in_flight -= 1
 
     def _account(self, request: Request, used: TokenUsage | None) -> None:
-        if used is not None:
-            self.gate.correct(sum(used) - request.tokens)
-        request.account(used)
+        tokens = _metered(used)
+        if tokens is not None:
+            self.gate.correct(sum(tokens) - request.tokens)
+        request.account(tokens)
+        if self._is_spent():
+            self.gate.open()
+
+    def _is_spent(self) -> bool:
+        budget = self._limits.budget_usd
+        return budget is not None and self._usage.known_dollars >= budget
 
     def _check(self) -> None:
         """Refuse a request that would be in vain, or one too many."""
         if self._fatal is not None:
             raise JudgeUnavailable(self._fatal.message)
-        budget, spent = self._limits.budget_usd, self._usage.dollars
-        if budget is not None and spent is not None and spent >= budget:
+        if self._is_spent():
+            budget = self._limits.budget_usd
             raise JudgeError("budget", f"the budget of {budget:g} US dollars is spent", final=True)
 
     def _failure(self, error: Exception, sent_in: int) -> JudgeError:
@@ -123,6 +139,7 @@ class Attempts:
         """
         if isinstance(error, JudgeUnavailable):
             self._fatal = error
+            self.gate.open()
         if isinstance(error, JudgeError):
             if error.kind == "rate_limited":
                 self.gate.slow_down(sent_in)
@@ -148,6 +165,15 @@ def _backoff(error: JudgeError, failures: int) -> float:
         return 0.0  # The gate is closed for so long.
     jitter = uniform(0, min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** (failures - 1)))  # noqa: S311
     return max(jitter, min(error.retry_after or 0.0, RETRY_AFTER_CAP))
+
+
+def _metered(used: Any) -> TokenUsage | None:
+    """The tokens used; None if the judge does not say, or says nonsense."""
+    try:
+        tokens = TokenUsage(*used)
+        return tokens if all(0 <= count < 2**53 for count in tokens) else None
+    except TypeError:
+        return None
 
 
 def _given_up(error: JudgeError, failures: int) -> JudgeError:

@@ -68,6 +68,7 @@ class Gate:
         self._waiting: list[tuple[int, int, float, asyncio.Future[None]]] = []
         self._numbers = 0
         self._paused_until = -inf
+        self._is_open = False
         self._timer: asyncio.TimerHandle | None = None
         self._round = 0
         self._successes = 0
@@ -100,7 +101,6 @@ class Gate:
     def leave(self) -> None:
         """Count a request out, whatever became of it."""
         self._in_flight -= 1
-        self._usage.in_flight = self._in_flight
         self._admit()
 
     def correct(self, tokens: float) -> None:
@@ -134,6 +134,11 @@ class Gate:
         if seconds > RETRY_AFTER_CAP:
             self.deadlines.freeze(until)
 
+    def open(self) -> None:
+        """Let all through, from now on: no more requests are to be sent, and nobody need wait to hear it."""
+        self._is_open = True
+        self._admit()
+
     def close(self) -> None:
         """Forget the timer."""
         if self._timer is not None:
@@ -141,7 +146,7 @@ class Gate:
             self._timer = None
 
     def _admit(self) -> None:
-        while self._waiting and self._in_flight < self._limit:
+        while self._waiting and (self._is_open or self._in_flight < self._limit):
             _, _, tokens, turn = self._waiting[0]
             if turn.done():  # It was cancelled.
                 heappop(self._waiting)
@@ -153,10 +158,11 @@ class Gate:
             self._requests.take(1)
             self._tokens.take(tokens)
             self._in_flight += 1
-            self._usage.in_flight = self._in_flight
             turn.set_result(None)
 
     def _wait(self, tokens: float) -> float:
+        if self._is_open:
+            return 0.0
         now = asyncio.get_running_loop().time()
         return max(self._paused_until - now, self._requests.wait(now, 1), self._tokens.wait(now, tokens))
 

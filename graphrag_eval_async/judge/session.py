@@ -235,14 +235,21 @@ def _repeatable(error: JudgeError) -> bool:
 
 def _check_fit(reply: Any, form: Form[Any]) -> None:
     try:
+        text = orjson.dumps(reply).decode()
+    except TypeError as error:
+        raise JudgeError("invalid_reply", f"no JSON: {error}") from None
+    try:
         form.read(reply)
     except ValueError as error:
-        raise JudgeError("invalid_reply", str(error), reply=orjson.dumps(reply).decode()) from None
+        raise JudgeError("invalid_reply", str(error), reply=text) from None
 
 
 def _checked(vectors: Sequence[Sequence[float]], count: int) -> list[list[float]]:
     """The vectors, if there are as many as texts, all finite, not zero and of one length."""
-    checked = [[float(x) for x in vector] for vector in vectors]
+    try:
+        checked = [[float(x) for x in vector] for vector in vectors]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise JudgeError("invalid_reply", f"no vectors: {error}") from None
     lengths = {len(vector) for vector in checked}
     if len(checked) != count or len(lengths) != 1:
         raise JudgeError("invalid_reply", f"expected {count} vectors of one length")

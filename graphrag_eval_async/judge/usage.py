@@ -61,17 +61,19 @@ class JudgeUsage:
     @property
     def dollars(self) -> float | None:
         """The price of all tokens in US dollars; None where a price is not known."""
-        if self._prices is None:
+        if self._prices is None or any(price is None for _, price in self._used()):
             return None
-        parts = [
-            (self.input_tokens, self._prices.input),
-            (self.output_tokens, self._prices.output),
-            (self.embedding_tokens, self._prices.embedding),
-        ]
-        used = [(tokens, price) for tokens, price in parts if tokens]
-        if any(price is None for _, price in used):
-            return None
-        return sum(tokens * (price or 0.0) for tokens, price in used) / 1e6
+        return self.known_dollars
+
+    @property
+    def known_dollars(self) -> float:
+        """The price in US dollars of those tokens that have a known one."""
+        return sum(tokens * (price or 0.0) for tokens, price in self._used()) / 1e6
+
+    def _used(self) -> list[tuple[float, float | None]]:
+        prices = self._prices or (None, None, None)
+        tokens = (self.input_tokens, self.output_tokens, self.embedding_tokens)
+        return [pair for pair in zip(tokens, prices, strict=True) if pair[0]]
 
     @property
     def paused_sec(self) -> float:

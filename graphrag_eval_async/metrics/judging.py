@@ -107,9 +107,9 @@ class Judging:
         Raises:
             JudgeUnavailable: no call can succeed, and `on_fatal` is "raise".
         """
+        calls = session.result()
         await session.judge()  # The metrics need what opening it imports, in a thread.
         outcomes = [_Outcome(evaluation) for evaluation in plan.due]
-        calls = session.result()
         with calls:
             if len(outcomes) == 1:
                 await outcomes[0].find(calls)

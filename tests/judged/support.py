@@ -8,7 +8,7 @@ import json
 import os
 import re
 import selectors
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
@@ -147,6 +147,46 @@ PURPOSES = {
 MARK = re.compile(r"(riddle|known answer|given answer|known text|found text) (\d+)(?:\.(\d+))?")
 
 
+KEYS = {
+    "answer_correctness": (
+        "answer_eval_error",
+        [
+            "answer_reference_claims_count",
+            "answer_actual_claims_count",
+            "answer_matching_claims_count",
+            "answer_correctness_reason",
+            "answer_recall",
+            "answer_precision",
+            "answer_f1",
+        ],
+    ),
+    "answer_relevance": ("answer_relevance_error", ["answer_relevance"]),
+    "ragas_answer_correctness": (
+        "ragas_answer_correctness_error",
+        [f"ragas_answer_correctness{suffix}" for suffix in ("", "_tp", "_fp", "_fn", "_similarity")],
+    ),
+    "custom": ("custom_error", ["custom_score", "custom_reason"]),
+    **{
+        f"retrieval_{side}_{name}": (
+            f"retrieval_{side}_{name}_error",
+            [f"retrieval_{side}_{key}" for key in (name, f"{name}_reason", "f1")],
+        )
+        for side in ("answer", "context")
+        for name in ("recall", "precision")
+    },
+}
+"""Of each metric: the key of its error, and those that it then lacks."""
+
+METRIC_OF = {
+    "relevance_vectors": "answer_relevance",
+    "given_statements": "ragas_answer_correctness",
+    "known_statements": "ragas_answer_correctness",
+    "similarity": "ragas_answer_correctness",
+    "classes": "ragas_answer_correctness",
+}
+"""The metric of a call that is for a part of it."""
+
+
 def is_chat(request: Request) -> bool:
     return request.path.endswith("/chat/completions")
 
@@ -230,13 +270,15 @@ async def serving(script: Script = sensible, **more: Any) -> AsyncGenerator[Judg
 
 
 def open_files() -> int:
-    """How many files and sockets the process has open, but for those of its event loops."""
-    links = (os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if _exists(name))
-    return sum(link.startswith(("/", "socket:")) for link in links)
+    """How many files and sockets the process has open; devices are the business of its event loops."""
+    links = map(_target, os.listdir("/proc/self/fd"))
+    return sum(link.startswith(("/", "socket:")) and not link.startswith("/dev/") for link in links)
 
 
-def _exists(name: str) -> bool:
-    return os.path.lexists(f"/proc/self/fd/{name}")
+def _target(name: str) -> str:
+    with suppress(FileNotFoundError):  # That by which the directory was read.
+        return os.readlink(f"/proc/self/fd/{name}")
+    return ""
 
 
 def stream_of(
@@ -268,7 +310,7 @@ def dollars(server: JudgeServer) -> float:
 
 # The loop
 
-QUIET_SECONDS = 0.005
+QUIET_SECONDS = 0.002
 HARD_DEADLINE = 1e6
 """In seconds of the loop that does not wait."""
 

@@ -1,0 +1,134 @@
+"""Judges that do not keep to the protocol: an error of the metric, and the stream goes on."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graphrag_eval_async import evaluate_stream
+from graphrag_eval_async.judge.protocol import TokenUsage
+from tests.judged.support import METRICS, PRICING, REPLIES, collect, response, templates, without_waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+USAGE = TokenUsage(100, 20)
+
+
+class Judge:
+    """Replies sensibly, but for what a test has it do."""
+
+    model = "own"
+
+    def __init__(
+        self,
+        reply: Callable[[str], Any] = REPLIES.__getitem__,
+        vectors: Callable[[int], Any] = lambda count: [[1.0, 2.0]] * count,
+        usage: Any = USAGE,
+    ) -> None:
+        self.reply = reply
+        self.vectors = vectors
+        self.usage = usage
+
+    async def complete(self, _: Any, schema: Any) -> Any:
+        return self.reply(schema["title"]), self.usage
+
+    async def embed(self, texts: Any) -> Any:
+        return self.vectors(len(texts)), self.usage
+
+
+async def judged(judge: Any) -> tuple[dict[str, Any], Any]:
+    settings = {"llm": {"pricing": PRICING}, **METRICS}
+    async with evaluate_stream(templates(1), [response(0)], config=settings, judge=judge) as stream:
+        (result,) = (await collect(stream)).values()
+    return {**result, **result["actual_steps"][0]}, stream.usage
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        None,
+        {1, 2},
+        b"{}",
+        {1: 2},
+        {"custom_score": object(), "custom_reason": ""},
+        {"custom_score": math.nan, "custom_reason": ""},
+        {"custom_score": 10**400, "custom_reason": ""},
+        {"custom_score": 0.5, "custom_reason": "\ud800"},
+    ],
+)
+@without_waiting
+async def test_replies_that_are_no_json(reply: Any) -> None:
+    result, usage = await judged(Judge(lambda title: reply if title == "custom" else REPLIES[title]))
+    assert result["custom_error"].startswith("invalid_reply: ")
+    assert result["custom_score"] is None
+    assert usage.outcomes == {"ok": 7, "invalid_reply": 1, "skipped": 0}
+    assert result["custom_cost"] == pytest.approx(2 * 0.0003)
+
+
+@pytest.mark.parametrize(
+    "vectors", [None, 1, ["12", "3"], [[None], [None]], [[10**400]] * 2, [None, None], {"data": []}, [[[1]]]]
+)
+@without_waiting
+async def test_vectors_that_are_none(vectors: Any) -> None:
+    result, usage = await judged(Judge(vectors=lambda _: vectors))
+    for metric in ("answer_relevance", "ragas_answer_correctness"):
+        assert result[f"{metric}_error"].startswith("invalid_reply: ")
+        assert metric not in result
+    assert usage.outcomes == {"ok": 6, "invalid_reply": 2, "skipped": 0}
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        5,
+        (),
+        {"input_tokens": 5},
+        ("5", "5"),
+        (-1, 5),
+        (5, None),
+        (math.nan, 0),
+        (10**400, 0),
+        (1, 2, 3),
+    ],
+)
+@without_waiting
+async def test_tokens_that_are_none(usage: Any) -> None:
+    result, counts = await judged(Judge(usage=usage))
+    assert counts.outcomes == {"ok": 8, "skipped": 0}
+    assert counts.unmetered == counts.attempts == 12
+    assert not [key for key in result if key.endswith("_cost")]
+
+
+@without_waiting
+async def test_tokens_as_a_plain_tuple() -> None:
+    result, usage = await judged(Judge(usage=(100, 20)))
+    assert result["custom_cost"] == pytest.approx(0.0003)
+    assert usage.unmetered == 0
+
+
+@pytest.mark.parametrize("reply", [None, 5, ({},), "ab"])
+@without_waiting
+async def test_no_pair_at_all(reply: Any) -> None:
+    class Bare(Judge):
+        async def complete(self, _: Any, schema: Any) -> Any:
+            return reply if schema["title"] == "custom" else (REPLIES[schema["title"]], USAGE)
+
+    result, usage = await judged(Bare())
+    kind = "invalid_reply" if reply == "ab" else "unavailable"
+    assert result["custom_error"].startswith(f"{kind}: ")
+    assert usage.outcomes == {"ok": 7, kind: 1, "skipped": 0}
+
+
+@without_waiting
+async def test_a_budget_holds_though_a_price_is_missing() -> None:
+    prices = {"input_usd_per_million": 1.0, "output_usd_per_million": 10.0}
+    settings = {"llm": {"pricing": prices, "limits": {"budget_usd": 0.01}}, "answer_relevance": {}}
+    responses = [response(i) for i in range(60)]
+    stream = evaluate_stream(templates(60), responses, config=settings, judge=Judge(), max_in_flight=5)
+    assert len(await collect(stream)) == 60
+    assert stream.usage.dollars is None
+    assert stream.usage.outcomes["budget"] > 40

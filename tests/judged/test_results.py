@@ -1,0 +1,350 @@
+"""What judged results hold, whichever way they are asked for."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from graphrag_eval_async import (
+    Evaluator,
+    JudgeUnavailable,
+    compute_aggregates,
+    evaluate_stream,
+    load_reference,
+    run_evaluation,
+)
+from graphrag_eval_async.metrics import judging
+from graphrag_eval_async.metrics.evaluation import Evaluation, Metric
+from tests.judge.support import ScriptedJudge
+from tests.judge_server import FAULTS
+from tests.judged.support import (
+    KEY,
+    METRICS,
+    collect,
+    config,
+    costs_of,
+    in_time,
+    response,
+    sensible,
+    serving,
+    stream_of,
+    templates,
+    without_waiting,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+REFERENCE = EXAMPLES / "reference.yaml"
+RESPONSES = EXAMPLES / "responses.jsonl"
+
+BERGHEIM = [
+    *("template_id", "question_id", "question_text", "reference_steps", "reference_answer"),
+    *("status", "actual_answer"),
+    *("answer_reference_claims_count", "answer_actual_claims_count", "answer_matching_claims_count"),
+    *("answer_correctness_reason", "answer_recall", "answer_precision", "answer_f1"),
+    *("answer_correctness_cost", "answer_relevance", "answer_relevance_cost"),
+    *("ragas_answer_correctness", "ragas_answer_correctness_tp", "ragas_answer_correctness_fp"),
+    *("ragas_answer_correctness_fn", "ragas_answer_correctness_similarity", "ragas_answer_correctness_cost"),
+    *("custom_score", "custom_reason", "custom_cost"),
+    *("actual_steps", "steps_score"),
+    *("input_tokens", "output_tokens", "total_tokens", "elapsed_sec"),
+    *("sample", "response_id", "judge"),
+]
+"""All keys of the first result, in their order."""
+
+RETRIEVAL = [
+    *("retrieval_answer_recall", "retrieval_answer_recall_reason", "retrieval_answer_recall_cost"),
+    *("retrieval_answer_precision", "retrieval_answer_precision_cost"),
+    *("retrieval_answer_f1", "retrieval_answer_f1_cost"),
+    *("retrieval_context_recall", "retrieval_context_recall_cost"),
+    *("retrieval_context_precision", "retrieval_context_precision_cost"),
+    *("retrieval_context_f1", "retrieval_context_f1_cost"),
+]
+"""What its retrieval step has more than before."""
+
+COST = (100 * 0.15 + 20 * 0.6) / 1e6
+"""Of one completion, by the price list."""
+
+
+def examples(server: Any) -> dict[str, Any]:
+    """A configuration that leaves the prices to the list, and the number of generated questions to itself."""
+    found = config(server) | {"answer_relevance": {}}
+    del found["llm"]["pricing"]
+    return found
+
+
+@without_waiting
+async def test_every_key_of_the_examples() -> None:
+    async with serving() as server:
+        async with evaluate_stream(REFERENCE, RESPONSES, ordered=True, config=examples(server)) as stream:
+            results = [result async for result in stream]
+        first = results[0]
+        assert list(first) == BERGHEIM
+        _, step, _ = first["actual_steps"]
+        assert list(step) == ["id", "name", "args", "status", "output", *RETRIEVAL]
+        assert orjson.loads(orjson.dumps(results)) == results
+
+        assert (first["answer_reference_claims_count"], first["answer_actual_claims_count"]) == (2, 1)
+        assert (first["answer_recall"], first["answer_precision"]) == (0.5, 1.0)
+        assert first["answer_f1"] == pytest.approx(2 / 3)
+        assert first["answer_correctness_cost"] == pytest.approx(COST)
+        assert -1 <= first["answer_relevance"] <= 1
+        assert 3 * COST < first["answer_relevance_cost"] < 3.2 * COST
+        similarity = first["ragas_answer_correctness_similarity"]
+        assert first["ragas_answer_correctness"] == pytest.approx(0.75 * 2 / 3 + 0.25 * similarity)
+        documents = len(orjson.loads(step["output"]))
+        for name in ("retrieval_answer", "retrieval_context"):
+            assert (step[f"{name}_recall"], step[f"{name}_precision"]) == (0.5, 1.0)
+            assert step[f"{name}_f1"] == pytest.approx(2 / 3)
+            assert step[f"{name}_recall_cost"] == pytest.approx(COST)
+            assert step[f"{name}_precision_cost"] == pytest.approx(documents * COST)
+            assert step[f"{name}_f1_cost"] == pytest.approx((documents + 1) * COST)
+        assert first["judge"] == {
+            "model": "gpt-4o-mini",
+            "prompts": first["judge"]["prompts"],
+            "outputs": ["custom_score", "custom_reason"],
+        }
+        paid = sum(cost for result in results for cost in costs_of(result))
+        counts = server.counts
+        tokens = counts.input_tokens * 0.15 + counts.output_tokens * 0.6 + counts.embedding_tokens * 0.02
+        assert paid == pytest.approx(tokens / 1e6)
+
+        failed = [result for result in results if result["status"] == "error"]
+        assert [list(result) for result in failed] == [
+            [
+                *("template_id", "question_id", "question_text", "reference_steps", "reference_answer"),
+                *("status", "error", "actual_steps", "input_tokens", "elapsed_sec", "sample"),
+            ]
+        ]
+        assert stream.aggregates.snapshot() == compute_aggregates(results)
+
+
+@without_waiting
+async def test_all_ways_lead_to_the_same_results() -> None:
+    """But for costs: a call that is equal to one in flight costs nothing."""
+    async with serving() as server:
+        settings = examples(server)
+        stream = evaluate_stream(REFERENCE, RESPONSES, ordered=True, config=settings)
+        results = [without_costs(result) async for result in stream]
+        finished = await run_evaluation(REFERENCE, RESPONSES, config=settings)
+        lines = zip(RESPONSES.read_bytes().splitlines(), results, strict=True)
+        async with Evaluator(REFERENCE, config=settings) as evaluator:
+            single = [await evaluator.evaluate(line, sample=result["sample"]) for line, result in lines]
+        assert [without_costs(result) for result in single] == results
+        assert sorted(map(without_costs, finished), key=identity) == sorted(results, key=identity)
+        assert evaluator.usage is None
+
+
+def without_costs(value: Any) -> Any:
+    if isinstance(value, list):
+        return [without_costs(item) for item in value]
+    if isinstance(value, dict):
+        return {key: without_costs(item) for key, item in value.items() if not key.endswith("_cost")}
+    return value
+
+
+def identity(result: Mapping[str, Any]) -> tuple[Any, ...]:
+    return result["question_id"], result["sample"]
+
+
+@without_waiting
+async def test_inputs_are_not_changed() -> None:
+    async with serving() as server:
+        settings, questions, responses = config(server), templates(2), [response(0), response(1)]
+        before = copy.deepcopy((settings, questions, responses))
+        reference = load_reference(questions)
+        for _ in range(2):
+            results = [result async for result in evaluate_stream(reference, responses, config=settings)]
+            for result in results:
+                result["actual_steps"][0].clear()
+                result["reference_steps"].clear()
+                result["judge"]["outputs"].clear()
+        assert (settings, questions, responses) == before
+
+
+@without_waiting
+async def test_judged_results_are_aggregated() -> None:
+    def script(request: Any) -> Any:
+        return FAULTS["400"](request) if b"riddle 3" in request.raw else sensible(request)
+
+    async with serving(script) as server:
+        async with stream_of(server, 5) as stream:
+            results = await collect(stream)
+        aggregates = stream.aggregates.snapshot()
+        micro = aggregates["micro"]
+        values = [result["answer_relevance"] for question, result in results.items() if question != "q3"]
+        assert micro["answer_relevance"]["mean"] == pytest.approx(fmean(values))
+        for key in ("answer_recall", "retrieval_answer_recall", "retrieval_context_recall", "custom_score"):
+            assert micro[key] == {"sum": 2.0, "mean": 0.5, "median": 0.5, "min": 0.5, "max": 0.5}
+        assert micro["answer_correctness_cost"]["sum"] == pytest.approx(4 * 0.0003)
+        assert {
+            *("answer_precision", "answer_f1", "ragas_answer_correctness", "steps_score", "custom_cost"),
+            *("retrieval_answer_precision", "retrieval_answer_f1", "retrieval_answer_f1_cost"),
+            *("retrieval_context_precision", "retrieval_context_f1", "answer_relevance_cost"),
+        } < {*micro}
+        assert not {"custom_reason", "answer_reference_claims_count"} & {*micro}
+        assert {*micro} - {*aggregates["macro"]} == {
+            "number_of_error_samples",
+            "number_of_success_samples",
+            "steps",
+        }
+
+
+# What is not judged
+
+OF_THE_ANSWER = ["answer_recall", "answer_relevance", "custom_score", "ragas_answer_correctness"]
+
+
+def lacking(question: Mapping[str, Any], answer: Mapping[str, Any], *keys: str) -> tuple[Any, Any]:
+    """A reference set and a response without these keys."""
+    question = {key: value for key, value in question.items() if key not in keys}
+    answer = {key: value for key, value in answer.items() if key not in keys}
+    return [{"template_id": "t", "questions": [question]}], answer
+
+
+@pytest.mark.parametrize(
+    ("keys", "judged", "skipped"),
+    [
+        (("reference_answer",), ["answer_relevance", "custom_score", "retrieval_context_f1"], 4),
+        (("actual_answer",), ["retrieval_answer_f1", "retrieval_context_f1"], 4),
+        (("reference_answer", "actual_answer"), ["retrieval_context_f1"], 6),
+        (
+            ("reference_steps",),
+            [*OF_THE_ANSWER, "retrieval_answer_f1"],
+            0,
+        ),
+        (
+            ("actual_steps",),
+            OF_THE_ANSWER,
+            0,
+        ),
+        (("reference_answer", "actual_answer", "reference_steps"), [], 6),
+        (("reference_answer", "actual_answer", "actual_steps"), [], 4),
+    ],
+)
+@without_waiting
+async def test_a_metric_whose_input_is_missing_leaves_no_key(
+    keys: tuple[str, ...], judged: list[str], skipped: int
+) -> None:
+    async with serving() as server:
+        reference, answer = lacking(templates(1)[0]["questions"][0], response(0), *keys)
+        async with evaluate_stream(reference, [answer], config=config(server)) as stream:
+            (result,) = (await collect(stream)).values()
+        found = {**result, **(result.get("actual_steps") or [{}])[0]}
+        marks = {*OF_THE_ANSWER, "retrieval_answer_f1", "retrieval_context_f1"}
+        assert sorted(marks & {*found}) == sorted(judged)
+        assert not [key for key in found if key.endswith("_error")]
+        assert ("judge" in found) == bool(judged) == (server.counts.requests > 0)
+        assert stream.usage.outcomes["skipped"] == skipped
+
+
+@pytest.mark.parametrize("output", ["[]", "no JSON", '[{"id": "doc0"}]', None])
+@without_waiting
+async def test_a_retrieval_step_without_texts_is_not_judged(output: Any) -> None:
+    async with serving() as server:
+        answer = response(0)
+        answer["actual_steps"][0]["output"] = output
+        settings = config(server, retrieval_answer={}, retrieval_context={})
+        async with evaluate_stream(templates(1), [answer], config=settings) as stream:
+            (result,) = (await collect(stream)).values()
+        assert "judge" not in result
+        assert result["actual_steps"] == answer["actual_steps"]
+        assert server.counts.requests == 0
+
+
+@without_waiting
+async def test_a_failed_response_is_not_judged() -> None:
+    async with serving() as server:
+        failed = response(0, status="error", error="no luck")
+        async with evaluate_stream(templates(1), [failed], config=config(server), stages=True) as stream:
+            (result,) = (await collect(stream)).values()
+        assert result["status"] == "error"
+        assert "judge" not in result
+        assert server.counts.requests == 0
+        assert stream.usage.outcomes["skipped"] == 0
+
+
+@without_waiting
+async def test_without_a_configuration_nobody_is_asked() -> None:
+    async with serving() as server:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("OPENAI_API_KEY", KEY)
+            patch.setenv("OPENAI_BASE_URL", server.base_url)
+            stream = evaluate_stream(templates(1), [response(0)])
+            (result,) = (await collect(stream)).values()
+            assert [result] == await run_evaluation(templates(1), [response(0)])
+            assert result == await Evaluator(templates(1)).evaluate(response(0))
+            steps = evaluate_stream(templates(1), [response(0)], config={"steps": {"groups": "all"}})
+            assert (await collect(steps))["q0"] == result
+        assert "judge" not in result
+        assert stream.usage.attempts == server.counts.requests == 0
+
+
+# Secrets and provenance
+
+
+@pytest.mark.parametrize("name", ["401", "html", "404"])
+@without_waiting
+async def test_secrets_are_shown_nowhere(name: str) -> None:
+    async with serving(FAULTS[name]) as server:
+        settings = config(server)
+        async with stream_of(server, on_fatal="continue") as stream:
+            results = await collect(stream)
+        shown = [results, stream.usage.as_dict(), stream.aggregates.snapshot(), vars(stream), stream]
+        evaluator = Evaluator(templates(1), config=settings)
+        shown += [evaluator, vars(evaluator), vars(vars(evaluator)["_judging"])]
+        if name != "html":
+            error: BaseException | None
+            async with evaluator:
+                with pytest.raises(JudgeUnavailable) as caught:
+                    await evaluator.evaluate(response(0))
+            error = caught.value
+            while error is not None:
+                shown += [error, vars(error)]
+                error = error.__cause__ or error.__context__
+        assert all(KEY in request.headers["authorization"] for request in server.requests)
+        assert KEY not in repr(shown)
+
+
+@in_time
+async def test_provenance_tells_judges_apart() -> None:
+    async def judge_of(judge: Any = None, **sections: Any) -> Any:
+        async with Evaluator(templates(1), config=sections, judge=judge or ScriptedJudge()) as evaluator:
+            return (await evaluator.evaluate(response(0)))["judge"]
+
+    plain = await judge_of(answer_correctness={})
+    assert plain == {"model": "scripted", "prompts": plain["prompts"]}
+    assert await judge_of(answer_correctness={}) == plain
+    assert (await judge_of(answer_correctness={"prompt": "Compare."}))["prompts"] != plain["prompts"]
+    custom = METRICS["custom_evaluations"][0]
+    found = [
+        await judge_of(custom_evaluations=[custom | more])
+        for more in ({}, {"instructions": "Judge it."}, {"inputs": ["question"]})
+    ]
+    assert len({each["prompts"] for each in found}) == 3
+    assert all(each["outputs"] == ["custom_score", "custom_reason"] for each in found)
+
+
+@in_time
+async def test_metrics_start_when_all_that_they_import_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[threading.Thread] = []
+
+    async def call(_: object) -> dict[str, Any]:
+        return {"loaded": len(loaded)}
+
+    def evaluations(_: object) -> list[Evaluation]:
+        return [Evaluation("metric", call, "metric_error", "metric_cost")] * 2
+
+    monkeypatch.setattr(judging, "configured", lambda _: [Metric("metric", (), evaluations)])
+    monkeypatch.setattr(judging, "loader", lambda _: lambda: loaded.append(threading.current_thread()))
+    async with Evaluator(templates(1), judge=ScriptedJudge()) as evaluator:
+        assert (await evaluator.evaluate(response(0)))["loaded"] == 1
+    assert loaded[0] is not threading.main_thread()

@@ -1,0 +1,170 @@
+"""Results that come twice: scored, and then judged."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graphrag_eval_async import Evaluator, compute_aggregates, evaluate_stream
+from tests.conftest import HEAVY_BYTES
+from tests.judge_server import FAULTS, Never
+from tests.judged.support import (
+    Call,
+    aimed,
+    collect,
+    config,
+    in_time,
+    response,
+    sensible,
+    serving,
+    steps_only,
+    templates,
+    without_waiting,
+)
+
+if TYPE_CHECKING:
+    from tests.judge_server import Fault, Reply, Request
+
+ALL = [
+    *("answer_correctness", "answer_relevance", "retrieval_answer", "retrieval_context"),
+    *("ragas_answer_correctness", "custom"),
+]
+BEFORE = [
+    *("template_id", "question_id", "question_text", "reference_steps", "reference_answer"),
+    *("status", "actual_answer", "actual_steps", "steps_score", "sample", "pending"),
+]
+
+
+def heavy(record: int) -> dict[str, Any]:
+    """A response that is scored in a thread."""
+    return response(record, padding="x" * HEAVY_BYTES)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("make", [response, heavy])
+@without_waiting
+async def test_first_the_steps_and_then_all(make: Any, ordered: bool) -> None:
+    async with serving(latency=1) as server:
+        responses = [*map(make, range(4)), steps_only(4)]
+        stream = evaluate_stream(templates(5), responses, config=config(server), stages=True, ordered=ordered)
+        early: dict[str, Any] = {}
+        late: dict[str, Any] = {}
+        async with stream:
+            async for result in stream:
+                stage = early if "pending" in result else late
+                assert result["question_id"] not in stage
+                stage[result["question_id"]] = copy.deepcopy(result)
+                assert stream.aggregates.snapshot()["micro"]["number_of_success_samples"] == len(late)
+                if stage is early:
+                    assert result["question_id"] not in late
+                    change(result)
+        assert [*early] == [f"q{i}" for i in range(4)] if make is response else len(early) == 4
+        assert sorted(late) == [f"q{i}" for i in range(5)]
+        assert [*late] == sorted(late) or not ordered
+        for question, result in early.items():
+            assert result["pending"] == ALL
+            assert [key for key in result if key != "metadata"] == BEFORE
+            assert set(result) - {"pending"} < set(late[question])
+            assert {*result["actual_steps"][0]} < {*late[question]["actual_steps"][0]}
+        plain = evaluate_stream(templates(5), responses, config=config(server))
+        assert await collect(plain) == late
+        assert stream.aggregates.snapshot() == plain.aggregates.snapshot()
+        assert stream.aggregates.snapshot() == compute_aggregates(list(late.values()))
+
+
+def change(result: dict[str, Any]) -> None:
+    """As a consumer might."""
+    result["actual_steps"][0]["name"] = "changed"
+    result["actual_steps"].clear()
+    result["reference_steps"][0][0].clear()
+    result["pending"].clear()
+    result.clear()
+
+
+@in_time
+async def test_the_early_result_waits_for_no_judge() -> None:
+    async with serving(lambda _: Never()) as server:
+        settings = config(server, limits={"max_concurrency": 1})
+        responses = [response(i) for i in range(20)]
+        async with evaluate_stream(templates(20), responses, config=settings, stages=True) as stream:
+            early = [await anext(stream) for _ in range(20)]
+            assert [result["question_id"] for result in early] == [f"q{i}" for i in range(20)]
+            assert all(result["steps_score"] == 1.0 for result in early)
+            assert stream.aggregates.snapshot()["micro"]["number_of_success_samples"] == 0
+
+
+@without_waiting
+async def test_a_metric_that_fails_was_pending_too() -> None:
+    async with serving(aimed(FAULTS["400"], Call("custom", 0))) as server:
+        settings = config(server)
+        stream = evaluate_stream(templates(1), [response(0)], config=settings, stages=True)
+        early, late = [result async for result in stream]
+        assert early["pending"] == ALL
+        assert "pending" not in late
+        assert late["custom_error"].startswith("invalid_request: ")
+
+
+@without_waiting
+async def test_what_is_not_judged_comes_once() -> None:
+    async with serving() as server:
+        question = templates(1)[0]["questions"][0]
+        del question["reference_answer"]
+        responses = [steps_only(0), response(0, status="error", error="no")]
+        settings = config(server, answer_correctness={})
+        stream = evaluate_stream(
+            [{"template_id": "t", "questions": [question]}], responses, config=settings, stages=True
+        )
+        results = [result async for result in stream]
+        assert len(results) == 2
+        assert not any("pending" in result or "judge" in result for result in results)
+        plain = evaluate_stream(templates(1), responses, stages=True)
+        assert len([result async for result in plain]) == 2
+
+
+@without_waiting
+async def test_a_single_evaluation_comes_whole() -> None:
+    async with serving() as server, Evaluator(templates(1), config=config(server)) as evaluator:
+        result = await evaluator.evaluate(response(0))
+        assert "pending" not in result
+        assert result["custom_score"] == 0.5
+        assert evaluator.usage is not None
+        assert evaluator.usage.outcomes == {"ok": 8, "skipped": 0}
+
+
+@without_waiting
+async def test_slow_consumers_of_both_stages_stop_the_reading() -> None:
+    asked = 0
+
+    async def source() -> Any:
+        nonlocal asked
+        while True:
+            asked += 1
+            yield response(asked % 3)
+
+    async with serving() as server:
+        settings = config(server, answer_correctness={})
+        async with evaluate_stream(
+            templates(3), source(), config=settings, stages=True, max_in_flight=4
+        ) as stream:
+            for taken in range(1, 30):
+                await anext(stream)
+                await asyncio.sleep(10)
+                assert asked <= taken + 4 + 1
+
+
+@without_waiting
+async def test_early_results_come_before_a_fatal_error() -> None:
+    def script(request: Request) -> Reply | Fault:
+        return FAULTS["401"](request) if request.number > 3 else sensible(request)
+
+    async with serving(script) as server:
+        settings = config(server)
+        responses = [response(i) for i in range(5)]
+        stream = evaluate_stream(templates(5), responses, config=settings, stages=True, on_fatal="continue")
+        results = [result async for result in stream]
+        assert len(results) == 10
+        assert sum("pending" in result for result in results) == 5
+        assert stream.aggregates.snapshot()["micro"]["number_of_success_samples"] == 5
