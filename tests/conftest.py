@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
 HEAVY_BYTES = 200_000
 """More than a response may have to be scored on the event loop."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _settled() -> None:
+    """Let each garbage collection of a test look at what the test made, not at all that was imported."""
+    gc.collect()
+    gc.freeze()
 
 
 def templates(questions: int = 3, **step: Any) -> list[dict[str, Any]]:

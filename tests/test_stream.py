@@ -598,7 +598,7 @@ async def test_nothing() -> None:
         {"on_reject": "ignore"},
         {"on_reject": None},
         {"on_reject": ["collect"]},
-        {"on_reject": anyio.sleep},
+        pytest.param({"on_reject": anyio.sleep}, id="a coroutine function"),
         {"steps_groups": "first"},
         {"steps_groups": ["last"]},
         {"comparators": {"calculator": 5}},

@@ -117,7 +117,7 @@ VALUES += [True, False, None, [], [0.5], {}, {"number": 1}]
         (OutputConfig(type="string", description="why"), is_text),
         (OutputConfig(type="string", description="fraction 0-1: in words"), is_text),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 async def test_an_output_is_what_it_must_be(output: Any, allowed: Callable[[Any], bool]) -> None:
     metric = custom(outputs={"x": output})
