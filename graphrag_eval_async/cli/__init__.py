@@ -11,7 +11,7 @@ from graphrag_eval_async.cli.interrupts import Interrupts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["main"]
+__all__ = ["answer_correctness", "main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -23,3 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             run(arguments, interrupts)
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)
+
+
+def answer_correctness() -> NoReturn:
+    """Run the command `answer-correctness` on the arguments of the process."""
+    main(["answer-correctness", *sys.argv[1:]])

@@ -1,4 +1,4 @@
-"""The commands, their arguments and options."""
+"""The commands."""
 
 import importlib.metadata
 import sys
@@ -6,23 +6,23 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
 from functools import partial
 from io import StringIO
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn
 
 import typer
 
+from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.aggregate import aggregate as run_aggregate
+from graphrag_eval_async.cli.correctness import correctness as run_correctness
+from graphrag_eval_async.cli.dry import estimate
 from graphrag_eval_async.cli.evaluate import evaluate as run_evaluate
 from graphrag_eval_async.cli.exits import Exit
-from graphrag_eval_async.cli.files import aggregates_path, input_path, output_path, reference_path
-from graphrag_eval_async.cli.gates import Gate, parse_gate
 from graphrag_eval_async.cli.interrupts import Interrupts
+from graphrag_eval_async.cli.models import Models
 from graphrag_eval_async.cli.text import describe, tell
 from graphrag_eval_async.cli.validate import validate as run_validate
-from graphrag_eval_async.errors import ReferenceDataError, UsageError
-from graphrag_eval_async.evaluator import StepsGroups
+from graphrag_eval_async.errors import ConfigError, ReferenceDataError, UsageError
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES
 
-T = TypeVar("T")
 Command = Callable[[Interrupts], Exit]
 
 PROGRAM = "graphrag-eval-async"
@@ -33,6 +33,10 @@ MAX_RESULT_BYTES = 4 * MAX_LINE_BYTES
 EXIT_CODES = (
     "Exit codes: 2 wrong usage or broken reference data, 4 the run itself failed, 3 lines were rejected, "
     "1 a gate does not hold, 130 Ctrl-C, else 0; the first that applies, in this order."
+)
+EXIT_CODES_OF_ROWS = (
+    "Exit codes: 2 wrong usage, 4 the run itself failed, 130 Ctrl-C, else 0, also where rows could not be "
+    "judged; the first that applies, in this order."
 )
 
 app = typer.Typer(
@@ -51,7 +55,7 @@ def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:
         sys.exit(command if isinstance(command, int) else command(interrupts))
     except typer.TyperException as error:
         code, failure = Exit.USAGE, _shown(error)
-    except (UsageError, ReferenceDataError) as error:
+    except (UsageError, ConfigError, ReferenceDataError) as error:
         code, failure = Exit.USAGE, f"Error: {describe(error)}"
     except Exception as error:  # noqa: BLE001
         code, failure = Exit.FAILED, f"Error: {describe(error)}"
@@ -80,69 +84,6 @@ def _shown(error: Any) -> str:
     return text.getvalue().removesuffix("\n")
 
 
-def _parser(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """What typer asks of a parser: bad values raise its own error."""
-
-    def parse_or_complain(text: str) -> T:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from None
-
-    return parse_or_complain
-
-
-_input = _parser(input_path)
-_reference = _parser(reference_path)
-
-ReferencePath = Annotated[
-    str, typer.Argument(parser=_reference, metavar="REFERENCE", help="Reference data, YAML or JSON.")
-]
-Rejects = Annotated[
-    str | None,
-    typer.Option(
-        "--rejects", parser=output_path, metavar="FILE", help="Write rejected lines here, whole, as JSONL."
-    ),
-]
-Aggregates = Annotated[
-    str | None,
-    typer.Option(
-        "--aggregates",
-        parser=_parser(aggregates_path),
-        metavar="FILE",
-        help="Write the aggregates here, by the suffix as YAML (.yaml, .yml) or JSON (.json).",
-    ),
-]
-IncludeErrors = Annotated[
-    bool, typer.Option("--include-errors", help="Let the metrics of error responses count.")
-]
-FailUnder = Annotated[
-    list[Gate],
-    typer.Option(
-        "--fail-under",
-        parser=_parser(partial(parse_gate, over=False)),
-        metavar="[TEMPLATE:]METRIC=VALUE",
-        help="Gate: the mean of METRIC, over all results or over one template's, must not be under VALUE. "
-        "Repeatable.",
-    ),
-]
-FailOver = Annotated[
-    list[Gate],
-    typer.Option(
-        "--fail-over",
-        parser=_parser(partial(parse_gate, over=True)),
-        metavar="[TEMPLATE:]METRIC=VALUE",
-        help="Gate: must not be over VALUE. METRIC may also be error_rate or missing_rate. Repeatable.",
-    ),
-]
-MaxLineBytes = Annotated[
-    int,
-    typer.Option(
-        "--max-line-bytes", min=1, metavar="N", help="Longer lines are rejected, and never held in memory."
-    ),
-]
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
         try:
@@ -166,82 +107,65 @@ def main(
 @app.command(epilog=EXIT_CODES)
 def evaluate(
     *,
-    reference: ReferencePath,
-    responses: Annotated[
-        str,
-        typer.Argument(parser=_input, metavar="RESPONSES", help="Responses, JSONL; - is standard input."),
-    ],
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            parser=output_path,
-            metavar="FILE",
-            help="Write results here, as JSONL; - is stdout.",
-        ),
-    ] = "-",
-    aggregates: Aggregates = None,
-    rejects: Rejects = None,
-    steps_groups: Annotated[
-        StepsGroups, typer.Option("--steps-groups", help="Which groups of reference steps are scored.")
-    ] = "last",
-    fail_under: FailUnder = [],  # noqa: B006
-    fail_over: FailOver = [],  # noqa: B006
-    include_errors: IncludeErrors = False,
-    ordered: Annotated[
-        bool, typer.Option("--ordered", help="Write results in the order of the input.")
-    ] = False,
-    max_in_flight: Annotated[
-        int,
-        typer.Option(
-            "--max-in-flight", min=1, metavar="N", help="How many responses may be in work at once."
-        ),
-    ] = MAX_IN_FLIGHT,
-    max_line_bytes: MaxLineBytes = MAX_LINE_BYTES,
+    reference: options.ReferencePath,
+    responses: options.Responses,
+    output: options.Output = "-",
+    config: options.Config = None,
+    llm: options.Llm = None,
+    embedding: options.Embedding = None,
+    on_fatal: options.OnFatalOption = "raise",
+    stages: options.Stages = False,
+    dry_run: options.DryRun = False,
+    aggregates: options.Aggregates = None,
+    rejects: options.Rejects = None,
+    steps_groups: options.StepsGroupsOption = None,
+    fail_under: options.FailUnder = [],  # noqa: B006
+    fail_over: options.FailOver = [],  # noqa: B006
+    include_errors: options.IncludeErrors = False,
+    ordered: options.Ordered = False,
+    max_in_flight: options.MaxInFlight = MAX_IN_FLIGHT,
+    max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES,
 ) -> Command:
     """Evaluate responses as they come.
 
     Each gives a result, and at the end there is a table of the aggregates.
+    Without --config or --llm no LLM is asked, and only the steps are scored.
     """
-    return partial(
-        run_evaluate,
+    command = partial(
+        estimate if dry_run else run_evaluate,
         reference,
         responses,
+        models=Models(config, llm, embedding),
+        steps_groups=steps_groups,
+        max_in_flight=max_in_flight,
+        max_line_bytes=max_line_bytes,
+    )
+    if dry_run:
+        return command
+    return partial(
+        command,
         output=output,
         aggregates=aggregates,
         rejects=rejects,
         gates=[*fail_under, *fail_over],
         include_errors=include_errors,
-        steps_groups=steps_groups,
+        on_fatal=on_fatal,
+        stages=stages,
         ordered=ordered,
-        max_in_flight=max_in_flight,
-        max_line_bytes=max_line_bytes,
     )
 
 
 @app.command(epilog=EXIT_CODES)
 def aggregate(
     *,
-    results: Annotated[
-        list[str],
-        typer.Argument(parser=_input, metavar="RESULTS...", help="Results, JSONL; - is standard input."),
-    ],
-    reference: Annotated[
-        str | None,
-        typer.Option(
-            "--reference",
-            parser=_reference,
-            metavar="FILE",
-            help="Reference data: gives the templates their order, and lets missing_rate be a gate.",
-        ),
-    ] = None,
-    aggregates: Aggregates = None,
-    rejects: Rejects = None,
-    fail_under: FailUnder = [],  # noqa: B006
-    fail_over: FailOver = [],  # noqa: B006
-    include_errors: IncludeErrors = False,
-    max_line_bytes: MaxLineBytes = MAX_RESULT_BYTES,
+    results: options.Results,
+    reference: options.ReferenceOption = None,
+    aggregates: options.Aggregates = None,
+    rejects: options.Rejects = None,
+    fail_under: options.FailUnder = [],  # noqa: B006
+    fail_over: options.FailOver = [],  # noqa: B006
+    include_errors: options.IncludeErrors = False,
+    max_line_bytes: options.MaxLineBytes = MAX_RESULT_BYTES,
 ) -> Command:
     """Aggregate results that are on disk.
 
@@ -262,15 +186,29 @@ def aggregate(
 @app.command(epilog=EXIT_CODES)
 def validate(
     *,
-    reference: ReferencePath,
-    responses: Annotated[
-        str | None,
-        typer.Argument(parser=_input, metavar="RESPONSES", help="Responses, JSONL; - is standard input."),
-    ] = None,
-    max_line_bytes: MaxLineBytes = MAX_LINE_BYTES,
+    reference: options.ReferencePath,
+    responses: Annotated[str | None, options.RESPONSES] = None,
+    max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES,
 ) -> Command:
     """List all problems; evaluate nothing.
 
     They are those of the reference data or, where it has none, those of the responses.
     """
     return partial(run_validate, reference, responses, max_line_bytes=max_line_bytes)
+
+
+@app.command(epilog=EXIT_CODES_OF_ROWS)
+def answer_correctness(
+    *,
+    answers: options.Answers,
+    output: options.AnswersOutput,
+    config: options.Config = None,
+    llm: options.Llm = None,
+) -> Command:
+    """Let an LLM compare answers with reference answers.
+
+    For each row of the input, it writes how many claims the reference answer and the actual answer make and
+    how many of them match, the reasoning, and an error, if there was one. Started again on an output that is
+    not complete, it goes on where it stopped.
+    """
+    return partial(run_correctness, answers, output, models=Models(config, llm))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from graphrag_eval_async.aggregates import RunningAggregates
+from graphrag_eval_async.cli.costs import judge_of, judging
 from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.files import check_distinct, open_output, open_rejects
 from graphrag_eval_async.cli.input import Input
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.exits import Exit
     from graphrag_eval_async.cli.gates import Gate
     from graphrag_eval_async.cli.interrupts import Interrupts
+    from graphrag_eval_async.cli.models import Models
+    from graphrag_eval_async.sinks import RejectsFile
 
 
 def evaluate(
@@ -31,6 +34,7 @@ def evaluate(
     responses: str,
     interrupts: Interrupts,
     *,
+    models: Models,
     output: str,
     aggregates: str | None,
     rejects: str | None,
@@ -41,24 +45,33 @@ def evaluate(
     """Run the command; `options` are those of `evaluate_stream`.
 
     Raises:
-        UsageError: a file cannot be opened, or would be overwritten.
+        UsageError: options do not go together, or a file cannot be opened, or would be overwritten.
+        ConfigError: the configuration cannot be right, or needs a package that is not installed.
         ReferenceDataError: the reference set cannot be right.
     """
-    check_distinct([reference_path, responses], [output, rejects, aggregates])
+    config = models.config()
+    cache = config.llm.cache if config is not None and config.llm is not None else None
+    check_distinct([reference_path, responses, models.path, cache], [output, rejects, aggregates])
     reference = load_reference(reference_path)
+    source = Input(responses)
+    rejects_files: list[RejectsFile] = []
+    # Before any file is opened, since it may find the configuration wanting.
+    stream = evaluate_stream(
+        reference,
+        source,
+        config=config,
+        aggregates=RunningAggregates(include_errors=include_errors),
+        on_reject=(lambda reject: rejects_files[0](reject)) if rejects else "collect",
+        **options,
+    )
+    model = judge_of(config)
     with ExitStack() as files:
         results = files.enter_context(open_output(LineFile, output))
-        rejects_file = files.enter_context(open_rejects(rejects, interrupts)) if rejects else None
-        source = Input(responses)
-        stream = evaluate_stream(
-            reference,
-            source,
-            aggregates=RunningAggregates(include_errors=include_errors),
-            on_reject=rejects_file or "collect",
-            **options,
-        )
+        if rejects:
+            rejects_files.append(files.enter_context(open_rejects(rejects, interrupts)))
         # Results on the same terminal would go through the bar.
-        with progress(source, shown=output != "-" or not sys.stdout.isatty()) as advance:
+        shown = output != "-" or not sys.stdout.isatty()
+        with progress(source, shown=shown, usage=stream.usage if model else None) as advance:
             answered: set[str] = set()
             ending = run_to_end(_write_results(stream, results, answered, advance), interrupts)
     run = Run(
@@ -68,6 +81,7 @@ def evaluate(
         listed=[f"{responses}: {reject}" for reject in stream.rejects[:LISTED_REJECTS]],
         reference=reference,
         answered=answered,
+        judging=judging(model, stream.usage) if model else (),
     )
     table = sys.stderr if "-" in {output, rejects} else sys.stdout
     return report(run, aggregates=aggregates, gates=gates, table=table)
@@ -80,5 +94,6 @@ async def _write_results(
         async for result in stream:
             # The aggregates have it already, even if it cannot be written.
             answered.add(result["question_id"])
-            advance()
+            if "pending" not in result:
+                advance()
             await results.send(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))

@@ -7,6 +7,8 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphrag_eval_async.errors import ConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
@@ -33,6 +35,7 @@ class Ending(NamedTuple):
     def code(self, *, rejects: bool, gates: bool = False) -> Exit:
         """The exit code, given whether lines were rejected and whether a gate does not hold."""
         applies = {
+            Exit.USAGE: isinstance(self.error, ConfigError),  # Such as a package that cannot be imported.
             Exit.FAILED: self.error is not None,
             Exit.REJECTS: rejects,
             Exit.GATES: gates,

@@ -40,14 +40,14 @@ def input_path(path: str) -> str:
     return path
 
 
-def reference_path(path: str) -> str:
-    """A path that can be read; not ``-``.
+def file_path(path: str, *, what: str) -> str:
+    """A path that can be read; not ``-``. `what` it holds goes into the error.
 
     Raises:
         ValueError: it cannot.
     """
     if path == "-":
-        raise ValueError("reference data cannot come from standard input")
+        raise ValueError(f"{what} cannot come from standard input")
     return input_path(path)
 
 
@@ -71,6 +71,17 @@ def aggregates_path(path: str) -> str:
         raise ValueError(f"{path!r} is not a regular file")
     if not os.access(os.path.dirname(os.path.realpath(path)), os.W_OK):
         raise ValueError(f"{path!r}: its directory does not exist, or is not writable")
+    return path
+
+
+def resumable_path(path: str) -> str:
+    """A path of a file that is there, or that can be.
+
+    Raises:
+        ValueError: it is something else than a regular file.
+    """
+    if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
+        raise ValueError(f"{path!r} is not a regular file")
     return path
 
 

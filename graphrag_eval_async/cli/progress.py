@@ -5,43 +5,61 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from graphrag_eval_async.cli.costs import dollars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rich.console import RenderableType
 
-    from graphrag_eval_async.cli.input import Input
+    from graphrag_eval_async.judge import JudgeUsage
 
 MIN_SECONDS = 0.1
 """A rate over less would say nothing."""
 
 
 @contextmanager
-def progress(*sources: Input, shown: bool = True) -> Iterator[Callable[[], None]]:
-    """A bar on stderr while the context is open; the function it gives is to be called for each result."""
+def progress(
+    *sources: Source, shown: bool = True, usage: JudgeUsage | None = None
+) -> Iterator[Callable[[], None]]:
+    """A bar on stderr while the context is open; the function it gives is to be called for each result.
+
+    With the counts of a judge, and where prices are known, the bar shows the dollars spent.
+    """
     if not shown or sys.stderr is None or not sys.stderr.isatty():
         yield lambda: None
         return
-    with _Bar(sources) as bar:
+    with _Bar(sources, usage) as bar:
         yield bar.count
+
+
+class Source(Protocol):
+    """What is worked off: `consumed` of `size`, which is None where that is not known."""
+
+    @property
+    def size(self) -> int | None: ...
+
+    @property
+    def consumed(self) -> int: ...
 
 
 class _Bar(Progress):
     """Looks at its sources whenever it is drawn, since not every line of theirs gives a result."""
 
-    def __init__(self, sources: Sequence[Input]) -> None:
+    def __init__(self, sources: Sequence[Source], usage: JudgeUsage | None) -> None:
         self._sources = sources
+        self._usage = usage
         self._results = 0
         self._start = monotonic()
         columns = (
             BarColumn(),
             TaskProgressColumn(),
-            TextColumn("{task.fields[results]} results, {task.fields[rate]:.1f}/s, time left"),
+            TextColumn("{task.fields[results]} results, {task.fields[pace]}, time left"),
             TimeRemainingColumn(),
         )
         super().__init__(*columns, console=_Console(stderr=True), transient=True)
@@ -56,8 +74,10 @@ class _Bar(Progress):
         """What is drawn, ten times a second."""
         rate = self._results / max(monotonic() - self._start, MIN_SECONDS)
         consumed = sum(source.consumed for source in self._sources)
+        spent = self._usage.dollars if self._usage is not None else None
+        pace = f"{rate:.1f}/s" if spent is None else f"{rate:.1f}/s, {dollars(spent)}"
         for task in self.task_ids:
-            self.update(task, completed=consumed, results=self._results, rate=rate)
+            self.update(task, completed=consumed, results=self._results, pace=pace)
         return super().get_renderables()
 
 

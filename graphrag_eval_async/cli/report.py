@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
+from graphrag_eval_async.cli.costs import counts
 from graphrag_eval_async.cli.files import write_aggregates
 from graphrag_eval_async.cli.gates import Gate, Measures
 from graphrag_eval_async.cli.table import render_table
@@ -34,6 +35,7 @@ class Run:
         listed: the rejects to list, as text.
         reference: the reference set, where there is one.
         answered: ids of the questions that the results answer.
+        judging: what the judge did, in lines, where there was one.
     """
 
     ending: Ending
@@ -42,6 +44,7 @@ class Run:
     listed: Sequence[str]
     reference: Reference | None
     answered: Set[str]
+    judging: Sequence[str] = ()
 
 
 def report(run: Run, *, aggregates: str | None, gates: Sequence[Gate], table: TextIO | None) -> Exit:
@@ -54,10 +57,11 @@ def report(run: Run, *, aggregates: str | None, gates: Sequence[Gate], table: Te
             write_aggregates(aggregates, snapshot)
     except OSError as error:
         ending = ending._replace(error=ending.error or error)
-    _list_rejects(run)
+    list_rejects(run.rejected, run.listed)
     try:
         if table is not None:
-            tell(table, f"{render_table(snapshot, table)}\n\n{_summary(run, snapshot['micro'])}")
+            summary = [_summary(run, snapshot["micro"]), *run.judging]
+            tell(table, "\n".join([render_table(snapshot, table), "", *summary]))
     except OSError as error:
         ending = ending._replace(error=ending.error or error)
     measures = Measures(snapshot, run.reference, run.answered)
@@ -69,15 +73,15 @@ def report(run: Run, *, aggregates: str | None, gates: Sequence[Gate], table: Te
     return ending.code(rejects=bool(run.rejected), gates=bool(failures))
 
 
-def _list_rejects(run: Run) -> None:
-    for line in run.listed:
+def list_rejects(rejected: Mapping[Reason, int], listed: Sequence[str]) -> None:
+    """Show rejects: how many there are by reason, after those that are to be listed."""
+    for line in listed:
         tell(sys.stderr, one_line(line))
-    more = sum(run.rejected.values()) - len(run.listed)
-    if run.listed and more:
+    more = sum(rejected.values()) - len(listed)
+    if listed and more:
         tell(sys.stderr, f"... and {more} more; --rejects FILE keeps all of them")
-    if run.rejected:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(run.rejected.items()))
-        tell(sys.stderr, f"rejected: {reasons}")
+    if rejected:
+        tell(sys.stderr, f"rejected: {counts(rejected)}")
 
 
 def _summary(run: Run, micro: Mapping[str, int]) -> str:

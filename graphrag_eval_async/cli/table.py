@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from io import BytesIO, TextIOWrapper
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rich import box
@@ -13,16 +14,19 @@ from rich.table import Table
 from graphrag_eval_async.cli.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 WIDTH = 80
 """Where there is no terminal to ask."""
 
-METRICS_ABREAST = 5
-"""More go to another table below, so that templates' names keep a fair share of `WIDTH`."""
+HEADING_WIDTH = 12
+"""Of one metric: longer words of its name, as custom outputs may have them, are broken."""
 
 NAME_CHARACTERS = 160
 """Of a template's name, which is folded."""
+
+GAP = 2
+"""Between columns."""
 
 NAME_WIDTH = 16
 """Of a template's name, at least: where the terminal is too narrow for that, the table overflows."""
@@ -35,24 +39,48 @@ def render_table(snapshot: Mapping[str, Any], stream: TextIO) -> str:
 
     Plain text, as wide as the terminal that `stream` is, if it is one.
     """
-    metrics = list(snapshot["macro"])
-    parts = [metrics[i : i + METRICS_ABREAST] for i in range(0, len(metrics), METRICS_ABREAST)] or [[]]
     written = BytesIO()
     # Of the same encoding, which decides whether there are lines of boxes.
     file = TextIOWrapper(written, stream.encoding, "backslashreplace", newline="\n", write_through=True)
     console = Console(file=file, width=MAX_WIDTH, color_system=None, markup=False, emoji=False)
-    for i, part in enumerate(parts):
+    for i, part in enumerate(_parts(snapshot)):
         table = _table(snapshot, part, counts=i == 0)
         console.print(table, width=max(_width(stream), _least_width(table, console)))
     lines = written.getvalue().decode(stream.encoding).split("\n")
     return "\n".join(map(str.rstrip, lines)).strip("\n")
 
 
+def _parts(snapshot: Mapping[str, Any]) -> list[list[str]]:
+    """The metrics, as many in each table as leave `NAME_WIDTH` of `WIDTH` to the templates' names."""
+    parts: list[list[str]] = [[]]
+    room = WIDTH - NAME_WIDTH - sum(map(_column_width, (["samples"], ["errors"])))
+    for metric in snapshot["macro"]:
+        groups = [*snapshot["per_template"].values(), snapshot["micro"], snapshot["macro"]]
+        width = _column_width([*_heading(metric), *(_cells(group, [metric])[0] for group in groups)])
+        if width > room:
+            parts.append([])
+            room = WIDTH - NAME_WIDTH
+        room -= width
+        parts[-1].append(metric)
+    return parts
+
+
+def _column_width(lines: Iterable[str]) -> int:
+    return GAP + max(map(len, lines))
+
+
+def _heading(metric: str) -> list[str]:
+    """The words of a metric's name, one below the other."""
+    words = metric.split("_")
+    return [line for word in words for line in wrap(word, HEADING_WIDTH)] or [metric]
+
+
 def _table(snapshot: Mapping[str, Any], metrics: Sequence[str], *, counts: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("template", overflow="fold")
-    for name in [*(("samples", "errors") if counts else ()), *metrics]:
-        table.add_column(name.replace("_", "\n"), justify="right", no_wrap=True)
+    headings = [["samples"], ["errors"]] if counts else []
+    for heading in [*headings, *map(_heading, metrics)]:
+        table.add_column("\n".join(heading), justify="right", no_wrap=True)
     for template, group in snapshot["per_template"].items():
         table.add_row(one_line(template, limit=NAME_CHARACTERS), *_cells(group, metrics, counts=counts))
     table.add_section()
@@ -70,7 +98,7 @@ def _least_width(table: Table, console: Console) -> int:
     return width
 
 
-def _cells(group: Mapping[str, Any], metrics: Sequence[str], *, counts: bool) -> list[str]:
+def _cells(group: Mapping[str, Any], metrics: Sequence[str], *, counts: bool = False) -> list[str]:
     cells = [_number(group[metric]["mean"]) if metric in group else "" for metric in metrics]
     if not counts:
         return cells

@@ -6,7 +6,7 @@ import os
 import re
 from typing import TextIO
 
-from graphrag_eval_async.errors import GraphragEvalError, ReferenceDataError
+from graphrag_eval_async.errors import ConfigError, GraphragEvalError, ReferenceDataError
 
 SHOWN_CHARACTERS = 2000
 """Of one line about the input, which may quote a key of any length."""
@@ -40,8 +40,8 @@ def one_line(text: str, *, limit: int = SHOWN_CHARACTERS) -> str:
 
 
 def describe(error: Exception) -> str:
-    """An exception in one line; a broken reference set takes one more for each problem."""
-    if isinstance(error, ReferenceDataError):
+    """An exception in one line; a broken configuration or reference set takes one more for each problem."""
+    if isinstance(error, ConfigError | ReferenceDataError):
         return "\n  ".join(map(one_line, [str(error).partition("\n")[0], *error.problems]))
     if isinstance(error, OSError) and error.strerror:
         name = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,3 +14,11 @@ if TYPE_CHECKING:
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _no_judge_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither keys nor servers nor proxies."""
+    for name in list(os.environ):
+        if name.upper().startswith(("OPENAI_", "AZURE_")) or name.upper().endswith("_PROXY"):
+            monkeypatch.delenv(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import select
 import signal
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 from graphrag_eval_async.cli import main
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT.parent / "shared" / "golden"
@@ -135,3 +136,36 @@ def start(
         stderr=stderr,
         cwd=cwd,
     )
+
+
+def finish(process: subprocess.Popen[bytes], text: bytes | None = None) -> tuple[int, str, str]:
+    """The exit code and what came out, of a process that is expected to end."""
+    out, err = process.communicate(text, timeout=30)
+    return process.returncode, (out or b"").decode(), (err or b"").decode()
+
+
+def until(process: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:
+    """Wait for something that a running process does."""
+    while not condition():
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.005)
+        assert process.poll() is None, "the process ended"
+
+
+def terminal_output(
+    *command: str, stdin: int | BinaryIO = subprocess.DEVNULL, stdout: bool = False, cwd: Path | None = None
+) -> str:
+    """What is sent to a terminal behind stderr, and behind `stdout` if it is asked for."""
+    master, slave = pty.openpty()
+    out = slave if stdout else subprocess.PIPE
+    process = start(*command, stdin=stdin, stdout=out, stderr=slave, cwd=cwd)
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(master, 1 << 16)
+        except OSError:  # Linux says so when the other end is closed.
+            break
+    os.close(master)
+    assert finish(process)[0] == 0
+    return shown.decode()

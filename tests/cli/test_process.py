@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
 import select
 import signal
 import subprocess
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
 
-from tests.cli.support import Folder, failed, from_jsonl, full_pipe, response, start, to_jsonl
+from tests.cli.support import (
+    Folder,
+    failed,
+    finish,
+    from_jsonl,
+    full_pipe,
+    response,
+    start,
+    terminal_output,
+    to_jsonl,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PIPE = subprocess.PIPE
 SUMMARY = "results: {}, rejected lines: {}, questions without a response: {} of 3"
-
-
-def finish(process: subprocess.Popen[bytes], text: bytes | None = None) -> tuple[int, str, str]:
-    """The exit code and what came out, of a process that is expected to end."""
-    out, err = process.communicate(text, timeout=30)
-    return process.returncode, (out or b"").decode(), (err or b"").decode()
 
 
 def send(process: subprocess.Popen[bytes], *items: Any) -> None:
@@ -344,28 +347,9 @@ def test_stdin_of_nothing_and_of_a_file(folder: Folder, command: str) -> None:
         assert finish(start(command, folder.reference, "-", stdin=responses))[0] == 3
 
 
-def terminal_output(
-    folder: Folder, *arguments: str, stdin: int | BinaryIO = subprocess.DEVNULL, stdout: bool = False
-) -> str:
-    """What is sent to a terminal behind stderr, and behind `stdout` if it is asked for."""
-    master, slave = pty.openpty()
-    out = slave if stdout else PIPE
-    process = start("evaluate", folder.reference, *arguments, stdin=stdin, stdout=out, stderr=slave)
-    os.close(slave)
-    shown = b""
-    while True:
-        try:
-            shown += os.read(master, 1 << 16)
-        except OSError:  # Linux says so when the other end is closed.
-            break
-    os.close(master)
-    assert finish(process)[0] == 0
-    return shown.decode()
-
-
 def test_progress_on_a_terminal(folder: Folder) -> None:
     responses = folder.lines(response("q1"), failed("q2"), response("q3"))
-    shown = terminal_output(folder, responses, "-o", folder.file("r"))
+    shown = terminal_output("evaluate", folder.reference, responses, "-o", folder.file("r"))
     assert "100%" in shown
     assert "2 results" not in shown.split("100%")[0]
     assert re.search(r"3 results, \d+\.\d/s", shown)
@@ -374,12 +358,12 @@ def test_progress_on_a_terminal(folder: Folder) -> None:
 
 def test_progress_knows_how_much_of_stdin_there_is(folder: Folder) -> None:
     with open(folder.lines(response("q1")), "rb") as responses:
-        shown = terminal_output(folder, "-", "-o", folder.file("r"), stdin=responses)
+        shown = terminal_output("evaluate", folder.reference, "-", "-o", folder.file("r"), stdin=responses)
     assert "100%" in shown
 
 
 def test_no_progress_where_it_would_go_through_the_results(folder: Folder) -> None:
-    shown = terminal_output(folder, folder.lines(response("q1")), stdout=True)
+    shown = terminal_output("evaluate", folder.reference, folder.lines(response("q1")), stdout=True)
     assert '"question_id":"q1"' in shown
     assert "micro" in shown
     assert "\x1b" not in shown

@@ -7,7 +7,7 @@ import pytest
 
 from graphrag_eval_async import compute_aggregates
 from graphrag_eval_async.cli.table import render_table
-from graphrag_eval_async.records.metrics import RESULT_METRICS, RETRIEVAL_METRICS
+from graphrag_eval_async.records.metrics import RESULT_KEYS, RESULT_METRICS, RETRIEVAL_METRICS
 
 
 def render(snapshot: dict[str, Any], encoding: str = "utf-8") -> str:
@@ -52,6 +52,28 @@ def test_a_wide_table_fits_into_80_columns() -> None:
     assert text.count("samples") == 1
     for metric in (*scores, *RETRIEVAL_METRICS):
         assert set(metric.split("_")) <= set(text.split())
+
+
+def test_everything_that_is_judged_fits_into_80_columns() -> None:
+    outputs = ["sparql_recall", "a-custom-output-of-many-words", "x" * 64, "__", "n_" + "y" * 30]
+    scores: dict[str, Any] = dict.fromkeys((*RESULT_METRICS, *outputs), -1.23456e-5)
+    scores |= {key: 1.23456e-5 for key in RESULT_KEYS if key.endswith("_cost")} | {"own_cost": 123456.789}
+    step = {"name": "retrieval", **dict.fromkeys(RETRIEVAL_METRICS, 0.123456)}
+    names = ["list_all_transformers_within_Substation_SUBSTATION", "lines"]
+    text = render(
+        compute_aggregates(
+            [result(name, judge={"outputs": outputs}, actual_steps=[step], **scores) for name in names]
+        )
+    )
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "\u2026" not in text
+    assert text.count("-1.235e-05") == 4 * (len(RESULT_METRICS) + len(outputs))
+    assert text.count(" 1.235e-05") == 4 * sum(key.endswith("_cost") for key in RESULT_KEYS)
+    for name in names:
+        assert sum(line.startswith(name[:16]) for line in lines) == text.count("template")
+    assert "x" * 12 in text
+    assert "x" * 13 not in text
 
 
 @pytest.mark.parametrize("width", [1, 30, 40])

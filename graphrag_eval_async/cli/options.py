@@ -1,0 +1,190 @@
+"""Arguments and options, as several commands have them."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, TypeVar
+
+import typer
+
+from graphrag_eval_async.cli.files import (
+    aggregates_path,
+    file_path,
+    input_path,
+    output_path,
+    resumable_path,
+)
+from graphrag_eval_async.cli.gates import Gate, parse_gate
+from graphrag_eval_async.evaluator import StepsGroups
+from graphrag_eval_async.metrics import OnFatal
+
+T = TypeVar("T")
+
+
+def _parser(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """What typer asks of a parser: bad values raise its own error."""
+
+    def parse_or_complain(text: str) -> T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return parse_or_complain
+
+
+_input = _parser(input_path)
+_reference = _parser(partial(file_path, what="reference data"))
+
+ReferencePath = Annotated[
+    str, typer.Argument(parser=_reference, metavar="REFERENCE", help="Reference data, YAML or JSON.")
+]
+ReferenceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--reference",
+        parser=_reference,
+        metavar="FILE",
+        help="Reference data: gives the templates their order, and lets missing_rate be a gate.",
+    ),
+]
+RESPONSES = typer.Argument(parser=_input, metavar="RESPONSES", help="Responses, JSONL; - is standard input.")
+Responses = Annotated[str, RESPONSES]
+Results = Annotated[
+    list[str],
+    typer.Argument(parser=_input, metavar="RESULTS...", help="Results, JSONL; - is standard input."),
+]
+Output = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        parser=output_path,
+        metavar="FILE",
+        help="Write results here, as JSONL; - is stdout.",
+    ),
+]
+Answers = Annotated[
+    str,
+    typer.Option(
+        "--input",
+        "-i",
+        parser=_parser(partial(file_path, what="the table")),
+        metavar="FILE",
+        help="Answers, TSV with the columns Question, Reference answer and Actual answer.",
+    ),
+]
+AnswersOutput = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        parser=_parser(resumable_path),
+        metavar="FILE",
+        help="Write a row for each here, as TSV; the rows that it has already are kept.",
+    ),
+]
+Config = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        "-c",
+        parser=_parser(partial(file_path, what="the configuration")),
+        metavar="FILE",
+        help="Let LLMs judge, as this YAML file says.",
+    ),
+]
+Llm = Annotated[
+    str | None,
+    typer.Option(
+        "--llm",
+        metavar="PROVIDER/MODEL",
+        help="Without a file: the LLM that judges answer correctness, such as openai/gpt-4o-mini.",
+    ),
+]
+Embedding = Annotated[
+    str | None,
+    typer.Option(
+        "--embedding",
+        metavar="PROVIDER/MODEL",
+        help="With --llm: a model of embeddings, to judge answer relevance, too.",
+    ),
+]
+OnFatalOption = Annotated[
+    OnFatal,
+    typer.Option(
+        "--on-fatal",
+        help="Where the judge refuses the key, does not know the model or has no quota left: end the run, or "
+        "make it the error of each metric.",
+    ),
+]
+Stages = Annotated[
+    bool,
+    typer.Option(
+        "--stages",
+        help="Write a result twice: as soon as its steps are scored, with the metrics to come in the key "
+        "pending, and whole.",
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Only print how many calls a run would make, and about how many tokens and dollars it would "
+        "take. Writes no file and calls nobody.",
+    ),
+]
+Rejects = Annotated[
+    str | None,
+    typer.Option(
+        "--rejects", parser=output_path, metavar="FILE", help="Write rejected lines here, whole, as JSONL."
+    ),
+]
+Aggregates = Annotated[
+    str | None,
+    typer.Option(
+        "--aggregates",
+        parser=_parser(aggregates_path),
+        metavar="FILE",
+        help="Write the aggregates here, by the suffix as YAML (.yaml, .yml) or JSON (.json).",
+    ),
+]
+StepsGroupsOption = Annotated[
+    StepsGroups | None,
+    typer.Option(
+        "--steps-groups",
+        help="Which groups of reference steps are scored.  [default: last, unless --config says otherwise]",
+    ),
+]
+IncludeErrors = Annotated[
+    bool, typer.Option("--include-errors", help="Let the metrics of error responses count.")
+]
+FailUnder = Annotated[
+    list[Gate],
+    typer.Option(
+        "--fail-under",
+        parser=_parser(partial(parse_gate, over=False)),
+        metavar="[TEMPLATE:]METRIC=VALUE",
+        help="Gate: the mean of METRIC, over all results or over one template's, must not be under VALUE. "
+        "Repeatable.",
+    ),
+]
+FailOver = Annotated[
+    list[Gate],
+    typer.Option(
+        "--fail-over",
+        parser=_parser(partial(parse_gate, over=True)),
+        metavar="[TEMPLATE:]METRIC=VALUE",
+        help="Gate: must not be over VALUE. METRIC may also be error_rate or missing_rate. Repeatable.",
+    ),
+]
+Ordered = Annotated[bool, typer.Option("--ordered", help="Write results in the order of the input.")]
+MaxInFlight = Annotated[
+    int,
+    typer.Option("--max-in-flight", min=1, metavar="N", help="How many responses may be in work at once."),
+]
+MaxLineBytes = Annotated[
+    int,
+    typer.Option(
+        "--max-line-bytes", min=1, metavar="N", help="Longer lines are rejected, and never held in memory."
+    ),
+]

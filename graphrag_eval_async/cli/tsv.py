@@ -1,0 +1,169 @@
+"""The tables of ``answer-correctness``: TSV as spreadsheets have it, with plain newlines."""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from codecs import BOM_UTF8
+from contextlib import contextmanager, suppress
+from io import StringIO
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from graphrag_eval_async.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+IN = ("Question", "Reference answer", "Actual answer")
+OUT = ("#Reference", "#PTarget", "#Matching", "Reasoning", "Error")
+
+
+class Answer(NamedTuple):
+    """A row of the input; `problem` says why it cannot be judged, if so."""
+
+    question: str
+    reference_answer: str
+    actual_answer: str
+    problem: str | None
+
+
+class Written(NamedTuple):
+    """What an output has already: how many rows after the header, and in how many bytes, both whole."""
+
+    rows: int
+    length: int
+
+
+def read_answers(path: str) -> list[Answer]:
+    """The rows of the input; blank lines are none.
+
+    Raises:
+        UsageError: it cannot be read, is no such table, or lacks a column.
+    """
+    try:
+        text = _read(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path!r} is not UTF-8: {error.reason} at byte {error.start}") from None
+    with _fields_of_any_size():
+        # In a quoted field that is never closed, the line that is added would be part of the last row.
+        *rows, end = csv.reader(chain(StringIO(text, newline=""), ["\n"]), "excel-tab")
+    if end:
+        raise UsageError(f"{path!r}: a quoted field is not closed: {end[-1][:80]!r}")
+    header, *rows = [row for row in rows if row] or [[]]
+    for name in IN:
+        if header.count(name) != 1:
+            what = "no column" if name not in header else "more than one column"
+            raise UsageError(f"{path!r} has {what} {name!r}; its columns are {', '.join(map(repr, header))}")
+    indexes = [header.index(name) for name in IN]
+    return [_answer(row, indexes, len(header)) for row in rows]
+
+
+def _answer(row: list[str], indexes: list[int], columns: int) -> Answer:
+    question, reference, actual = (row[index] if index < len(row) else "" for index in indexes)
+    missing = [f"no {IN[i].lower()}" for i, text in ((1, reference), (2, actual)) if not text.strip()]
+    problem = " and ".join(missing)
+    if "".join(row[columns:]).strip():
+        problem = f"the row has {len(row)} cells, but there are {columns} columns"
+    return Answer(question, reference, actual, problem or None)
+
+
+def read_written(path: str, rows: int) -> Written:
+    """What the output at `path` has already of `rows` rows; a last row that is cut off does not count.
+
+    Raises:
+        UsageError: it cannot be read, or is not the output of such a run.
+    """
+    data = _read(path) if os.path.exists(path) else b""
+    start = len(BOM_UTF8) if data.startswith(BOM_UTF8) else 0
+    if encode(OUT).startswith(data[start:]):
+        return Written(0, 0)
+    # A character for each byte, so that places in the text are places in the file.
+    lines = StringIO(data[start:].decode("latin-1"), newline="")
+    ends: list[int] = []
+    with _fields_of_any_size(), suppress(csv.Error):
+        for row in csv.reader(lines, "excel-tab", strict=True):
+            end = start + lines.tell()
+            if len(row) != len(OUT) or data[end - 1 : end] != b"\n" or not (ends or row == [*OUT]):
+                break
+            ends.append(end)
+    if not ends:
+        raise UsageError(f"{path!r} is there, and its header is not {', '.join(OUT)}")
+    if lines.read(1):
+        raise UsageError(f"{path!r} is there, and row {len(ends)} of it is none of this command")
+    written = Written(len(ends) - 1, ends[-1])
+    if written.rows + bool(data[written.length :].strip()) > rows:
+        raise UsageError(f"{path!r} is there, and has more rows than the input, which has {rows}")
+    return written
+
+
+def encode(cells: Iterable[str]) -> bytes:
+    """A row as it is written."""
+    text = StringIO(newline="")
+    csv.writer(text, "excel-tab").writerow(cells)
+    return (text.getvalue().removesuffix("\r\n") + "\n").encode(errors="backslashreplace")
+
+
+class Output:
+    """Adds rows to those that are there, each at once, so that it outlives whatever ends the process.
+
+    Attributes:
+        size: how many rows there are to be.
+        consumed: how many there are.
+    """
+
+    def __init__(self, path: str, *, written: Written, rows: int) -> None:
+        """Open or create the file at `path`, and cut off what is not whole.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self.size = rows
+        self.consumed = written.rows
+        self._path = path
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        os.ftruncate(self._descriptor, written.length)
+        os.lseek(self._descriptor, 0, os.SEEK_END)
+        if not written.length:
+            self._write(encode(OUT))
+
+    def write(self, cells: Iterable[str]) -> None:
+        """Write the next row.
+
+        Raises:
+            OSError: it cannot be written; carries the name of the file.
+        """
+        self._write(encode(cells))
+        self.consumed += 1
+
+    def _write(self, line: bytes) -> None:
+        try:
+            while line:
+                line = line[os.write(self._descriptor, line) :]
+        except OSError as error:
+            error.filename = self._path
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        os.close(self._descriptor)
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path!r} cannot be read: {error.strerror}") from error
+
+
+@contextmanager
+def _fields_of_any_size() -> Iterator[None]:
+    limit = csv.field_size_limit(sys.maxsize)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(limit)

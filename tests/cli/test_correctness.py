@@ -1,0 +1,427 @@
+"""``answer-correctness``."""
+
+from __future__ import annotations
+
+import csv
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graphrag_eval_async.cli import answer_correctness
+from tests.cli.judged import KEY, MODEL, blocks, claims, config, failing, honest, serving
+from tests.cli.support import ROOT, finish, run, start, terminal_output, until
+from tests.judge_server import FAULTS, Never, Reply, error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tests.cli.support import Folder
+    from tests.judge_server import Fault, Request
+
+IN = ["Question", "Reference answer", "Actual answer"]
+OUT = ["#Reference", "#PTarget", "#Matching", "Reasoning", "Error"]
+
+ROWS = [
+    ["Which?", "red blue", "red green\nyellow"],
+    ['a "quoted"\tone', "red", "no\r\nmatch"],
+    ["", "red", "red"],
+    ["?", "", "red"],
+    ["?", "red", " "],
+    ["last", "\u00e9t\u00e9 \U0001f600", "\U0001f600"],
+]
+
+
+@pytest.fixture(autouse=True)
+def _within_the_folder(monkeypatch: pytest.MonkeyPatch, folder: Folder) -> None:
+    monkeypatch.chdir(folder.path)
+
+
+def write(path: Path, rows: Sequence[Sequence[str]], *, header: Sequence[str] = IN, **dialect: Any) -> None:
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, "excel-tab", **dialect).writerows([header, *rows])
+
+
+def read(path: Path) -> list[list[str]]:
+    with open(path, newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file, "excel-tab")
+    assert header == OUT
+    return rows
+
+
+def judged(row: Sequence[str]) -> list[str]:
+    """What the honest judge makes of a row, if it is asked."""
+    missing = [f"no {IN[i].lower()}" for i in (1, 2) if not row[i].strip()]
+    if missing:
+        return ["", "", "", "", f"skipped: {' and '.join(missing)}"]
+    found = claims(*row)
+    counts = [len(found[name]) for name in ("reference_claims", "actual_claims", "matches")]
+    return [*map(str, counts), found["reason"], ""]
+
+
+def numbered(count: int) -> list[list[str]]:
+    return [[f"riddle {i:04}", "red blue", f"red\ngreen {i}"] for i in range(count)]
+
+
+def test_every_row_in_its_order(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    write(folder.path / "in.tsv", ROWS)
+    with serving() as server:
+        arguments = ["-i", "in.tsv", "-o", "out.tsv", "-c", config(folder.path, server)]
+        assert run("answer-correctness", *arguments) == 0
+        assert server.counts.requests == 4
+    rows = read(folder.path / "out.tsv")
+    assert rows == list(map(judged, ROWS))
+    assert rows[0][:3] == ["2", "3", "1"]
+    assert rows[3][4] == "skipped: no reference answer"
+    out, err = capfd.readouterr()
+    assert not out
+    assert err.splitlines() == [
+        "rows: 6 of 6; not judged: 2 skipped",
+        "judge gpt-4o-mini: 4 calls, 4 attempts, 0 cached, $0.0012",
+        "tokens: 400 in, 80 out, 0 embedded",
+        "metrics: 4 ok, 2 skipped, 0 failed",
+    ]
+
+
+def test_columns_in_any_order_and_line_ends_of_any_kind(folder: Folder) -> None:
+    header = ["note", IN[2], IN[0], "", IN[1]]
+    rows = [["n", actual, question, "x", reference] for question, reference, actual in ROWS]
+    write(folder.path / "in.tsv", rows, header=header, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    text = (folder.path / "in.tsv").read_bytes()
+    folder.write("in.tsv", b"\xef\xbb\xbf" + text.removesuffix(b"\n"))
+    with serving() as server:
+        assert run("answer-correctness", "-i", "in.tsv", "-o", "out", "-c", config(folder.path, server)) == 0
+    assert read(folder.path / "out") == list(map(judged, ROWS))
+    assert (
+        (folder.path / "out").read_bytes().startswith(b"#Reference\t#PTarget\t#Matching\tReasoning\tError\n")
+    )
+
+
+def test_rows_are_judged_at_the_same_time(folder: Folder) -> None:
+    write(folder.path / "in.tsv", numbered(40))
+    with serving(latency=0.3) as server:
+        path = config(folder.path, server, llm={"limits": {"max_concurrency": 20}})
+        assert run("answer-correctness", "-i", "in.tsv", "-o", "out", "-c", path) == 0
+        assert server.counts.most_in_flight == 20
+    assert read(folder.path / "out") == list(map(judged, numbered(40)))
+
+
+def test_slow_rows_do_not_change_the_order(folder: Folder) -> None:
+    def script(request: Request) -> Reply:
+        delay = 0.2 if "riddle 0000" in blocks(request)["question"] else 0.0
+        reply = honest(request)
+        return Reply(reply.body, usage=reply.usage, latency=delay)
+
+    write(folder.path / "in.tsv", numbered(10))
+    with serving(script) as server:
+        assert run("answer-correctness", "-i", "in.tsv", "-o", "out", "-c", config(folder.path, server)) == 0
+    assert read(folder.path / "out") == list(map(judged, numbered(10)))
+
+
+@pytest.mark.parametrize("script", [False, True])
+def test_by_the_console_script_and_a_model_of_the_command_line(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, script: bool
+) -> None:
+    write(folder.path / "in.tsv", ROWS)
+    arguments = ["-i", "in.tsv", "-o", "out.tsv", "--llm", f"openai/{MODEL}"]
+    with serving() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        if script:
+            monkeypatch.setattr(sys, "argv", ["answer-correctness", *arguments])
+            with pytest.raises(SystemExit) as end:
+                answer_correctness()
+            assert end.value.code == 0
+        else:
+            assert run("answer-correctness", *arguments) == 0
+    assert read(folder.path / "out.tsv") == list(map(judged, ROWS))
+
+
+def test_the_console_script_is_declared() -> None:
+    scripts = (ROOT / "pyproject.toml").read_text().partition("[project.scripts]\n")[2]
+    assert 'answer-correctness = "graphrag_eval_async.cli:answer_correctness"\n' in scripts
+
+
+METRICS = {
+    "answer_relevance": {},
+    "retrieval_answer": {},
+    "ragas_answer_correctness": {},
+    "custom_evaluations": [
+        {"name": "tone", "inputs": ["actual_answer"], "instructions": "?", "outputs": {"politeness": "0-9"}}
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("section", "own"),
+    [
+        ({"answer_correctness": {"prompt": "Compare with {reference_answer}."}}, True),
+        ({"answer_correctness": {"enabled": False, "prompt": "Compare with {reference_answer}."}}, False),
+        ({"answer_correctness": {"enabled": False}}, False),
+        ({}, False),
+    ],
+)
+@pytest.mark.parametrize("others", [METRICS, {}])
+def test_only_answer_correctness_is_judged(folder: Folder, section: Any, others: Any, own: bool) -> None:
+    write(folder.path / "in.tsv", ROWS[:1])
+    with serving() as server:
+        path = config(folder.path, server, **(section | others or {"steps": {"groups": "all"}}))
+        assert run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path) == 0
+        (request,) = server.requests
+    assert ("Compare with <reference_answer>." in request.body["messages"][0]["content"]) == own
+    assert read(folder.path / "out.tsv") == [judged(ROWS[0])]
+
+
+def test_an_embedding_model_that_is_not_needed_needs_no_key(folder: Folder) -> None:
+    write(folder.path / "in.tsv", ROWS[:1])
+    with serving() as server:
+        embedding = {"provider": "azure", "model": "e", "base_url": "https://example.org", "api_version": "1"}
+        path = config(folder.path, server, llm={"embedding": embedding})
+        assert run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path) == 0
+
+
+def test_rows_that_fail_say_why(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    def script(request: Request) -> Reply | Fault:
+        question = blocks(request)["question"]
+        if "0001" in question:
+            return FAULTS["refusal"](request)
+        if "0003" in question:
+            return error(400, "two\nlines\tand a tab")
+        return honest(request)
+
+    write(folder.path / "in.tsv", numbered(5))
+    with serving(script) as server:
+        path = config(folder.path, server, llm={"limits": {"max_attempts": 1}})
+        assert run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path) == 0
+    rows = read(folder.path / "out.tsv")
+    assert [rows[i] for i in (0, 2, 4)] == [judged(numbered(5)[i]) for i in (0, 2, 4)]
+    for i, kind in ((1, "refused: "), (3, "invalid_request: ")):
+        assert rows[i][:4] == [""] * 4
+        assert rows[i][4].startswith(kind)
+    err = capfd.readouterr().err
+    assert "rows: 5 of 5; not judged: 1 invalid_request, 1 refused\n" in err
+    assert "metrics: 3 ok, 0 skipped, 2 failed (1 invalid_request, 1 refused)" in err
+
+
+def test_it_goes_on_where_it_stopped(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    rows = numbered(6)
+    write(folder.path / "in.tsv", rows)
+    with serving() as server:
+        command = ["answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", config(folder.path, server)]
+        assert run(*command) == 0
+        whole = (folder.path / "out.tsv").read_bytes()
+        text = whole.decode()
+        cuts = {0, 5, len(OUT), len(whole) - 1, len(whole), *range(60, len(whole), 37)}
+        for cut in sorted(cuts):
+            folder.write("out.tsv", whole[:cut])
+            before = server.counts.requests
+            assert run(*command) == 0
+            assert (folder.path / "out.tsv").read_bytes() == whole
+            done = max(0, len(list(csv.reader(text[:cut].splitlines(keepends=True), "excel-tab"))) - 1)
+            assert len(rows) - done <= server.counts.requests - before <= len(rows) - done + 1
+    assert "rows: 6 of 6, 6 of them from before\n" in capfd.readouterr().err
+
+
+def test_rows_from_before_are_kept_as_they_are(folder: Folder) -> None:
+    write(folder.path / "in.tsv", numbered(3))
+    earlier = [["9", "8", "7", "by hand", ""], ["", "", "", "", "timeout: earlier"]]
+    write(folder.path / "out.tsv", earlier, header=OUT, quoting=csv.QUOTE_ALL)
+    before = (folder.path / "out.tsv").read_bytes()
+    with serving() as server:
+        assert (
+            run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", config(folder.path, server)) == 0
+        )
+        assert server.counts.requests == 1
+    assert (folder.path / "out.tsv").read_bytes().startswith(before)
+    assert read(folder.path / "out.tsv") == [*earlier, judged(numbered(3)[2])]
+
+
+def test_no_rows(folder: Folder) -> None:
+    write(folder.path / "in.tsv", [])
+    with serving() as server:
+        assert (
+            run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", config(folder.path, server)) == 0
+        )
+        assert server.counts.requests == 0
+    assert read(folder.path / "out.tsv") == []
+
+
+USAGE = [
+    ([], "Missing option"),
+    (["-i", "in.tsv", "-o", "new.tsv"], "Give --config FILE or --llm PROVIDER/MODEL"),
+    (["-i", "in.tsv", "-o", "new.tsv", "-c", "config.yaml", "--llm", "openai/m"], "--llm does not go with"),
+    (["-i", "in.tsv", "-o", "new.tsv", "--llm", "m"], "--llm: expected"),
+    (["-i", "in.tsv", "-o", "new.tsv", "-c", "no-models.yaml"], "answer_correctness: needs llm.generation"),
+    (["-i", "in.tsv", "-o", "new.tsv", "-c", "bad.yaml"], "configuration bad.yaml:\n  answr: unknown key"),
+    (["-i", "none.tsv", "-o", "new.tsv"], "does not exist"),
+    (["-i", "-", "-o", "new.tsv"], "the table cannot come from standard input"),
+    (["-i", "in.tsv", "-o", "-"], "'-' is not a regular file"),
+    (["-i", "in.tsv", "-o", "."], "is not a regular file"),
+    (["-i", "in.tsv", "-o", "no/such/folder", "-c", "config.yaml"], "cannot be written: No such file"),
+    (["-i", "in.tsv", "-o", "in.tsv", "-c", "config.yaml"], "is given twice"),
+    (["-i", "in.tsv", "-o", "config.yaml", "-c", "config.yaml"], "is given twice"),
+    (["-i", "two.tsv", "-o", "new.tsv", "-c", "config.yaml"], "no column 'Reference answer'"),
+    (["-i", "in.tsv", "-o", "other.tsv", "-c", "config.yaml"], "its header is not #Reference, "),
+    (["-i", "in.tsv", "-o", "longer.tsv", "-c", "config.yaml"], "has more rows than the input"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "problem"), USAGE, ids=[" ".join(case[0]) for case in USAGE])
+def test_wrong_usage_changes_nothing(
+    folder: Folder,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    arguments: list[str],
+    problem: str,
+) -> None:
+    write(folder.path / "in.tsv", ROWS)
+    write(folder.path / "two.tsv", [], header=["Question", "Actual answer"])
+    write(folder.path / "other.tsv", ROWS)
+    write(folder.path / "longer.tsv", [["1", "1", "1", "", ""]] * 7, header=OUT)
+    (folder.path / "no-models.yaml").write_text("{}")
+    (folder.path / "bad.yaml").write_text("answr: {}")
+    with serving() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        config(folder.path, server)
+        before = {path.name: path.read_bytes() for path in folder.path.iterdir()}
+        assert run("answer-correctness", *arguments) == 2
+        assert server.counts.most_connections == 0
+    assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before
+    out, err = capfd.readouterr()
+    assert not out
+    assert problem in err
+
+
+def test_a_missing_key_is_found_before_the_output_is_touched(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write(folder.path / "in.tsv", ROWS)
+    folder.write("out.tsv", b"#Refer")
+    assert run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "--llm", "openai/m") == 2
+    assert "OPENAI_API_KEY" in capfd.readouterr().err
+    assert (folder.path / "out.tsv").read_bytes() == b"#Refer"
+
+
+def test_a_judge_that_refuses_the_key_ends_it_and_a_rerun_goes_on_there(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = numbered(20)
+    write(folder.path / "in.tsv", rows)
+
+    def script(request: Request) -> Reply | Fault:
+        number = int(blocks(request)["question"].split()[1])
+        if number == 7 and fatal:
+            return FAULTS["401"](request)
+        return honest(request) if number < 7 or not fatal else Never()
+
+    fatal = True
+    with serving(script) as server:
+        path = config(folder.path, server, llm={"limits": {"max_concurrency": 8, "call_timeout_sec": 2}})
+        command = ["answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path]
+        assert run(*command) == 4
+        err = capfd.readouterr().err
+        assert err.splitlines()[0] == "rows: 7 of 20"
+        assert err.splitlines()[-1].startswith("Error: unavailable: ")
+        assert KEY not in err
+        assert read(folder.path / "out.tsv") == list(map(judged, rows[:7]))
+        fatal = False
+        assert run(*command) == 0
+    assert read(folder.path / "out.tsv") == list(map(judged, rows))
+
+
+def test_rows_behind_the_one_that_ended_it_are_not_written(folder: Folder) -> None:
+    """Though they were finished: the first is slow to fail, and the others are not."""
+    rows = numbered(8)
+    write(folder.path / "in.tsv", rows)
+
+    def script(request: Request) -> Reply:
+        if "riddle 0000" not in blocks(request)["question"]:
+            return honest(request)
+        refusal = FAULTS["401"](request)
+        assert isinstance(refusal, Reply)
+        return Reply(refusal.body, 401, latency=0.3)
+
+    with serving(script) as server:
+        path = config(folder.path, server)
+        assert run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path) == 4
+        assert server.counts.replies == 8
+    assert read(folder.path / "out.tsv") == []
+
+
+def test_ctrl_c_leaves_finished_rows(folder: Folder) -> None:
+    rows = numbered(12)
+    write(folder.path / "in.tsv", rows)
+    with serving(failing("riddle 0005", Never())) as server:
+        command = ["answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", config(folder.path, server)]
+        process = start(*command)
+        until(process, lambda: (folder.path / "out.tsv").exists() and len(read(folder.path / "out.tsv")) == 5)
+        process.send_signal(signal.SIGINT)
+        code, _, err = finish(process)
+        assert code == 130
+        assert read(folder.path / "out.tsv") == list(map(judged, rows[:5]))
+        assert "rows: 5 of 12\n" in err
+        assert "Traceback" not in err
+        server.script = honest
+        assert run(*command) == 0
+    assert read(folder.path / "out.tsv") == list(map(judged, rows))
+
+
+def test_a_killed_process_can_be_followed_by_another(folder: Folder) -> None:
+    write(folder.path / "in.tsv", numbered(300))
+    with serving(latency=0.005) as server:
+        path = config(folder.path, server, llm={"limits": {"max_concurrency": 8}})
+        command = ["answer-correctness", "-i", "in.tsv", "-c", path]
+        assert run(*command, "-o", "undisturbed.tsv") == 0
+        whole, output = (folder.path / "undisturbed.tsv").read_bytes(), folder.path / "out.tsv"
+        enough = len(whole) // 3
+        process = start(*command, "-o", "out.tsv")
+        until(process, lambda: output.exists() and output.stat().st_size >= enough)
+        process.kill()
+        assert finish(process)[0] == -signal.SIGKILL
+        left = output.read_bytes()
+        assert whole.startswith(left)
+        assert enough <= len(left) < len(whole)
+        before = server.counts.requests
+        assert run(*command, "-o", "out.tsv") == 0
+        assert server.counts.requests - before < 210
+    assert output.read_bytes() == whole
+
+
+def test_a_full_disk_is_one_line(folder: Folder) -> None:
+    write(folder.path / "in.tsv", numbered(3))
+    with serving() as server:
+        path = config(folder.path, server)
+        limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (150, 150)); "
+        code = f"{limit}from graphrag_eval_async.cli import main; main(sys.argv[1:])"
+        command = ["answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path]
+        failed = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, check=False)
+        assert failed.returncode == 4
+        assert failed.stderr.splitlines()[-1] == b"Error: out.tsv: File too large"
+        assert run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path) == 0
+    assert read(folder.path / "out.tsv") == list(map(judged, numbered(3)))
+
+
+def test_cached_calls_are_not_made_again(folder: Folder) -> None:
+    write(folder.path / "in.tsv", numbered(3))
+    with serving() as server:
+        path = config(folder.path, server, llm={"cache": "calls.sqlite"})
+        for name in ("a.tsv", "b.tsv"):
+            assert run("answer-correctness", "-i", "in.tsv", "-o", name, "-c", path) == 0
+        assert server.counts.requests == 3
+    assert (folder.path / "a.tsv").read_bytes() == (folder.path / "b.tsv").read_bytes()
+
+
+def test_progress_on_a_terminal(folder: Folder) -> None:
+    rows = numbered(4)
+    write(folder.path / "in.tsv", rows)
+    write(folder.path / "out.tsv", [judged(rows[0])], header=OUT)
+    with serving() as server:
+        path = config(folder.path, server)
+        shown = terminal_output("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path)
+    assert "3 results" in shown
+    assert "100%" in shown
+    assert "$0.0009" in shown
+    assert "rows: 4 of 4, 1 of them from before" in shown

@@ -1,0 +1,180 @@
+"""``evaluate --dry-run``."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+
+from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS
+from tests.cli.judged import PRICES, config, serving
+from tests.cli.support import ROOT, failed, from_jsonl, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.cli.support import Folder
+
+EXAMPLES = [str(ROOT / "examples" / name) for name in ("reference.yaml", "responses.jsonl")]
+
+METRICS: dict[str, Any] = {
+    "answer_correctness": {},
+    "answer_relevance": {"strictness": 2},
+    "retrieval_answer": {},
+    "retrieval_context": {},
+    "ragas_answer_correctness": {},
+    "custom_evaluations": [
+        {
+            "name": "tone",
+            "inputs": ["actual_answer"],
+            "instructions": "?",
+            "outputs": {"politeness": "0-9"},
+        }
+    ],
+}
+
+Dry: TypeAlias = "Callable[..., str]"
+
+
+@pytest.fixture(autouse=True)
+def _within_the_folder(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which would show what is written."""
+    monkeypatch.chdir(folder.path)
+
+
+def refuse(*_: object) -> None:
+    raise AssertionError("a connection")
+
+
+@pytest.fixture
+def dry(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Dry:
+    """What a dry run prints, which neither connects to anything nor writes a file."""
+
+    def run_dry(*arguments: str) -> str:
+        before = {name: os.stat(name).st_mtime_ns for name in os.listdir()}
+        with monkeypatch.context() as patched:
+            patched.setattr(socket.socket, "connect", refuse)
+            patched.setattr(socket.socket, "connect_ex", refuse)
+            assert run("evaluate", *arguments, "--dry-run") == 0
+        assert {name: os.stat(name).st_mtime_ns for name in os.listdir()} == before
+        out, err = capfd.readouterr()
+        assert not err
+        return str(out)
+
+    return run_dry
+
+
+def number(pattern: str, text: str) -> float:
+    found = re.search(pattern, text)
+    assert found is not None, text
+    return float(found[1])
+
+
+def test_a_run_makes_as_many_calls(folder: Folder, dry: Dry) -> None:
+    # One of each, since equal calls that happen to be in flight together are one call.
+    responses = from_jsonl(Path(EXAMPLES[1]).read_bytes())
+    one_of_each = {response["question_id"]: response for response in responses}.values()
+    names = [EXAMPLES[0], folder.lines(*one_of_each)]
+    shown = dry(*names, "-c", config(folder.path, None, **METRICS))
+    with serving() as server:
+        path = config(folder.path, server, **METRICS)
+        assert run("evaluate", *names, "-o", "out", "-c", path) == 0
+        paths = [request.path for request in server.requests]
+        sizes = sum(len(request.raw) for request in server.requests if request.path.endswith("completions"))
+    completions = number(r"(\d+) completions of gpt-4o-mini\n", shown)
+    assert completions == paths.count("/v1/chat/completions") > 30
+    embeddings = number(r"(\d+) embeddings of text-embedding-3-small\n", shown)
+    assert embeddings == paths.count("/v1/embeddings") > 5
+    tokens_in, embedded = (int(n) for n in re.findall(r"input: about (\d+) tokens", shown))
+    assert 0.5 < tokens_in / (sizes / 4) < 1.5
+    tokens_out = number(r"output: (\d+) tokens, if each has 250\n", shown)
+    assert tokens_out == completions * ASSUMED_OUTPUT_TOKENS
+    cost = number(r"cost: about \$([\d.]+)\n", shown)
+    prices = PRICES.values()
+    assert cost == pytest.approx(
+        sum(n * price for n, price in zip((tokens_in, tokens_out, embedded), prices, strict=True)) / 1e6,
+        rel=1e-3,
+    )
+    parts = dict(re.findall(r"^    (\w+): \$([\d.]+)$", shown, re.MULTILINE))
+    assert set(parts) == {
+        *("answer_correctness", "answer_relevance", "ragas_answer_correctness", "tone"),
+        *(f"retrieval_{name}" for name in ("answer_recall", "answer_precision")),
+        *(f"retrieval_{name}" for name in ("context_recall", "context_precision")),
+    }
+    assert sum(map(float, parts.values())) == pytest.approx(cost, rel=0.01)
+
+
+def test_no_key_is_needed_and_no_limit_is_in_the_way(folder: Folder, dry: Dry) -> None:
+    limits = {
+        "budget_usd": 0,
+        "requests_per_minute": 0.1,
+        "tokens_per_minute": 1,
+        "call_timeout_sec": 0.001,
+        "result_timeout_sec": 0.001,
+        "max_concurrency": 1,
+    }
+    key = {"provider": "openai", "model": "gpt-4o", "api_key": "${NOT_SET}"}
+    llm = {"generation": key, "embedding": key, "limits": limits, "cache": folder.file("judge-cache.sqlite")}
+    shown = dry(*EXAMPLES, "-c", config(folder.path, None, llm=llm))
+    assert "7 completions of gpt-4o\n" in shown
+    assert shown.endswith(f"already in the cache {folder.file('judge-cache.sqlite')} cost nothing\n")
+
+
+def test_no_package_is_needed_for_what_needs_no_ragas(monkeypatch: pytest.MonkeyPatch, dry: Dry) -> None:
+    monkeypatch.setattr("graphrag_eval_async.judge.openai_client.find_spec", lambda _: None)
+    shown = dry(*EXAMPLES, "--llm", "openai/gpt-4o-mini")
+    assert "7 completions of gpt-4o-mini\n" in shown
+    assert "embeddings" not in shown
+
+
+def test_files_and_gates_are_left_alone(folder: Folder, dry: Dry) -> None:
+    folder.write("out", b"earlier results")
+    outputs = ["-o", "out", "--aggregates", "a.json", "--rejects", "x", "--fail-under", "answer_f1=2"]
+    dry(*EXAMPLES, "--llm", "openai/gpt-4o-mini", "--stages", "--ordered", *outputs)
+
+
+def test_a_price_that_is_not_known(dry: Dry) -> None:
+    shown = dry(*EXAMPLES, "--llm", "openai/own")
+    assert shown.endswith("  cost: price not known\n")
+
+
+def test_rejects_are_reported(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    responses = folder.lines({"question_id": "q1", "actual_answer": "red"}, b"{", failed("q2"))
+    assert run("evaluate", folder.reference, responses, "--llm", "openai/gpt-4o", "--dry-run") == 3
+    out, err = capfd.readouterr()
+    assert "these 2 responses" in out
+    assert "line 2" in err
+    assert err.endswith("rejected: 1 invalid_json\n")
+
+
+def test_where_nothing_is_judged(folder: Folder, dry: Dry) -> None:
+    (folder.path / "steps.yaml").write_text("steps: {groups: all}")
+    (folder.path / "off.yaml").write_text(json.dumps({"answer_correctness": {"enabled": False}}))
+    for options in ([], ["-c", "steps.yaml"], ["-c", "off.yaml"]):
+        shown = dry(*EXAMPLES, *options)
+        assert shown == "evaluating these 8 responses would take no calls: no metric is judged\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--llm", "gpt-4o"], ["--embedding", "openai/e"], ["-c", "bad.yaml"], ["-c", "list.yaml"]],
+    ids=" ".join,
+)
+def test_a_configuration_that_cannot_be_right(
+    folder: Folder, capfd: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    (folder.path / "bad.yaml").write_text("llm: {generation: {model: m}}")
+    (folder.path / "list.yaml").write_text("[]")
+    assert run("evaluate", *EXAMPLES, *arguments, "--dry-run") == 2
+    assert capfd.readouterr().err.startswith("Error: ")
+
+
+def test_broken_reference_data(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    broken = folder.write("broken.json", b"[]")
+    assert run("evaluate", broken, EXAMPLES[1], "--llm", "openai/gpt-4o", "--dry-run") == 2
+    assert "reference data: 1 problem" in capfd.readouterr().err

@@ -1,0 +1,379 @@
+"""``evaluate`` with a judge."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from graphrag_eval_async.cli.costs import dollars, judging
+from graphrag_eval_async.errors import ConfigError
+from graphrag_eval_async.judge import JudgeUsage
+from graphrag_eval_async.judge.pricing import Prices
+from tests.cli.judged import KEY, MODEL, PRICES, config, failing, serving
+from tests.cli.support import from_jsonl, question, run, start, step, terminal_output
+from tests.judge_server import FAULTS, Never, completion, error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.cli.support import Folder
+    from tests.judge_server import JudgeServer
+
+REFERENCE = [
+    {
+        "template_id": "colours",
+        "questions": [question(f"q{i}", "red") | {"reference_answer": f"red blue word{i}"} for i in range(4)],
+    }
+]
+STEPS = {"actual_steps": [step("red", id="call_1", status="success")], "elapsed_sec": 1.5}
+RESPONSES = [
+    *({"question_id": f"q{i}", "actual_answer": f"red green word{i}", **STEPS} for i in range(3)),
+    {"question_id": "q3", **STEPS},
+]
+"""Three to be judged, and one without an answer."""
+
+
+@pytest.fixture
+def names(folder: Folder) -> list[str]:
+    """Reference data and responses."""
+    return [folder.write("r.json", orjson.dumps(REFERENCE)), folder.lines(*RESPONSES)]
+
+
+def by_question(folder: Folder, name: str = "out") -> dict[str, dict[str, Any]]:
+    results = {result["question_id"]: result for result in folder.read(name)}
+    assert len(results) == len(folder.read(name))
+    return results
+
+
+def money(server: JudgeServer, prices: Mapping[str, float] = PRICES) -> float:
+    seen = server.counts
+    tokens = seen.input_tokens * prices["input_usd_per_million"]
+    tokens += seen.output_tokens * prices["output_usd_per_million"]
+    return (tokens + seen.embedding_tokens * prices["embedding_usd_per_million"]) / 1e6
+
+
+def test_results_and_report(folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    with serving() as server:
+        code = run("evaluate", *names, "-o", folder.file("out"), "-c", config(folder.path, server))
+        seen = server.counts
+    assert code == 0
+    results = by_question(folder)
+    for i in range(3):
+        result = results[f"q{i}"]
+        assert (result["answer_recall"], result["answer_precision"]) == (2 / 3, 2 / 3)
+        assert result["judge"]["model"] == MODEL
+    assert "answer_recall" not in results["q3"]
+    out, err = capfd.readouterr()
+    assert not err
+    assert re.search(r"^macro +1 +1\.5 +0\.6667 +0\.6667 +0\.6667", out, re.MULTILINE)
+    assert out.splitlines()[-4:] == [
+        "results: 4, rejected lines: 0, questions without a response: 0 of 4",
+        f"judge {MODEL}: 3 calls, 3 attempts, 0 cached, {dollars(money(server))}",
+        f"tokens: {seen.input_tokens} in, {seen.output_tokens} out, 0 embedded",
+        "metrics: 3 ok, 1 skipped, 0 failed",
+    ]
+
+
+@pytest.mark.parametrize("embedding", [False, True])
+def test_models_of_the_command_line(
+    folder: Folder, names: list[str], monkeypatch: pytest.MonkeyPatch, embedding: bool
+) -> None:
+    options = ["--embedding", "openai/text-embedding-3-small"] if embedding else []
+    with serving() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        assert run("evaluate", *names, "-o", folder.file("out"), "--llm", f"openai/{MODEL}", *options) == 0
+        paths = {request.path: request.body["model"] for request in server.requests}
+    assert paths["/v1/chat/completions"] == MODEL
+    assert ("/v1/embeddings" in paths) == embedding
+    assert "answer_f1" in by_question(folder)["q1"]
+    assert ("answer_relevance" in by_question(folder)["q1"]) == embedding
+
+
+def test_the_environment_alone_starts_no_calls(
+    folder: Folder, names: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with serving() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        assert run("evaluate", *names, "-o", folder.file("out")) == 0
+        (folder.path / "steps.yaml").write_text("steps: {groups: all}")
+        assert run("evaluate", *names, "-o", folder.file("out"), "-c", folder.file("steps.yaml")) == 0
+        assert server.counts.most_connections == 0
+    assert "judge" not in capfd.readouterr().out
+
+
+USAGE = [
+    (["--embedding", "openai/e"], "--embedding needs --llm"),
+    (["--config", "good.yaml", "--llm", "openai/m"], "--llm does not go with --config"),
+    (["--config", "good.yaml", "--embedding", "openai/e"], "--embedding needs --llm"),
+    (["--config", "no-such-file"], "does not exist"),
+    (["--config", "-"], "the configuration cannot come from standard input"),
+    (["--config", "."], "is a directory"),
+    (["--config", "text.yaml"], "configuration text.yaml:\n  expected a mapping, got a string"),
+    (["--config", "empty.yaml"], "expected a mapping, got nothing"),
+    (["--config", "broken.yaml"], "configuration broken.yaml:\n  not YAML: "),
+    (["--config", "bad.yaml"], "configuration bad.yaml:\n  llm.generation.modle: unknown key; did you mean"),
+    (["--config", "bad.yaml"], "\n  llm.generation.model: missing\n  steps.groups: expected"),
+    (["--config", "good.yaml"], "llm.generation.api_key: missing: needed here or in the environment"),
+    (["--llm", "gpt-4o"], 'expected "openai/" or "azure/" and a model'),
+    (["--llm", ""], "--llm: expected"),
+    (["--llm", "openai/m", "--embedding", "e"], "--embedding: expected"),
+    (["--llm", f"openai/{MODEL}"], "llm.generation.api_key: missing"),
+    (["--llm", "openai/m", "--on-fatal", "stop"], "Invalid value for '--on-fatal'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "problem"), USAGE, ids=[" ".join(case[0]) for case in USAGE])
+@pytest.mark.parametrize("written", [["-o", "out"], ["-o", "out", "--rejects", "rejects"]], ids=len)
+def test_a_configuration_that_cannot_be_right_is_wrong_usage(
+    folder: Folder,
+    names: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    arguments: list[str],
+    problem: str,
+    written: list[str],
+) -> None:
+    monkeypatch.chdir(folder.path)
+    for name, text in {
+        "good": "llm: {generation: {provider: openai, model: m}}",
+        "bad": "{llm: {generation: {provider: openai, modle: m}}, steps: {groups: first}}",
+        "text": "openai",
+        "empty": "",
+        "broken": "{",
+    }.items():
+        (folder.path / f"{name}.yaml").write_text(text)
+    (folder.path / "out").write_text("earlier results")
+    assert run("evaluate", *names, *written, *arguments) == 2
+    out, err = capfd.readouterr()
+    assert not out
+    assert problem in err
+    assert (folder.path / "out").read_text() == "earlier results"
+    assert not (folder.path / "rejects").exists()
+
+
+def test_a_missing_package_names_the_extra(
+    folder: Folder, names: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("graphrag_eval_async.judge.openai_client.find_spec", lambda _: None)
+    assert run("evaluate", *names, "-o", folder.file("out"), "--llm", "openai/m") == 2
+    assert "graphrag-eval-async[llm]" in capfd.readouterr().err
+    assert not (folder.path / "out").exists()
+
+
+def test_a_package_that_cannot_be_imported_after_all(
+    folder: Folder, names: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def break_down(_: object) -> None:
+        raise ConfigError(["llm: openai cannot be imported"])
+
+    monkeypatch.setattr("graphrag_eval_async.judge.openai_endpoint.Sdk.__init__", break_down)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert run("evaluate", *names, "-o", folder.file("out"), "--llm", "openai/m") == 2
+    assert capfd.readouterr().err == "Error: configuration:\n  llm: openai cannot be imported\n"
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "cache.sqlite"])
+def test_neither_configuration_nor_cache_are_overwritten(folder: Folder, names: list[str], name: str) -> None:
+    folder.write("cache.sqlite", b"kept")
+    path = config(folder.path, None, llm={"cache": folder.file("cache.sqlite")})
+    before = (folder.path / name).read_bytes()
+    assert run("evaluate", *names, "-o", folder.file(name), "-c", path) == 2
+    assert (folder.path / name).read_bytes() == before
+
+
+def test_a_judge_that_refuses_the_key_ends_the_run(
+    folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    script = failing("word2", FAULTS["401"])
+    options = ["-o", folder.file("out"), "--aggregates", folder.file("a.json"), "--rejects", folder.file("x")]
+    with serving(script) as server:
+        path = config(folder.path, server, llm={"limits": {"max_concurrency": 1}})
+        folder.lines(b"{", *RESPONSES)
+        assert run("evaluate", *names, *options, "-c", path) == 4
+    results = by_question(folder)
+    assert results["q0"]["answer_f1"] == results["q1"]["answer_f1"]
+    assert "q2" not in results
+    assert len(folder.read("x")) == 1
+    micro = json.loads((folder.path / "a.json").read_text())["micro"]
+    assert micro["number_of_success_samples"] == len(results)
+    out, err = capfd.readouterr()
+    assert "micro" in out
+    assert "judge gpt-4o-mini: 3 calls, 3 attempts, 0 cached, $" in out
+    assert err.splitlines()[-1].startswith("Error: unavailable: ")
+    assert KEY not in out + err
+
+
+def test_or_every_metric_says_so(folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    with serving(failing("word", FAULTS["401"])) as server:
+        path = config(folder.path, server, llm={"limits": {"max_concurrency": 1}})
+        command = ["evaluate", *names, "-o", folder.file("out"), "-c", path, "--on-fatal", "continue"]
+        assert run(*command) == 0
+        assert server.counts.requests == 1
+    results = by_question(folder)
+    assert all(results[f"q{i}"]["answer_eval_error"].startswith("unavailable: ") for i in range(3))
+    assert results["q3"]["steps_score"] == 1
+    assert "metrics: 0 ok, 1 skipped, 3 failed (3 unavailable)" in capfd.readouterr().out
+
+
+def test_failures_and_retries_are_in_the_report(
+    folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    def script(request: Any) -> Any:
+        if b"word0" in request.raw:
+            return FAULTS["refusal"](request)
+        if b"word1" in request.raw:
+            return completion("{", usage=None)
+        return failing("word2", error(503, "busy", headers={"Retry-After": "0"}))(request)
+
+    with serving(script) as server:
+        path = config(folder.path, server, llm={"limits": {"max_attempts": 2}})
+        assert run("evaluate", *names, "-o", folder.file("out"), "-c", path) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[-3].startswith("judge gpt-4o-mini: 3 calls, 5 attempts, 0 cached, about $0.")
+    assert lines[-1] == (
+        "metrics: 0 ok, 1 skipped, 3 failed (1 invalid_reply, 1 refused, 1 unavailable); "
+        "retries: 1 invalid_reply, 1 unavailable"
+    )
+
+
+def test_a_price_that_is_not_known(
+    folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    with serving() as server:
+        generation = {"provider": "openai", "model": "own\x1b", "base_url": server.base_url}
+        path = config(folder.path, server, llm={"generation": generation, "pricing": {}})
+        assert run("evaluate", *names, "-o", folder.file("out"), "-c", path) == 0
+    out = capfd.readouterr().out
+    assert "judge own\\x1b: 3 calls, 3 attempts, 0 cached, price not known\n" in out
+    assert "cost" not in out
+
+
+def test_what_is_cached_costs_nothing(
+    folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    with serving() as server:
+        path = config(folder.path, server, llm={"cache": folder.file("cache.sqlite")})
+        for _ in range(2):
+            assert run("evaluate", *names, "-o", folder.file("out"), "-c", path) == 0
+        assert server.counts.requests == 3
+    assert "0 calls, 0 attempts, 3 cached, $0.00\ntokens: 0 in, 0 out" in capfd.readouterr().out
+
+
+def test_stages(folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    whole = ["-o", folder.file("whole"), "--aggregates", folder.file("whole.json")]
+    staged = ["-o", folder.file("staged"), "--aggregates", folder.file("staged.json"), "--stages"]
+    with serving() as server:
+        path = config(folder.path, server)
+        for options in (whole, staged):
+            assert run("evaluate", *names, "-c", path, *options) == 0
+    lines = folder.read("staged")
+    first = [line for line in lines if "pending" in line]
+    assert {line["question_id"]: line["pending"] for line in first} == {
+        f"q{i}": ["answer_correctness"] for i in range(3)
+    }
+    assert all(line["steps_score"] == 1 and "answer_f1" not in line for line in first)
+    complete = [line for line in lines if "pending" not in line]
+    assert {line["question_id"]: line for line in complete} == by_question(folder, "whole")
+    order = [(line["question_id"], "pending" in line) for line in lines]
+    assert all(order.index((f"q{i}", True)) < order.index((f"q{i}", False)) for i in range(3))
+    assert capfd.readouterr().out.count("results: 4, rejected") == 2
+
+    assert run("aggregate", folder.file("staged"), "--aggregates", folder.file("again.json")) == 0
+    whole_run, staged_run, again = (
+        json.loads((folder.path / f"{name}.json").read_text()) for name in ("whole", "staged", "again")
+    )
+    assert whole_run == staged_run == again
+    assert "results: 4, rejected lines: 0" in capfd.readouterr().out
+
+
+def test_a_result_that_was_never_finished_counts_as_an_answer_only(
+    folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    pending = {"template_id": "colours", "question_id": "q1", "status": "success", "pending": ["x"]}
+    assert run("aggregate", folder.lines(pending), "--reference", names[0]) == 0
+    assert "results: 0, rejected lines: 0, questions without a response: 3 of 4" in capfd.readouterr().out
+
+
+def test_groups_of_steps_are_those_of_the_configuration_unless_the_command_line_says(folder: Folder) -> None:
+    groups = [[step("1")], [step("2")]]
+    questions = [{"id": "q", "question_text": "?", "reference_steps": groups}]
+    reference = folder.write("r.json", orjson.dumps([{"template_id": "t", "questions": questions}]))
+    responses = folder.lines({"question_id": "q", "actual_steps": [step("2", id="x", status="success")]})
+    (folder.path / "all.yaml").write_text("steps: {groups: all}")
+    (folder.path / "none.yaml").write_text("{}")
+    scores = []
+    configured, overruled = ["-c", folder.file("all.yaml")], ["--steps-groups", "last"]
+    for options in ([], ["-c", folder.file("none.yaml")], configured, [*configured, *overruled]):
+        assert run("evaluate", reference, responses, "-o", folder.file("out"), *options) == 0
+        scores.append(folder.read("out")[0]["steps_score"])
+    assert scores == [1.0, 1.0, 0.5, 1.0]
+
+
+def test_gates_on_what_is_judged(folder: Folder, names: list[str]) -> None:
+    with serving() as server:
+        path = config(folder.path, server)
+        for bound, code in (("0.5", 0), ("0.7", 1)):
+            gate = ["--fail-under", f"colours:answer_f1={bound}"]
+            assert run("evaluate", *names, "-o", folder.file("out"), "-c", path, *gate) == code
+
+
+def test_ctrl_c_leaves_what_was_judged(folder: Folder, names: list[str]) -> None:
+    with serving(failing("word1", Never())) as server:
+        path = config(folder.path, server)
+        process = start("evaluate", *names, "-c", path, "--aggregates", folder.file("a.json"))
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(3)]
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert not out
+    assert {result["question_id"] for result in from_jsonl(b"".join(lines))} == {"q0", "q2", "q3"}
+    assert b"metrics: 2 ok, 1 skipped, 0 failed" in err
+    assert b"Traceback" not in err
+    assert json.loads((folder.path / "a.json").read_text())["micro"]["number_of_success_samples"] == 3
+
+
+def test_progress_shows_what_was_spent(folder: Folder, names: list[str]) -> None:
+    with serving() as server:
+        path = config(folder.path, server)
+        shown = terminal_output("evaluate", *names, "-o", folder.file("out"), "-c", path, "--stages")
+    assert re.search(r" 4 results, \d+\.\d/s, \$0\.0009, time left", shown)
+
+
+def usage(**counts: Any) -> JudgeUsage:
+    usage = JudgeUsage(Prices(1.0, 10.0, None))
+    vars(usage).update(counts)
+    return usage
+
+
+def test_the_report_on_a_judge() -> None:
+    shown = judging("m", usage(calls=9, attempts=11, shared_calls=2, cache_hits=4, embedding_tokens=5))
+    assert shown[0] == "judge m: 9 calls, 11 attempts, 4 cached, 2 shared, price not known"
+    assert shown[1] == "tokens: 0 in, 0 out, 5 embedded"
+    shown = judging("m", usage(input_tokens=1000, unmetered=1))
+    assert shown[0].endswith(", about $0.001")
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (None, "price not known"),
+        (0, "$0.00"),
+        (0.0, "$0.00"),
+        (1.5e-7, "$0.00000015"),
+        (0.000123456, "$0.0001235"),
+        (0.999999, "$1.00"),
+        (1.23456, "$1.235"),
+        (12.3456, "$12.35"),
+        (123456.789, "$123456.79"),
+    ],
+)
+def test_dollars(amount: float | None, text: str) -> None:
+    assert dollars(amount) == text

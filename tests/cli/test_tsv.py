@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from graphrag_eval_async.cli.tsv import OUT, Answer, Output, Written, encode, read_answers, read_written
+from graphrag_eval_async.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEADER = "Question\tReference answer\tActual answer\n"
+TEXTS = st.text(st.sampled_from('ab"\t\n\r ,\ufeff\x85\u2028\x00é\U0001f600'), max_size=6) | st.text(
+    max_size=3
+)
+SMALL = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "table.tsv"
+
+
+def answers(path: Path, text: str | bytes) -> list[Answer]:
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_answers(str(path))
+
+
+def texts(path: Path, text: str | bytes) -> list[tuple[str, str, str]]:
+    rows = answers(path, text)
+    assert not any(row.problem for row in rows)
+    return [row[:3] for row in rows]
+
+
+def test_rows_as_spreadsheets_write_them(path: Path) -> None:
+    text = (
+        "\ufeffid\tActual answer\tnote\tQuestion\tReference answer\r\n"
+        '1\t"two\r\nlines"\t\t"a ""quoted"" one"\t"a\tb"\r\n'
+        "\r\n"
+        '2\tsays "yes"\t"x"\t?\t\'r\'\r\n'
+    )
+    assert texts(path, text) == [
+        ('a "quoted" one', "a\tb", "two\r\nlines"),
+        ("?", "'r'", 'says "yes"'),
+    ]
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n\n"])
+def test_the_last_line(path: Path, end: str) -> None:
+    assert texts(path, f"{HEADER}q\tr\ta{end}") == [("q", "r", "a")]
+    assert texts(path, f'{HEADER}q\tr\t"a\n"{end}') == [("q", "r", "a\n")]
+
+
+def test_fields_of_any_size(path: Path) -> None:
+    limit = csv.field_size_limit()
+    long = "x" * (limit + 1)
+    assert texts(path, f"{HEADER}q\tr\t{long}\n") == [("q", "r", long)]
+    assert csv.field_size_limit() == limit
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ("q\tr\t", "no actual answer"),
+        ("q\t\ta", "no reference answer"),
+        ("q\t \t\u00a0", "no reference answer and no actual answer"),
+        ("q", "no reference answer and no actual answer"),
+        ("\t\t", "no reference answer and no actual answer"),
+        ("q\tr\ta\tb", "the row has 4 cells, but there are 3 columns"),
+        ("\tr\ta", None),
+        ("q\tr\ta\t\t ", None),
+    ],
+)
+def test_rows_that_cannot_be_judged(path: Path, row: str, problem: str | None) -> None:
+    (answer,) = answers(path, f"{HEADER}{row}\n")
+    assert answer.problem == problem
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "has no column 'Question'"),
+        ("\n\n", "has no column 'Question'"),
+        ("Question\tReference answer\tActual Answer\n", "has no column 'Actual answer'; its columns are 'Q"),
+        ("Question,Reference answer,Actual answer\n", "has no column 'Question'"),
+        ("Question\tActual answer\n", "has no column 'Reference answer'"),
+        (HEADER.replace("\n", "\tQuestion\n"), "has more than one column 'Question'"),
+        (HEADER + 'q\tr\t"a\nq\tr\ta\n', "a quoted field is not closed: 'a\\nq\\tr\\ta\\n\\n'"),
+        (HEADER + 'q\tr\t"', "a quoted field is not closed"),
+        (HEADER.encode() + b"q\tr\t\xff\n", "is not UTF-8: invalid start byte at byte"),
+        (HEADER.encode("utf-16"), "is not UTF-8"),
+    ],
+)
+def test_what_is_no_such_table(path: Path, text: str | bytes, problem: str) -> None:
+    with pytest.raises(UsageError) as error:
+        answers(path, text)
+    assert str(path) in str(error.value)
+    assert problem in str(error.value)
+
+
+@SMALL
+@given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS)))
+@pytest.mark.parametrize("end", ["\r\n", "\n"])
+def test_what_the_csv_module_writes_is_read(path: Path, end: str, rows: list[tuple[str, str, str]]) -> None:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, "excel-tab", lineterminator=end, quoting=csv.QUOTE_ALL)
+    writer.writerows([("Question", "Reference answer", "Actual answer"), *rows])
+    assert [row[:3] for row in answers(path, text.getvalue().encode("utf-8-sig", "surrogatepass"))] == rows
+
+
+def rows_of(data: bytes) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(data.decode(), newline=""), "excel-tab"))
+
+
+@given(st.lists(TEXTS, min_size=5, max_size=5))
+def test_what_is_written_can_be_read(cells: list[str]) -> None:
+    data = encode(cells)
+    assert rows_of(data) == [cells]
+    assert data.endswith(b"\n")
+    assert data.count(b"\r") == "".join(cells).count("\r")
+
+
+def test_half_a_character_is_written_somehow() -> None:
+    assert encode(["\ud800"]) == b"\\ud800\n"
+
+
+CELLS = st.tuples(*[TEXTS] * 5)
+
+
+@SMALL
+@given(rows=st.lists(CELLS, max_size=4), more=st.integers(0, 2), cut=st.floats(0, 1))
+def test_a_file_cut_anywhere_is_gone_on_with(
+    path: Path, rows: list[tuple[str, ...]], more: int, cut: float
+) -> None:
+    encoded = [encode(row) for row in (OUT, *rows)]
+    whole = b"".join(encoded)
+    length = round(cut * len(whole))
+    path.write_bytes(whole[:length])
+    written = read_written(str(path), len(rows) + more)
+    ends = [len(b"".join(encoded[: i + 1])) for i in range(len(encoded))]
+    assert written.rows == sum(end <= length for end in ends[1:])
+    with Output(str(path), written=written, rows=len(rows)) as output:
+        for row in rows[written.rows :]:
+            output.write(row)
+        assert output.consumed == output.size
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_a_spreadsheet_may_have_saved_it(path: Path, bom: bytes, end: bytes) -> None:
+    whole = bom + b"".join(encode(row).replace(b"\n", end) for row in (OUT, "12345", "12345"))
+    for torn in (b"", b"1\t2", b'1\t2\t3\t4\t"5\n', b"1\t2\t3\t4\t5\r", b"1\t2\t3\t4\n", b"\n"):
+        path.write_bytes(whole + torn)
+        assert read_written(str(path), 3) == Written(2, len(whole))
+
+
+def test_no_file(path: Path) -> None:
+    assert read_written(str(path), 3) == Written(0, 0)
+
+
+ROW = b"1\t1\t1\t\t\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"notes\n", "its header is not #Reference, #PTarget"),
+        (b"\n", "its header is not"),
+        (b"#Reference\t#Other", "its header is not"),
+        (encode(["#PTarget", *OUT[2:], "#Reference"]) + ROW, "its header is not"),
+        (encode([*OUT, "more"]), "its header is not"),
+        (b'"', "its header is not"),
+        (encode(OUT) + ROW * 4, "has more rows than the input, which has 3"),
+        (encode(OUT) + ROW * 3 + b"1\t", "has more rows than the input"),
+        (encode(OUT) + ROW + b"1\t1\n" + ROW, "row 2 of it is none of this command"),
+        (encode(OUT) + b'"1"1\t1\t1\t\t\n' + ROW, "row 1 of it is none"),
+        (encode(OUT) + b"\n" + ROW, "row 1 of it is none"),
+    ],
+)
+def test_what_is_no_output_of_this_input(path: Path, content: bytes, problem: str) -> None:
+    path.write_bytes(content)
+    with pytest.raises(UsageError) as error:
+        read_written(str(path), 3)
+    assert problem in str(error.value)
+    assert path.read_bytes() == content
+
+
+def test_all_rows_may_be_there(path: Path) -> None:
+    path.write_bytes(encode(OUT) + ROW * 3 + b"\n")
+    assert read_written(str(path), 3) == Written(3, len(encode(OUT) + ROW * 3))
+
+
+def test_a_row_is_on_disk_once_it_is_written(path: Path) -> None:
+    with Output(str(path), written=Written(0, 0), rows=2) as output:
+        assert rows_of(path.read_bytes()) == [[*OUT]]
+        output.write("12345")
+        assert rows_of(path.read_bytes()) == [[*OUT], [*"12345"]]
+        assert (output.consumed, output.size) == (1, 2)
+
+
+def test_a_longer_file_is_cut(path: Path) -> None:
+    path.write_bytes(encode(OUT) + ROW + b"1\t")
+    written = read_written(str(path), 9)
+    with Output(str(path), written=written, rows=9) as output:
+        assert output.consumed == 1
+    assert path.read_bytes() == encode(OUT) + ROW
