@@ -1,0 +1,162 @@
+"""A stream whose answers are judged, against a bare loop over the same client with the same requests.
+
+python -m bench.judge_throughput
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from statistics import median
+from time import perf_counter, process_time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bench.judge_cases import config, lines, reference, response
+from bench.judge_process import serving
+from bench.report import Row, show
+from graphrag_eval_async import evaluate_stream
+from graphrag_eval_async.judge.form import form_of
+from graphrag_eval_async.judge.openai_endpoint import Endpoint, Sdk
+from graphrag_eval_async.metrics.answer_correctness import INPUTS, INSTRUCTIONS, REPLY, AnswerClaims
+from graphrag_eval_async.metrics.prompt import fill, messages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    Times = list[tuple[float, float]]
+
+ROUNDS = 5
+WARM_UP, COOL_DOWN = 4, 1
+"""How many of the calls at a time end before it counts, while connections are opened, and after it does."""
+
+
+class Load(NamedTuple):
+    """Calls at a time, the latency of each in seconds, and how many there are: a multiple of the first."""
+
+    concurrency: int
+    latency: float
+    calls: int
+
+    def __str__(self) -> str:
+        return f"{self.concurrency} calls of {self.latency * 1000:.0f} ms at a time"
+
+
+class Speed(NamedTuple):
+    """Calls a second, and the CPU seconds that one takes in this process."""
+
+    rate: float
+    cpu: float
+
+
+LOADS = (Load(64, 0.1, 3_840), Load(256, 0.2, 7_680))
+
+
+def now() -> tuple[float, float]:
+    return perf_counter(), process_time()
+
+
+def speed(run: Coroutine[Any, Any, Times], load: Load) -> Speed:
+    """How fast calls end once there are connections, as long as there are calls to begin."""
+    times = asyncio.run(run)
+    assert len(times) == load.calls, len(times)  # noqa: S101
+    first, last = times[WARM_UP * load.concurrency - 1], times[-COOL_DOWN * load.concurrency - 1]
+    calls = load.calls - (WARM_UP + COOL_DOWN) * load.concurrency
+    return Speed(calls / (last[0] - first[0]), (last[1] - first[1]) / calls)
+
+
+async def ours(base_url: str, load: Load) -> Times:
+    """When the results of a stream come."""
+    settings = config(base_url, max_concurrency=load.concurrency)
+    source, in_flight = lines(load.calls), 2 * load.concurrency
+    async with evaluate_stream(reference(), source, config=settings, max_in_flight=in_flight) as results:
+        return [now() async for result in results if "answer_f1" in result]
+
+
+async def bare(open_client: Callable[[], Any], requests: list[dict[str, Any]], load: Load) -> Times:
+    """When the calls end of as many workers as there are calls at a time, with nothing around them."""
+    times: Times = []
+    waiting = iter(requests)
+
+    async def work() -> None:
+        for request in waiting:
+            await client.chat.completions.create(**request)
+            times.append(now())
+
+    async with open_client() as client, asyncio.TaskGroup() as tasks:
+        for _ in range(load.concurrency):
+            tasks.create_task(work())
+    return times
+
+
+def requests_like_ours(number: int) -> list[dict[str, Any]]:
+    """What the SDK is to send for as many responses."""
+    instructions, schema = f"{fill(INSTRUCTIONS, INPUTS)}\n\n{REPLY}", form_of(AnswerClaims).schema
+    described = {"name": schema["title"], "strict": True, "schema": schema}
+    questions = reference()[0]["questions"]
+    found = []
+    for index in range(number):
+        question = questions[index % len(questions)]
+        texts = question["question_text"], question["reference_answer"], response(index)["actual_answer"]
+        request = {
+            "model": "gpt-4o-mini",
+            "temperature": 0.0,
+            "max_tokens": 4096,
+            "messages": messages(instructions, dict(zip(INPUTS, texts, strict=True))),
+            "response_format": {"type": "json_schema", "json_schema": described},
+        }
+        found.append(request)
+    return found
+
+
+def on_default_transport(base_url: str, load: Load) -> Any:
+    """A client on the transport that the SDK takes by itself."""
+    import openai
+
+    connections = load.concurrency
+    limits = type(openai.DEFAULT_CONNECTION_LIMITS)(
+        max_connections=connections, max_keepalive_connections=connections
+    )
+    http_client = openai.DefaultAsyncHttpxClient(limits=limits, timeout=None)
+    return openai.AsyncOpenAI(
+        api_key="none", base_url=base_url, max_retries=0, timeout=None, http_client=http_client
+    )
+
+
+def rows_of(load: Load) -> list[Row]:
+    """Rounds of all in turn; the medians stand for them."""
+    requests, sdk = requests_like_ours(load.calls), Sdk()
+    with serving("--latency", str(load.latency)) as base_url:
+        same = partial(sdk.client, Endpoint("openai", base_url, "none", ""), load.concurrency)
+        other = partial(on_default_transport, base_url, load)
+        ways: dict[str, Callable[[], Coroutine[Any, Any, Times]]] = {
+            "bare loop": lambda: bare(same, requests, load),
+            "ours": lambda: ours(base_url, load),
+            "bare loop on the SDK's own transport": lambda: bare(other, requests, load),
+        }
+        rounds = [{name: speed(way(), load) for name, way in ways.items()} for _ in range(ROUNDS)]
+    ratio = median(each["ours"].rate / each["bare loop"].rate for each in rounds)
+    shares = [
+        Row(
+            f"{load}: {name} against calls x latency / concurrency",
+            _share([each[name] for each in rounds], load),
+            "",
+        )
+        for name in ways
+    ]
+    return [
+        Row(f"{load}: ours against a bare loop over the same client", f"{ratio:.2f}x", "at least 0.95x"),
+        *shares,
+    ]
+
+
+def _share(speeds: list[Speed], load: Load) -> str:
+    rate, cpu = (median(each) for each in zip(*speeds, strict=True))
+    return f"{rate * load.latency / load.concurrency:.2f}x ({cpu * 1e6:.0f} us of CPU a call)"
+
+
+def rows() -> list[Row]:
+    return [row for load in LOADS for row in rows_of(load)]
+
+
+if __name__ == "__main__":
+    show(rows())

@@ -1,0 +1,20 @@
+"""Every figure for streams with a judge, whose server is in a process of its own.
+
+    python -m bench.judges
+
+Takes about five minutes on two cores.
+"""
+
+from __future__ import annotations
+
+from bench import judge_latency, judge_memory, judge_starvation, judge_throughput
+from bench.report import show
+
+
+def main() -> None:
+    modules = (judge_starvation, judge_throughput, judge_latency, judge_memory)  # ragas is imported late
+    show([row for module in modules for row in module.rows()])
+
+
+if __name__ == "__main__":
+    main()
