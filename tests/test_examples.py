@@ -12,7 +12,8 @@ from graphrag_eval_async import load_reference, run_evaluation
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
-SCRIPTS = sorted(EXAMPLES.glob("*.py"))
+SCRIPTS = {"live_harness.py": 6, "own_judge.py": 8}
+"""And how many lines they print."""
 
 
 def test_reference_holds_every_kind_of_step() -> None:
@@ -43,11 +44,19 @@ async def test_responses_are_scored_as_meant() -> None:
     ]
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
-def test_script_runs(script: Path) -> None:
-    command = [sys.executable, "-X", "dev", "-W", "error", str(script)]
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_script_runs(script: str) -> None:
     done = subprocess.run(
-        command, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-W", "error", EXAMPLES / script],
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert len(done.stdout.splitlines()) == 6
+    assert len(done.stdout.splitlines()) == SCRIPTS[script]
+
+
+def test_all_scripts_are_run() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(SCRIPTS)

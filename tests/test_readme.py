@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import subprocess
@@ -9,6 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from graphrag_eval_async.config import load_config
+from tests.cli.judged import KEY, serving
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -19,6 +23,8 @@ CONSOLE = [
     for line in block.splitlines()
 ]
 # The two that install are run, word for word, by .ci/run; here only what follows the installation.
+YAML = re.findall(r"^```yaml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+PROGRAMS = {"graphrag-eval-async": "main", "answer-correctness": "answer_correctness"}
 COMMANDS = [command.removeprefix("pip install . && ") for command in CONSOLE if "pytest" not in command]
 
 
@@ -29,13 +35,17 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _run(command: list[str], folder: Path) -> str:
-    program = folder / "bin" / "graphrag-eval-async"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m graphrag_eval_async "$@"\n')
-    program.chmod(0o755)
-    path = f"{program.parent}:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+def _run(command: list[str], folder: Path, **variables: str) -> str:
+    programs = folder / "bin"
+    programs.mkdir()
+    for name, function in PROGRAMS.items():
+        program = programs / name
+        program.write_text(
+            f"#!{sys.executable}\nfrom graphrag_eval_async.cli import {function}\n{function}()\n"
+        )
+        program.chmod(0o755)
+    path = f"{programs}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", **variables}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
@@ -49,7 +59,23 @@ def test_snippet_runs(snippet: str, folder: Path) -> None:
 
 def test_commands_run_one_after_the_other(folder: Path) -> None:
     assert len(COMMANDS) >= 5
-    _run(["bash", "-euo", "pipefail", "-c", "\n".join(COMMANDS)], folder)
+    with serving() as server:
+        where = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": KEY}
+        _run(["bash", "-euo", "pipefail", "-c", "\n".join(COMMANDS)], folder, **where)
+    assert server.counts.requests > 50
+    with (folder / "correctness.tsv").open(newline="") as file:
+        assert [row[:3] for row in csv.reader(file, delimiter="\t")][1:] == [["4", "6", "3"], ["1", "3", "0"]]
+
+
+@pytest.mark.parametrize("settings", YAML, ids=range(len(YAML)))
+def test_configuration_loads(settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "MY_KEY", "AZURE_KEY"):
+        monkeypatch.setenv(name, KEY)
+    path = tmp_path / "eval.yaml"
+    path.write_text(settings)
+    config = load_config(path)
+    assert config.llm is not None
+    assert config.llm.generation is not None
 
 
 def test_first_command_prints_the_table_shown(folder: Path) -> None:
