@@ -102,8 +102,7 @@ class EvaluationStream:
                 result = await anext(results)
         finally:
             del self, results  # See `BoundedMap.__anext__`.
-        if "pending" not in result:
-            aggregates.add(result)
+        aggregates.add(result)
         return result
 
     async def aclose(self) -> None:

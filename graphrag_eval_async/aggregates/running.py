@@ -60,11 +60,15 @@ class RunningAggregates:
     def add(self, result: Mapping[str, Any]) -> None:
         """Count one result: a dict with the keys that an evaluation gives it.
 
+        One with metrics in `pending` is not counted: it comes again, whole.
+
         Raises:
             AggregationError: it is not a result, or a metric of it is not a finite number of at most 64 bits;
                 nothing of it has been counted then.
         """
         template, failed, values, steps = observe(result, include_errors=self._include_errors)
+        if "pending" in result:
+            return
         group = self._group(template)
         group.add(values, steps, failed=failed)
         self._unflushed.add(group)

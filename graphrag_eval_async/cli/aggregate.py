@@ -125,9 +125,7 @@ class _Results:
     def _add_result(self, data: bytes) -> None:
         result = _decode(data)
         try:
-            # What `evaluate --stages` writes first comes again, whole.
-            if not (isinstance(result, dict) and "pending" in result):
-                self.aggregates.add(result)
+            self.aggregates.add(result)
         except AggregationError as error:
             reason: Reason = "invalid_field" if isinstance(result, dict) else "not_an_object"
             raise InvalidRecord(reason, str(error)) from None

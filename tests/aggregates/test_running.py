@@ -96,6 +96,13 @@ def test_errors_count_as_samples_and_only_on_request_as_more() -> None:
     assert (included["elapsed_sec"]["sum"], included["steps"]["total"]) == (3, {"a": 1})
 
 
+def test_what_is_still_to_be_judged_comes_again() -> None:
+    scored = result(steps_score=0.5, pending=["answer_correctness"])
+    judged = result(steps_score=0.5, answer_recall=1.0)
+    assert snapshot(scored) == snapshot()
+    assert snapshot(scored, judged) == snapshot(judged)
+
+
 def test_macro_is_the_mean_of_the_means_of_templates() -> None:
     results = [
         result("a", elapsed_sec=1),
