@@ -130,18 +130,23 @@ def has_text(*texts: str | None) -> bool:
 
 
 async def together(*calls: Callable[[], Awaitable[Any]]) -> list[Any]:
-    """What the calls return, all made at once; the first that raises cancels the others, and is raised."""
+    """What the calls return, all made at once.
+
+    If some fail, the error of the first of them is raised, once the others are done: they are paid for in any
+    case, and so are counted, and cached.
+    """
     results: list[Any] = [None] * len(calls)
 
     async def run(index: int, call: Callable[[], Awaitable[Any]]) -> None:
-        results[index] = await call()
+        try:
+            results[index] = await call()
+        except JudgeError as error:
+            results[index] = error
 
-    try:
-        async with create_task_group() as group:
-            for index, call in enumerate(calls):
-                group.start_soon(run, index, call)
-    except ExceptionGroup as errors:
-        first = errors.exceptions[0]
-    else:
-        return results
-    raise first
+    async with create_task_group() as group:
+        for index, call in enumerate(calls):
+            group.start_soon(run, index, call)
+    for result in results:
+        if isinstance(result, JudgeError):
+            raise result
+    return results

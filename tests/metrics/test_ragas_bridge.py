@@ -185,23 +185,22 @@ async def test_together_keeps_the_order() -> None:
     assert await together() == []
 
 
-@pytest.mark.parametrize("failing", [0, 1])
-async def test_the_first_error_cancels_the_others(failing: int) -> None:
-    error = JudgeError("refused", "no")
-    waiting = WaitingAsking(fixed())
+async def test_an_error_is_raised_when_all_are_done() -> None:
+    errors = [JudgeError("refused", "no"), JudgeError("timeout", "late")]
+    done = []
 
-    async def fail() -> None:
-        await asyncio.sleep(0)
-        raise error
-
-    async def wait() -> None:
-        await waiting.embed([])
+    async def end(turns: int, error: JudgeError | None) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        done.append(turns)
+        if error is not None:
+            raise error
 
     async with leaving_nothing():
         with pytest.raises(JudgeError) as caught:
-            await together(*[fail if index == failing else wait for index in range(3)])
-    assert caught.value is error
-    assert waiting.cancelled == 2
+            await together(partial(end, 3, errors[0]), partial(end, 5, None), partial(end, 0, errors[1]))
+    assert caught.value is errors[0]
+    assert done == [0, 3, 5]
 
 
 async def test_together_is_cancelled_as_a_whole() -> None:
