@@ -24,7 +24,14 @@ class _Selector(selectors.DefaultSelector):
         return super().select(0)
 
 
-class _Loop(asyncio.SelectorEventLoop):
+class PatientLoop(asyncio.SelectorEventLoop):
+    """One that gives its threads all the time they need at its end: its minutes may be very short."""
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ARG002, ASYNC109
+        await super().shutdown_default_executor()
+
+
+class _Loop(PatientLoop):
     def __init__(self) -> None:
         self._clock = _Selector()
         super().__init__(self._clock)

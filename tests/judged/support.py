@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
 from graphrag_eval_async import evaluate_stream
 from tests.conftest import leaving_nothing
+from tests.judge.virtual_time import PatientLoop
 from tests.judge_server import JudgeServer, Reply, completion, reply_to
 
 if TYPE_CHECKING:
@@ -334,7 +335,7 @@ class _Selector(selectors.DefaultSelector):
         return events
 
 
-class _Loop(asyncio.SelectorEventLoop):
+class _Loop(PatientLoop):
     def __init__(self) -> None:
         self._clock = _Selector()
         super().__init__(self._clock)
