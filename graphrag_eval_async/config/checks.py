@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from math import isfinite
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
         CustomEvaluationConfig,
         EmbeddingConfig,
         GenerationConfig,
-        LLMConfig,
         RagasAnswerCorrectnessConfig,
     )
 
@@ -32,7 +30,8 @@ OF_THE_REQUEST = ("model", "messages", "response_format", "stream", "input", "n"
 def check_values(config: Config, problem: Problem) -> None:
     """Call `problem` with the key and the nature of all that cannot be right in itself."""
     if config.llm is not None:
-        _check_models(config.llm, problem)
+        _check_model(config.llm.generation, "llm.generation", problem)
+        _check_model(config.llm.embedding, "llm.embedding", problem)
     if config.ragas_answer_correctness is not None:
         _check_weights(config.ragas_answer_correctness, problem)
     _check_names(config.custom_evaluations, problem)
@@ -53,38 +52,35 @@ def check_needs(config: Config, problem: Problem) -> None:
             problem(key, f"needs {' and '.join(lacking)}")
 
 
-def _check_models(llm: LLMConfig, problem: Problem) -> None:
-    if llm.generation is not None:
-        _check_connection(llm.generation, "llm.generation", problem)
-    if llm.embedding is not None:
-        inherits = llm.generation is not None and llm.generation.provider == llm.embedding.provider
-        _check_connection(llm.embedding, "llm.embedding", problem, inherits=inherits)
-
-
-def _check_connection(
-    model: GenerationConfig | EmbeddingConfig, key: str, problem: Problem, *, inherits: bool = False
-) -> None:
-    if model.base_url is not None and not _is_url(model.base_url):
-        problem(f"{key}.base_url", "expected a URL that begins with http:// or https://")
-    if model.api_key is not None and not re.fullmatch("[!-~]+", model.api_key):
+def _check_model(model: GenerationConfig | EmbeddingConfig | None, key: str, problem: Problem) -> None:
+    if model is None:
+        return
+    if model.base_url is not None and (wrong := wrong_with_url(model.base_url)):
+        problem(f"{key}.base_url", wrong)
+    if model.api_key is not None and not is_key(model.api_key):
         problem(f"{key}.api_key", "expected ASCII characters without white space, as an HTTP header has them")
     for parameter in OF_THE_REQUEST:
         if parameter in model.parameters:
             problem(f"{key}.parameters.{parameter}", "may not be given: each request has its own")
-    if model.provider == "azure" and not inherits:
-        if model.base_url is None:
-            problem(f"{key}.base_url", "missing: azure needs the endpoint of the resource")
-        if not (model.api_version or os.environ.get("OPENAI_API_VERSION")):
-            problem(f"{key}.api_version", "missing: azure needs it, here or in OPENAI_API_VERSION")
 
 
-def _is_url(text: str) -> bool:
+def wrong_with_url(text: str) -> str | None:
+    """What keeps a text from being a base URL, if anything does; it shows nothing of it."""
     try:
         parts = urlsplit(text)
         has_place = bool(parts.hostname) and parts.port != 0
     except ValueError:  # of a port that is none
-        return False
-    return parts.scheme in {"http", "https"} and has_place and text.isprintable() and " " not in text
+        has_place = False
+    if not (has_place and parts.scheme in {"http", "https"} and text.isprintable() and " " not in text):
+        return "expected a URL that begins with http:// or https://"
+    if "@" in parts.netloc or "?" in text or "#" in text:  # Transports log them, and paths are appended.
+        return "may hold no user, password, query or fragment; a key belongs in api_key"
+    return None
+
+
+def is_key(text: str) -> bool:
+    """Whether it can be sent in an HTTP header."""
+    return re.fullmatch("[!-~]+", text) is not None
 
 
 def _check_weights(metric: RagasAnswerCorrectnessConfig, problem: Problem) -> None:
@@ -95,7 +91,7 @@ def _check_weights(metric: RagasAnswerCorrectnessConfig, problem: Problem) -> No
 def _check_names(evaluations: tuple[CustomEvaluationConfig, ...], problem: Problem) -> None:
     """See that all keys of a result have names of their own."""
     owners = dict.fromkeys(RESULT_KEYS, "a key of results")
-    names = dict.fromkeys(METRICS, "a metric of its own")
+    names = dict.fromkeys(METRICS, "the name of a built-in metric")
     for index, evaluation in enumerate(evaluations):
         place, name = f"custom_evaluations[{index}].name", evaluation.name
         if name in names:
@@ -119,8 +115,8 @@ def _check_names(evaluations: tuple[CustomEvaluationConfig, ...], problem: Probl
 def _check_inputs(evaluation: CustomEvaluationConfig, key: str, problem: Problem) -> None:
     inputs = evaluation.inputs
     if len(set(inputs)) < len(inputs):
-        problem(f"{key}.inputs", "names one twice")
+        problem(f"{key}.inputs", "lists an input twice")
     if inputs and not {"reference_steps", "actual_steps"} & set(inputs):
         for name in ("steps_name", "steps_keys"):
             if getattr(evaluation, name) is not None:
-                problem(f"{key}.{name}", "selects steps, but inputs has none")
+                problem(f"{key}.{name}", "selects steps: inputs needs actual_steps or reference_steps")

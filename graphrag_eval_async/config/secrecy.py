@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from msgspec import Struct
 
@@ -99,8 +98,8 @@ def shown(name: str, value: Any) -> Any:
 def secrets(config: Config | LLMConfig) -> tuple[str, ...]:
     """What messages of a server must be rid of, the longest first, in a configuration that has been loaded.
 
-    API keys, those of the SDK's environment variables included; what was read from the environment; names,
-    passwords and queries in URLs. Texts of less than 4 characters are left out.
+    API keys, those of the SDK's environment variables included, and what was read from the environment. Texts
+    of less than 4 characters are left out.
     """
     found = {*_secrets("", config), *(os.environ.get(name, "") for name in SDK_SECRETS)}
     long_enough = (str(text) for text in found if len(text) >= MIN_SECRET_CHARACTERS)
@@ -110,11 +109,8 @@ def secrets(config: Config | LLMConfig) -> tuple[str, ...]:
 def _secrets(name: str, value: Any) -> Iterator[str]:
     if isinstance(value, FromEnvironment):
         yield from value.read
-    if isinstance(value, str):
-        if name == "api_key":
-            yield value
-        elif name == "base_url":
-            yield from _secrets_of_url(value)
+    if isinstance(value, str) and name == "api_key":
+        yield value
     for key, item in _members(value):
         yield from _secrets(key, item)
 
@@ -125,11 +121,3 @@ def _members(value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, Mapping):
         return list(value.items())
     return [("", item) for item in value] if isinstance(value, list | tuple) else []
-
-
-def _secrets_of_url(url: str) -> Iterator[str]:
-    parts = urlsplit(url)
-    userinfo = parts.netloc.rpartition("@")[0]
-    for text in (userinfo, *userinfo.partition(":")[::2], parts.query):
-        yield from (text, unquote(text))
-    yield from (value for _, value in parse_qsl(parts.query))

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from graphrag_eval_async.config import secrets as secrets_of
 from graphrag_eval_async.errors import ConfigError, JudgeError
-from graphrag_eval_async.judge.openai_endpoint import INSTALL, Sdk, endpoint_of, without_credentials
+from graphrag_eval_async.judge.openai_endpoint import INSTALL, Sdk, endpoint_of
 from graphrag_eval_async.judge.openai_errors import Refusal, Scrubber, Target, failure_of
 from graphrag_eval_async.judge.openai_replies import Reply, read_completion, read_embeddings
 from graphrag_eval_async.judge.protocol import SchemaRefused
@@ -72,7 +72,7 @@ def open_judge(llm: LLMConfig, secrets: tuple[str, ...] = ()) -> OpenAIJudge:
         endpoint = endpoint_of(llm, model)
         if endpoint not in clients:
             clients[endpoint] = sdk.client(endpoint, llm.limits.max_concurrency)
-        target = Target(f"llm.{name}", model.model, without_credentials(endpoint.base_url))
+        target = Target(f"llm.{name}", model.model, endpoint.base_url)
         return _Remote(sdk, clients[endpoint], target, scrub)
 
     return OpenAIJudge(llm, remote("generation", llm.generation), remote("embedding", llm.embedding))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
 
+from graphrag_eval_async.config.checks import is_key, wrong_with_url
 from graphrag_eval_async.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
 INSTALL = "pip install 'graphrag-eval-async[llm]'"
 OPENAI_URL = "https://api.openai.com/v1"
+AZURE_URL = "AZURE_OPENAI_ENDPOINT"
 NO_KEY = "unused"
 """Sent to servers of one's own, most of which want no key, though the SDK wants one."""
 
@@ -33,19 +33,22 @@ class Endpoint(NamedTuple):
     api_key: str
     api_version: str
 
+    def __repr__(self) -> str:
+        return f"{self.provider} at {self.base_url}"
+
     def problems(self, key: str) -> Iterator[str]:
         """What keeps the model at `key` from being called."""
         azure = self.provider == "azure"
         if not self.base_url:
-            yield f"{key}.base_url: missing: azure needs the endpoint of the resource"
-        elif not self.base_url.startswith(("http://", "https://")):
-            yield f"{key}.base_url: expected a URL that begins with http:// or https://"
+            yield f"{key}.base_url: missing: azure needs the endpoint of the resource, here or in {AZURE_URL}"
+        elif wrong := wrong_with_url(self.base_url):
+            yield f"{key}.base_url: {wrong}"
         if azure and not self.api_version:
             yield f"{key}.api_version: missing: azure needs it, here or in OPENAI_API_VERSION"
         variable = "AZURE_OPENAI_API_KEY" if azure else "OPENAI_API_KEY"
         if not self.api_key:
             yield f"{key}.api_key: missing: needed here or in the environment variable {variable}"
-        elif not re.fullmatch("[!-~]+", self.api_key):
+        elif not is_key(self.api_key):
             yield f"{key}.api_key: expected ASCII characters without white space, here or in {variable}"
 
 
@@ -68,7 +71,7 @@ def endpoint_of(llm: LLMConfig, model: GenerationConfig | EmbeddingConfig) -> En
     if model.provider == "azure":
         return Endpoint(
             "azure",
-            first("base_url", "AZURE_OPENAI_ENDPOINT"),
+            first("base_url", AZURE_URL),
             first("api_key", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
             first("api_version", "OPENAI_API_VERSION"),
         )
@@ -119,7 +122,7 @@ class Sdk:
             "api_key": endpoint.api_key,
             "max_retries": 0,
             "timeout": None,
-            "http_client": self._http_client(endpoint, concurrency + SPARE_CONNECTIONS),
+            "http_client": self._http_client(concurrency + SPARE_CONNECTIONS),
         }
         if endpoint.provider == "openai":
             return self._openai.AsyncOpenAI(base_url=endpoint.base_url, **common)
@@ -127,17 +130,10 @@ class Sdk:
             azure_endpoint=endpoint.base_url, api_version=endpoint.api_version, **common
         )
 
-    def _http_client(self, endpoint: Endpoint, connections: int) -> Any:
-        """On aiohttp, which takes half the CPU time, unless it is missing or the URL holds a password."""
+    def _http_client(self, connections: int) -> Any:
+        """On aiohttp, which takes half the CPU time, unless it is missing."""
         limits = self._httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
         options = {"limits": limits, "timeout": None, "follow_redirects": False}
-        if "@" not in urlsplit(endpoint.base_url).netloc:
-            with suppress(RuntimeError):
-                return self._openai.DefaultAioHttpClient(**options)
+        with suppress(RuntimeError):
+            return self._openai.DefaultAioHttpClient(**options)
         return self._openai.DefaultAsyncHttpxClient(**options)
-
-
-def without_credentials(url: str) -> str:
-    """A URL without user, password and query."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()

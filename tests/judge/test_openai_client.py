@@ -341,21 +341,31 @@ async def test_secrets_that_the_caller_names() -> None:
         await judge.aclose()
 
 
-async def test_a_password_in_the_url() -> None:
-    def script(request: Request) -> Reply:
-        return error(404, "name:passw0rd") if request.attempt else reply_to(request)
+@pytest.mark.parametrize("url", ["http://name:passw0rd@h/v1", "http://h/v1?key=passw0rd"])
+def test_a_password_in_a_url_of_the_environment(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    with pytest.raises(ConfigError) as caught:
+        check(LLMConfig(generation=generation()))
+    assert "llm.generation.base_url: may hold no user, password" in str(caught.value)
+    assert "passw0rd" not in str(caught.value)
 
-    async with JudgeServer(script) as server, leaving_nothing():
-        base_url = server.base_url.replace("//", "//name:passw0rd@")
-        judge = open_judge(LLMConfig(generation=generation(base_url=base_url)))
+
+@pytest.mark.parametrize("provider", ["openai", "azure"])
+async def test_no_log_holds_a_key(provider: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(1)
+    async with JudgeServer(
+        lambda request: error(401, KEY) if request.attempt else reply_to(request)
+    ) as server:
+        model = GenerationConfig(
+            provider=provider, model="m", base_url=server.base_url, api_key=KEY, api_version="2024-10-21"
+        )
+        judge = open_judge(LLMConfig(generation=model))
         assert await asked(judge) == VERDICT
-        with pytest.raises(JudgeError) as caught:
+        with pytest.raises(JudgeError):
             await asked(judge)
         await judge.aclose()
-        await server.until(lambda: server.counts.connections == 0)
-        assert server.requests[0].headers["authorization"].startswith("Basic ")
-    assert server.base_url in str(caught.value)
-    assert "passw0rd" not in str(caught.value)
+    assert len(caplog.records) > 2
+    assert KEY not in caplog.text
 
 
 async def test_a_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
