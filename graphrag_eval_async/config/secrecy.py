@@ -98,8 +98,8 @@ def shown(name: str, value: Any) -> Any:
 def secrets(config: Config | LLMConfig) -> tuple[str, ...]:
     """What messages of a server must be rid of, the longest first, in a configuration that has been loaded.
 
-    API keys, those of the SDK's environment variables included, and what was read from the environment. Texts
-    of less than 4 characters are left out.
+    API keys, those of the SDK's environment variables included, and what else was read from the environment,
+    but for names of models. Texts of less than 4 characters are left out.
     """
     found = {*_secrets("", config), *(os.environ.get(name, "") for name in SDK_SECRETS)}
     long_enough = (str(text) for text in found if len(text) >= MIN_SECRET_CHARACTERS)
@@ -107,7 +107,7 @@ def secrets(config: Config | LLMConfig) -> tuple[str, ...]:
 
 
 def _secrets(name: str, value: Any) -> Iterator[str]:
-    if isinstance(value, FromEnvironment):
+    if isinstance(value, FromEnvironment) and name != "model":  # All results have its name.
         yield from value.read
     if isinstance(value, str) and name == "api_key":
         yield value

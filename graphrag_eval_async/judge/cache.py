@@ -8,7 +8,7 @@ import json
 import os
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -17,7 +17,7 @@ from graphrag_eval_async.errors import ConfigError
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     _Outcome: TypeAlias = bytes | BaseException | None
 
@@ -81,7 +81,7 @@ class CallCache:
         cache = cls()
         opened = False
         try:
-            await asyncio.get_running_loop().run_in_executor(cache._thread, cache._file.open, Path(path))
+            await asyncio.get_running_loop().run_in_executor(cache._thread, cache._file.open, path)
             opened = True
         finally:
             if not opened:
@@ -160,21 +160,14 @@ class _File:
         self._resources = ExitStack()
         self._db: sqlite3.Connection
 
-    def open(self, path: Path) -> None:
-        import sqlite3
-
-        try:
-            self._open(path)
-        except (sqlite3.Error, OSError, ValueError) as error:
-            raise ConfigError([f"llm.cache: {path}: {error}"]) from None
+    def open(self, path: str | os.PathLike[str]) -> None:
+        with _telling(path):
+            self._open(Path(path))
 
     def _open(self, path: Path) -> None:
         import sqlite3
 
-        if not path.parent.is_dir():
-            raise ValueError("its directory does not exist")
-        if path.exists():
-            _check_file(path)
+        _check_file(path)
         self._db = sqlite3.connect(path.absolute(), timeout=BUSY_SEC, isolation_level=None)
         self._resources.callback(self._db.close)
         with self._db:
@@ -235,14 +228,43 @@ class _File:
         return ValueError("a value in the cache is damaged")
 
 
+def check_cache(path: str | os.PathLike[str]) -> None:
+    """See that a file could be a cache, or be made one, without making it.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    with _telling(path):
+        _check_file(Path(path))
+
+
+@contextmanager
+def _telling(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn what is wrong with the file into an error; the path is shown as it was written."""
+    import sqlite3
+
+    shown = repr(path if isinstance(path, str) else os.fspath(path))
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError([f"llm.cache: {shown}: {error.strerror or type(error).__name__}"]) from None
+    except (sqlite3.Error, ValueError) as error:
+        raise ConfigError([f"llm.cache: {shown}: {error}"]) from None
+
+
 def _check_file(path: Path) -> None:
     """See that a file may be opened by SQLite, without opening it for good.
 
     Raises:
         ValueError: it is not a cache, or cannot be written.
+        OSError: it cannot be looked at.
     """
     import sqlite3
 
+    if not path.parent.is_dir():
+        raise ValueError("its directory does not exist")
+    if not path.exists():
+        return
     if not path.is_file() or path.stat().st_size == 1:  # which SQLite takes for empty
         raise ValueError("not a cache of judge calls; it is left as it is")
     if not os.access(path, os.W_OK):  # for what SQLite leaves beside such a file is as read-only

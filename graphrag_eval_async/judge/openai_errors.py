@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MAX_TEXT = 300
 """How many characters of a server's text are quoted."""
 
+MIN_CHARACTERS = 16
+"""Of a secret that is looked for in what a model wrote."""
+
 FILTERED = frozenset({"content_filter", "content_policy_violation"})
 NO_QUOTA = frozenset(
     {
@@ -59,12 +62,21 @@ class Scrubber:
     def __init__(self, secrets: Iterable[str]) -> None:
         # A secret that begins with another would otherwise leave its end behind.
         self._secrets = sorted({*secrets} - {""}, key=len, reverse=True)
+        self._long = [secret for secret in self._secrets if len(secret) >= MIN_CHARACTERS]
+
+    def content(self, text: str) -> str:
+        """What a model wrote, as it is but for secrets: only long ones, which nobody writes by chance."""
+        return _hide(self._long, text)
 
     def __call__(self, text: str, limit: int = MAX_TEXT) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        text = " ".join(text.split())
+        text = " ".join(_hide(self._secrets, text).split())
         return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def _hide(secrets: Iterable[str], text: str) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
 
 
 class Refusal(NamedTuple):

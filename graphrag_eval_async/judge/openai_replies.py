@@ -55,14 +55,14 @@ def read_completion(reply: Reply, scrub: Scrubber) -> tuple[Any, TokenUsage | No
         case _:
             raise JudgeError("invalid_reply", f"no choices: {_excerpt(reply, scrub)}", usage=usage)
     content, reason = message.get("content"), choice.get("finish_reason")
-    text = content if isinstance(content, str) else None
+    text = scrub.content(content) if isinstance(content, str) else None
     if (refusal := message.get("refusal")) or reason == "content_filter":
         raise JudgeError("refused", scrub(str(refusal or "by the content filter")), reply=text, usage=usage)
     if reason == "length":
         problem = "the reply was cut off; raise llm.generation.max_tokens"
         raise JudgeError("invalid_reply", problem, reply=text, usage=usage, final=True)
     if text is None:
-        raise JudgeError("invalid_reply", "the content is no text", usage=usage)
+        raise JudgeError("invalid_reply", "the reply has no text content", usage=usage)
     try:
         return decode(text.encode()), usage
     except InvalidRecord as error:

@@ -8,6 +8,7 @@ import msgspec
 
 from graphrag_eval_async.config import secrets
 from graphrag_eval_async.judge import openai_client
+from graphrag_eval_async.judge.cache import check_cache
 from graphrag_eval_async.judge.pricing import check_budget, prices_of
 from graphrag_eval_async.judge.session import JudgeSession
 
@@ -37,9 +38,12 @@ class Opening:
             prepare: called in a thread before the first call.
 
         Raises:
-            ConfigError: a package is missing, a key, or the price that a budget needs.
+            ConfigError: a package is missing, a key, or the price that a budget needs; or the file of the
+                cache cannot be one.
         """
         check_budget(llm)
+        if llm.cache is not None:
+            check_cache(llm.cache)
         if judge is None:
             openai_client.check(llm)
         self._llm = llm
@@ -66,7 +70,7 @@ class Opening:
 def _model(llm: LLMConfig, judge: Judge | None) -> str:
     if judge is not None:
         return str(getattr(judge, "model", type(judge).__name__))
-    return "" if llm.generation is None else llm.generation.model
+    return "" if llm.generation is None else str(llm.generation.model)
 
 
 def _identities(llm: LLMConfig, judge: Judge | None) -> dict[str, Any]:

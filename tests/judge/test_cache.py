@@ -19,9 +19,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphrag_eval_async.config.secrecy import expand
 from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.judge import cache as module
-from graphrag_eval_async.judge.cache import CallCache, digest
+from graphrag_eval_async.judge.cache import CallCache, check_cache, digest
 from tests.conftest import leaving_nothing
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ async def test_a_file_that_is_something_else_stays_as_it_is(tmp_path: Path, kind
     path = tmp_path / "cache"
     make_foreign(path, kind)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    with pytest.raises(ConfigError, match=r"configuration:\n  llm\.cache: /.*/cache: .+"):
+    with pytest.raises(ConfigError, match=r"configuration:\n  llm\.cache: '/.*/cache': .+"):
         await CallCache.open(path)
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
@@ -149,6 +150,17 @@ async def test_a_path_that_cannot_be_a_file(
     with pytest.raises(ConfigError, match=r"llm\.cache: "):
         await CallCache.open(path)
     assert [*tmp_path.iterdir()] == [tmp_path / "file"]
+
+
+async def test_a_path_from_the_environment_is_shown_as_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WHERE", str(tmp_path))
+    (tmp_path / "file").touch()
+    for path in ("${WHERE}/missing/cache", "${WHERE}", "${WHERE}/file/cache"):
+        with pytest.raises(ConfigError, match=r"llm\.cache: '\$\{WHERE\}") as caught:
+            check_cache(expand(path))
+        assert str(tmp_path) not in str(caught.value)
 
 
 async def test_names_with_a_meaning_for_sqlite_are_files(

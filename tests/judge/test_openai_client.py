@@ -368,6 +368,17 @@ async def test_no_log_holds_a_key(provider: Any, caplog: pytest.LogCaptureFixtur
     assert KEY not in caplog.text
 
 
+async def test_a_server_that_repeats_the_key() -> None:
+    def script(request: Request) -> Reply:
+        return completion({"value": 0, "reasons": [request.headers["authorization"], "unused"]})
+
+    async with JudgeServer(script) as server:
+        for key, told in [(KEY, "Bearer ***"), (None, "Bearer unused")]:
+            judge = open_judge(LLMConfig(generation=generation(base_url=server.base_url, api_key=key)))
+            assert (await asked(judge))["reasons"] == [told, "unused"]
+            await judge.aclose()
+
+
 async def test_a_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     async with JudgeServer() as proxy, leaving_nothing():
         monkeypatch.setenv("HTTP_PROXY", proxy.origin)

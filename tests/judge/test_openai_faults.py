@@ -89,7 +89,7 @@ HTTP: dict[str, Expected] = {
 CHAT: dict[str, Expected] = {
     "truncated content": Expected("invalid_reply", "content is not JSON", usage=USED, reply='{"value": '),
     "nan": Expected("invalid_reply", "content is not JSON", usage=USED, reply='{"value": NaN}'),
-    "null content": Expected("invalid_reply", "the content is no text", usage=USED),
+    "null content": Expected("invalid_reply", "the reply has no text content", usage=USED),
     "no choices": Expected("invalid_reply", "no choices: {", usage=USED),
     "refusal": Expected("refused", "I cannot help with that.", usage=USED),
     "content filter": Expected("refused", "by the content filter", usage=USED),
@@ -428,7 +428,7 @@ def test_no_message(choices: Any) -> None:
 @pytest.mark.parametrize("content", [1, [], {"value": 1}, [{"type": "text", "text": "1"}]])
 def test_content_that_is_no_text(content: Any) -> None:
     body = json_reply({"choices": [{"message": {"content": content}}]}).body
-    with pytest.raises(JudgeError, match="invalid_reply: the content is no text"):
+    with pytest.raises(JudgeError, match="invalid_reply: the reply has no text content"):
         read(body)
 
 
