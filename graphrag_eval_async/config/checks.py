@@ -41,15 +41,22 @@ def check_values(config: Config, problem: Problem) -> None:
 
 def check_needs(config: Config, problem: Problem) -> None:
     """Call `problem` with what the metrics that are on lack."""
-    embedded = {"answer_relevance"}
-    if config.ragas_answer_correctness is not None and config.ragas_answer_correctness.weights[1] > 0:
-        embedded.add("ragas_answer_correctness")
+    embedding = metrics_that_embed(config)
     metrics = [name for name in METRICS if getattr(config, name) is not None]
     for key in [*metrics, *(f"custom_evaluations[{i}]" for i in range(len(config.custom_evaluations)))]:
-        models = ("generation", "embedding") if key in embedded else ("generation",)
+        models = ("generation", "embedding") if key in embedding else ("generation",)
         lacking = [f"llm.{model}" for model in models if getattr(config.llm, model, None) is None]
         if lacking:
             problem(key, f"needs {' and '.join(lacking)}")
+
+
+def metrics_that_embed(config: Config) -> list[str]:
+    """Those that are on and need a model of embeddings."""
+    metrics = [] if config.answer_relevance is None else ["answer_relevance"]
+    correctness = config.ragas_answer_correctness
+    if correctness is not None and correctness.weights[1] > 0:
+        metrics.append("ragas_answer_correctness")
+    return metrics
 
 
 def _check_model(model: GenerationConfig | EmbeddingConfig | None, key: str, problem: Problem) -> None:

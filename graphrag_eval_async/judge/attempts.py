@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from math import isfinite
 from random import uniform
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,14 +35,15 @@ class Request(NamedTuple):
         scope: the result's, whose time runs from the first request that is sent for it.
         send: sends it once.
         tokens: what it will use, about.
-        account: is told what each attempt used that came to a reply, None where the server does not say.
+        account: is told what each attempt used that came to a reply, None where the server does not say, and
+            the reply, or its text.
     """
 
     order: int
     scope: CancelScope
     send: Callable[[], Awaitable[tuple[Any, TokenUsage | None]]]
     tokens: float
-    account: Callable[[TokenUsage | None], None]
+    account: Callable[[TokenUsage | None, Any], None]
 
 
 class Attempts:
@@ -89,13 +91,13 @@ class Attempts:
         except Exception as error:
             failure = self._failure(error, sent_in)
             if failure.usage is not None or failure.reply is not None:
-                self._account(request, failure.usage)
+                self._account(request, failure.usage, failure.reply)
             if failure is error:
                 raise
             raise failure from error
         else:
             self.gate.succeeded(sent_in)
-            self._account(request, used)
+            self._account(request, used, reply)
         finally:
             self.gate.leave()
         # Many replies come at a time: let the next requests be sent before work on these goes on.
@@ -112,17 +114,17 @@ class Attempts:
         finally:
             usage.in_flight -= 1
 
-    def _account(self, request: Request, used: TokenUsage | None) -> None:
+    def _account(self, request: Request, used: TokenUsage | None, reply: Any) -> None:
         tokens = _metered(used)
         if tokens is not None:
             self.gate.correct(sum(tokens) - request.tokens)
-        request.account(tokens)
+        request.account(tokens, reply)
         if self._is_spent():
             self.gate.open()
 
     def _is_spent(self) -> bool:
         budget = self._limits.budget_usd
-        return budget is not None and self._usage.known_dollars >= budget
+        return budget is not None and (self._usage.dollars or 0.0) >= budget
 
     def _check(self) -> None:
         """Refuse a request that would be in vain, or one too many."""
@@ -143,17 +145,18 @@ class Attempts:
         if isinstance(error, JudgeError):
             if error.kind == "rate_limited":
                 self.gate.slow_down(sent_in)
-                self.gate.pause(error.retry_after or 0.0)
+                self.gate.pause(_wish(error))
             return error
         if isinstance(error, TimeoutError):
-            return JudgeError("timeout", f"no reply within {self._limits.call_timeout_sec:g} seconds")
+            text = f"no reply within {self._limits.call_timeout_sec:g} seconds"
+            return JudgeError("timeout", str(error) or text)
         text = f"{type(error).__name__}: {error}"
         return JudgeError("unavailable", text, final=not isinstance(error, OSError))
 
 
 def _is_pause(error: JudgeError) -> bool:
     """Whether the server asks for so long a pause that the request has not failed, but is put off."""
-    return error.kind == "rate_limited" and (error.retry_after or 0.0) > RETRY_AFTER_CAP
+    return error.kind == "rate_limited" and _wish(error) > RETRY_AFTER_CAP
 
 
 def _backoff(error: JudgeError, failures: int) -> float:
@@ -161,10 +164,16 @@ def _backoff(error: JudgeError, failures: int) -> float:
 
     Full jitter: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
     """
-    if error.kind == "rate_limited" and error.retry_after is not None:
+    if error.kind == "rate_limited" and _wish(error):
         return 0.0  # The gate is closed for so long.
     jitter = uniform(0, min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** (failures - 1)))  # noqa: S311
-    return max(jitter, min(error.retry_after or 0.0, RETRY_AFTER_CAP))
+    return max(jitter, min(_wish(error), RETRY_AFTER_CAP))
+
+
+def _wish(error: JudgeError) -> float:
+    """For how many seconds the server wants to be left alone; 0 where it does not say, or says nonsense."""
+    seconds = error.retry_after or 0.0
+    return max(0.0, seconds) if isfinite(seconds) else 0.0
 
 
 def _metered(used: Any) -> TokenUsage | None:

@@ -27,21 +27,25 @@ class Opening:
 
     Attributes:
         model: the name that results give the judge.
+        identities: JSON that tells replies of this judge from those of others, for each kind of call.
     """
 
-    def __init__(self, llm: LLMConfig, judge: Judge | None, prepare: Callable[[], None]) -> None:
+    def __init__(
+        self, llm: LLMConfig, judge: Judge | None, prepare: Callable[[], None], *, embeds: bool
+    ) -> None:
         """Check what can be checked without a call.
 
         Args:
             llm: the models, limits and prices.
             judge: the caller's own, in place of the models.
             prepare: called in a thread before the first call.
+            embeds: whether a metric has texts embedded.
 
         Raises:
             ConfigError: a package is missing, a key, or the price that a budget needs; or the file of the
                 cache cannot be one.
         """
-        check_budget(llm)
+        check_budget(llm, embeds=embeds)
         if llm.cache is not None:
             check_cache(llm.cache)
         if judge is None:
@@ -50,13 +54,14 @@ class Opening:
         self._judge = judge
         self._prepare = prepare
         self.model: str = _model(llm, judge)
+        self.identities = _identities(llm, judge)
 
     def session(self) -> JudgeSession:
         """A judge that is opened with the first call and, unless it is the caller's, closed at the end."""
         return JudgeSession(
             self._open,
             close=openai_client.OpenAIJudge.aclose if self._judge is None else None,
-            identities=_identities(self._llm, self._judge),
+            identities=self.identities,
             limits=self._llm.limits,
             prices=prices_of(self._llm),
             cache=self._llm.cache,

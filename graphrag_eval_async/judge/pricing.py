@@ -104,8 +104,8 @@ def listed(model: str, prices: Mapping[str, T]) -> T | None:
     return prices.get(name, prices.get(SNAPSHOT_DATE.sub("", name)))
 
 
-def check_budget(llm: LLMConfig) -> None:
-    """See that all that counts against a budget has a price.
+def check_budget(llm: LLMConfig, *, embeds: bool) -> None:
+    """See that all that counts against a budget has a price, that of embeddings if a metric `embeds`.
 
     Raises:
         ConfigError: there is a budget, but a price is unknown; it names the model and the keys to set.
@@ -114,8 +114,8 @@ def check_budget(llm: LLMConfig) -> None:
         return
     prices = prices_of(llm)
     models = [(repr(llm.generation.model) if llm.generation else "the judge", ["input", "output"])]
-    if llm.embedding:
-        models.append((repr(llm.embedding.model), ["embedding"]))
+    if embeds:
+        models.append((repr(llm.embedding.model) if llm.embedding else "embeddings", ["embedding"]))
     problems = []
     for model, kinds in models:
         keys = [f"llm.pricing.{kind}_usd_per_million" for kind in kinds if getattr(prices, kind) is None]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from math import fsum, hypot, inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import orjson
 from anyio import CancelScope
@@ -13,9 +14,9 @@ from anyio import CancelScope
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.attempts import Attempts, Request
 from graphrag_eval_async.judge.cache import CallCache, digest
-from graphrag_eval_async.judge.dry import estimate_tokens
 from graphrag_eval_async.judge.protocol import TokenUsage
 from graphrag_eval_async.judge.sharing import Shared
+from graphrag_eval_async.judge.tokens import estimate_prompt, estimate_reply, estimate_tokens
 from graphrag_eval_async.judge.usage import JudgeUsage
 
 if TYPE_CHECKING:
@@ -27,9 +28,24 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.protocol import Judge
 
 T = TypeVar("T")
+Check: TypeAlias = "Callable[[Any], Any]"
 
 MAX_QUOTED = 2000
 """How many characters of a reply that does not fit are quoted to the judge."""
+
+
+class Meter(NamedTuple):
+    """What is done with the tokens of one kind of request.
+
+    Attributes:
+        add: counts them among those of the session.
+        price: what they cost, in US dollars; None where a price is not known.
+        estimate: about how many tokens of output a reply has.
+    """
+
+    add: Callable[[TokenUsage], None]
+    price: Callable[[TokenUsage], float | None]
+    estimate: Callable[[Any], int]
 
 
 class JudgeSession:
@@ -64,6 +80,8 @@ class JudgeSession:
         self.limits = limits
         self.prices = prices
         self.usage = JudgeUsage(prices)
+        self.completions = Meter(self.usage.add_completion, prices.completion, estimate_reply)
+        self.embeddings = Meter(self.usage.add_embedding, prices.embedding_cost, lambda _: 0)
         self.attempts = Attempts(limits, self.usage)
         self.shared = Shared(self.usage)
         self.cache: CallCache | None = None
@@ -79,7 +97,7 @@ class JudgeSession:
         """The judge, opened."""
         if self._opened is not None:
             return self._opened
-        if self._starting is None:
+        if self._starting is None or self._starting.done():  # Where it failed, it may succeed now.
             self._starting = asyncio.create_task(self._start(), name="graphrag-eval-async judge")
         return await asyncio.shield(self._starting)
 
@@ -104,7 +122,8 @@ class JudgeSession:
         self.attempts.gate.close()
         if self._starting is not None:
             await asyncio.wait([self._starting])  # Its thread cannot be cancelled.
-            self._starting.exception()
+            if not self._starting.cancelled():
+                self._starting.exception()
         if self.cache is not None:
             await self.cache.aclose()
         if self._opened is not None and self._close is not None:
@@ -149,107 +168,106 @@ class MetricCalls:
 
     async def ask(self, messages: list[dict[str, str]], form: Form[T], *, repeat: int = 0) -> T:
         """See `Asking`."""
-        session = self._session
-        key = session.key("complete", messages, form.schema, repeat)
-        reply = await self._once(key, partial(self._converse, messages, form))
+        key = self._session.key("complete", messages, form.schema, repeat)
+        check = partial(_checked_reply, form)
+        reply = await self._once(key, check, partial(self._converse, messages, form.schema, check))
         return form.read(reply)
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
         """See `Asking`."""
+        check = partial(_checked_vectors, len(texts))
         vectors: list[list[float]] = await self._once(
-            self._session.key("embed", texts), partial(self._embed, texts)
+            self._session.key("embed", texts), check, partial(self._embed, texts, check)
         )
         return vectors
 
-    async def _once(self, key: bytes, call: Callable[[], Awaitable[Any]]) -> Any:
+    async def _once(self, key: bytes, check: Check, call: Callable[[], Awaitable[Any]]) -> Any:
         """What the call replies, or the cache, or an equal call in flight."""
-        return await self._session.shared.call(key, partial(self._cached, key, call))
+        return await self._session.shared.call(key, partial(self._cached, key, check, call))
 
-    async def _cached(self, key: bytes, call: Callable[[], Awaitable[Any]]) -> Any:
+    async def _cached(self, key: bytes, check: Check, call: Callable[[], Awaitable[Any]]) -> Any:
         session = self._session
         await session.judge()
-        if session.cache is not None and (kept := await session.cache.get(key)) is not None:
-            session.usage.cache_hits += 1
-            return orjson.loads(kept)
+        if session.cache is None:
+            session.usage.calls += 1
+            return await call()
+        if (kept := await session.cache.get(key)) is not None:
+            with suppress(JudgeError):  # What an earlier version kept may not pass the checks of this one.
+                reply = check(orjson.loads(kept))
+                session.usage.cache_hits += 1
+                return reply
         session.usage.calls += 1
         reply = await call()
-        if session.cache is not None:
-            await session.cache.put(key, orjson.dumps(reply))
+        await session.cache.put(key, orjson.dumps(reply))
+        session.usage.cache_errors = session.cache.failures
         return reply
 
-    async def _embed(self, texts: list[str]) -> Any:
+    async def _embed(self, texts: list[str], check: Check) -> Any:
         judge = await self._session.judge()
-        prices, usage = self._session.prices, self._session.usage
-        send = partial(judge.embed, texts)
-        for is_last in (False, True):
-            try:
-                vectors = await self._request(send, texts, usage.add_embedding, prices.embedding_cost)
-                return _checked(vectors, len(texts))
-            except JudgeError as error:
-                if is_last or not _repeatable(error):
-                    raise
-            usage.retries["invalid_reply"] += 1
-        raise AssertionError
+        tokens = sum(map(estimate_tokens, texts))
+        send = partial(self._request, partial(judge.embed, texts), tokens, self._session.embeddings)
+        try:
+            return check(await send())
+        except JudgeError as error:
+            self._count_repetition(error)
+        return check(await send())
 
-    async def _converse(self, messages: Sequence[Mapping[str, str]], form: Form[Any]) -> Any:
-        """A reply that fits the form; one that does not is answered, once, with what is wrong with it."""
+    async def _converse(
+        self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any], check: Check
+    ) -> Any:
+        """A reply that fits; one that does not is answered, once, with what is wrong with it."""
         judge = await self._session.judge()
-        prices, usage = self._session.prices, self._session.usage
-        for is_last in (False, True):
-            send = partial(judge.complete, messages, form.schema)
-            texts = [message["content"] for message in messages]
-            try:
-                reply = await self._request(send, texts, usage.add_completion, prices.completion)
-                _check_fit(reply, form)
-                return reply
-            except JudgeError as error:
-                if is_last or not _repeatable(error):
-                    raise
-                messages = [*messages, *_correction(error)]
-            usage.retries["invalid_reply"] += 1
-        raise AssertionError
+
+        def send() -> Awaitable[Any]:
+            complete, tokens = partial(judge.complete, messages, schema), estimate_prompt(messages, schema)
+            return self._request(complete, tokens, self._session.completions)
+
+        try:
+            return check(await send())
+        except JudgeError as error:
+            self._count_repetition(error)
+            messages = [*messages, *_correction(error)]
+        return check(await send())
+
+    def _count_repetition(self, error: JudgeError) -> None:
+        if error.kind != "invalid_reply" or error.final:
+            raise error
+        self._session.usage.retries[error.kind] += 1
 
     async def _request(
-        self,
-        send: Callable[[], Awaitable[tuple[T, TokenUsage | None]]],
-        texts: Sequence[str],
-        count: Callable[[TokenUsage], None],
-        price: Callable[[TokenUsage], float | None],
-    ) -> T:
-        tokens = sum(map(estimate_tokens, texts))
-
-        def account(used: TokenUsage | None) -> None:
+        self, send: Callable[[], Awaitable[tuple[Any, TokenUsage | None]]], tokens: int, meter: Meter
+    ) -> Any:
+        def account(used: TokenUsage | None, reply: Any) -> None:
             if used is None:
                 self._session.usage.unmetered += 1
-            count(TokenUsage(tokens) if used is None else used)
-            self._costs.append(None if used is None else price(used))
+                meter.add(TokenUsage(tokens, meter.estimate(reply)))
+            else:
+                meter.add(used)
+            self._costs.append(None if used is None else meter.price(used))
 
         request = Request(self._result.order, self._result.scope, send, tokens, account)
-        reply: T = await self._session.attempts.make(request)
-        return reply
+        return await self._session.attempts.make(request)
 
 
-def _repeatable(error: JudgeError) -> bool:
-    return error.kind == "invalid_reply" and not error.final
-
-
-def _check_fit(reply: Any, form: Form[Any]) -> None:
+def _checked_reply(form: Form[Any], reply: Any) -> Any:
+    """The reply, if it fits the form."""
     try:
         text = orjson.dumps(reply).decode()
     except TypeError as error:
-        raise JudgeError("invalid_reply", f"no JSON: {error}") from None
+        raise JudgeError("invalid_reply", f"the reply is not JSON: {error}") from None
     try:
         form.read(reply)
     except ValueError as error:
         raise JudgeError("invalid_reply", str(error), reply=text) from None
+    return reply
 
 
-def _checked(vectors: Sequence[Sequence[float]], count: int) -> list[list[float]]:
+def _checked_vectors(count: int, vectors: Sequence[Sequence[float]]) -> list[list[float]]:
     """The vectors, if there are as many as texts, all finite, not zero and of one length."""
     try:
         checked = [[float(x) for x in vector] for vector in vectors]
     except (TypeError, ValueError, OverflowError) as error:
-        raise JudgeError("invalid_reply", f"no vectors: {error}") from None
+        raise JudgeError("invalid_reply", f"the reply holds no vectors: {error}") from None
     lengths = {len(vector) for vector in checked}
     if len(checked) != count or len(lengths) != 1:
         raise JudgeError("invalid_reply", f"expected {count} vectors of one length")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.errors import JudgeError
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable
 
@@ -16,12 +18,12 @@ class Shared:
 
     def __init__(self, usage: JudgeUsage) -> None:
         self._usage = usage
-        self._running: dict[Hashable, asyncio.Future[tuple[Any, Exception | None]]] = {}
+        self._running: dict[Hashable, asyncio.Future[tuple[Any, JudgeError | None]]] = {}
 
     async def call(self, key: Hashable, make: Callable[[], Awaitable[Any]]) -> Any:
         """What `make()` returns or raises, or the call with that key that is already running.
 
-        Where the one who makes the call is cancelled, another who waits for it makes it again.
+        Where the one who makes the call does not finish it, another who waits for it makes it again.
         """
         while (running := self._running.get(key)) is not None:
             await asyncio.wait([running])
@@ -36,9 +38,9 @@ class Shared:
             value = await make()
             running.set_result((value, None))
             return value
-        except Exception as error:
+        except JudgeError as error:
             running.set_result((None, error))
             raise
         finally:
             del self._running[key]
-            running.cancel()  # Where it was cancelled: others look again.
+            running.cancel()  # Where it was not finished: others look again.

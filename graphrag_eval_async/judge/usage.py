@@ -23,6 +23,7 @@ class JudgeUsage:
         embedding_tokens: of embedding.
         unmetered: replies for which the server named no tokens; they are in the tokens by an estimate.
         cache_hits: calls answered by the cache.
+        cache_errors: calls that could not be looked up in the cache, or not kept.
         shared_calls: calls answered by an equal one that was in flight.
         retries: attempts that failed and were followed by another, by kind of failure.
         outcomes: metrics by how they ended: "ok", "skipped" where an input is missing, or a kind of failure.
@@ -39,6 +40,7 @@ class JudgeUsage:
         self.embedding_tokens = 0
         self.unmetered = 0
         self.cache_hits = 0
+        self.cache_errors = 0
         self.shared_calls = 0
         self.retries: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter()
@@ -61,19 +63,12 @@ class JudgeUsage:
     @property
     def dollars(self) -> float | None:
         """The price of all tokens in US dollars; None where a price is not known."""
-        if self._prices is None or any(price is None for _, price in self._used()):
-            return None
-        return self.known_dollars
-
-    @property
-    def known_dollars(self) -> float:
-        """The price in US dollars of those tokens that have a known one."""
-        return sum(tokens * (price or 0.0) for tokens, price in self._used()) / 1e6
-
-    def _used(self) -> list[tuple[float, float | None]]:
         prices = self._prices or (None, None, None)
         tokens = (self.input_tokens, self.output_tokens, self.embedding_tokens)
-        return [pair for pair in zip(tokens, prices, strict=True) if pair[0]]
+        used = [(count, price) for count, price in zip(tokens, prices, strict=True) if count]
+        if any(price is None for _, price in used):
+            return None
+        return sum(count * (price or 0.0) for count, price in used) / 1e6
 
     @property
     def paused_sec(self) -> float:

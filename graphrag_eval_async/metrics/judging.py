@@ -9,6 +9,7 @@ import anyio
 import orjson
 
 from graphrag_eval_async.config import LLMConfig
+from graphrag_eval_async.config.checks import metrics_that_embed
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.opening import Opening
 from graphrag_eval_async.metrics.configured import configured, loader
@@ -50,7 +51,9 @@ class Judging:
     """The metrics of a configuration, and how their judge is called.
 
     Attributes:
-        provenance: what each judged result says of its judge.
+        provenance: what each judged result says of its judge: the `model`; the `embedding` model, if a metric
+            embeds; a hash of the `prompts` of all metrics and of the models' parameters; the `outputs` of
+            custom evaluations.
     """
 
     def __init__(self, config: Config, *, judge: Judge | None, on_fatal: OnFatal) -> None:
@@ -67,10 +70,14 @@ class Judging:
         """
         self._metrics = configured(config)
         self._on_fatal = on_fatal
-        self._opening = Opening(config.llm or LLMConfig(), judge, loader(config))
+        embeds = bool(metrics_that_embed(config))
+        self._opening = Opening(config.llm or LLMConfig(), judge, loader(config), embeds=embeds)
         prompts = [[metric.name, *metric.prompts] for metric in self._metrics]
-        digest = sha256(orjson.dumps(prompts)).hexdigest()[:16]
+        models = None if judge is not None else self._opening.identities
+        digest = sha256(orjson.dumps([prompts, models])).hexdigest()[:16]
         self.provenance: dict[str, Any] = {"model": self._opening.model, "prompts": digest}
+        if embeds and judge is None and config.llm is not None and config.llm.embedding is not None:
+            self.provenance["embedding"] = str(config.llm.embedding.model)
         if outputs := [name for evaluation in config.custom_evaluations for name in evaluation.outputs]:
             self.provenance["outputs"] = outputs
 
@@ -154,5 +161,8 @@ class _Outcome:
         else:
             keys |= self._keys
         session.usage.outcomes[error.kind if self._keys is None else "ok"] += 1
-        if (cost := self._asking.cost) is not None:
+        cost = self._asking.cost
+        if self._keys is None and error.kind == "timeout" and not cost:
+            return  # What a request that was given up cost is not known: that is not nothing.
+        if cost is not None:
             keys[evaluation.cost_key] = cost

@@ -125,7 +125,7 @@ def test_there_is_no_cost_without_the_price() -> None:
     ],
 )
 def test_a_budget_that_can_be_kept(priced: LLMConfig) -> None:
-    check_budget(priced)
+    check_budget(priced, embeds=priced.embedding is not None)
 
 
 PREFIX = "llm.limits.budget_usd: the price of"
@@ -149,5 +149,12 @@ INPUT, OUTPUT, EMBEDDING = (
 )
 def test_a_budget_needs_every_price(unpriced: LLMConfig, problems: list[str]) -> None:
     with pytest.raises(ConfigError) as caught:
-        check_budget(unpriced)
+        check_budget(unpriced, embeds=unpriced.embedding is not None)
     assert caught.value.problems == problems
+
+
+def test_a_budget_needs_the_prices_of_what_is_called() -> None:
+    check_budget(llm("gpt-4o", "bge", 1.0), embeds=False)
+    with pytest.raises(ConfigError) as caught:
+        check_budget(llm("gpt-4o", None, 1.0), embeds=True)
+    assert caught.value.problems == [f"{PREFIX} embeddings is not known; set {EMBEDDING}"]

@@ -9,7 +9,9 @@ import anyio
 import pytest
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
+from graphrag_eval_async.judge.form import Form
 from graphrag_eval_async.judge.protocol import SchemaRefused, TokenUsage
+from graphrag_eval_async.judge.tokens import estimate_prompt, estimate_reply
 from tests.judge.support import COST, PRICES, VERDICT, ScriptedJudge, Verdict, message, session
 from tests.judge.virtual_time import now, run
 
@@ -65,6 +67,7 @@ def test_a_call() -> None:
             "embedding_tokens": 0,
             "unmetered": 0,
             "cache_hits": 0,
+            "cache_errors": 0,
             "shared_calls": 0,
             "retries": {},
             "outcomes": {},
@@ -114,7 +117,12 @@ def test_a_reply_without_usage() -> None:
         calls = one.result().asking()
         await calls.ask(message("four" * 10), VERDICT)
         assert calls.cost is None
-        assert (one.usage.unmetered, one.usage.input_tokens) == (1, 10)
+        prompt, reply = estimate_prompt(message("four" * 10), VERDICT.schema), estimate_reply({"value": 1})
+        assert (one.usage.unmetered, one.usage.input_tokens, one.usage.output_tokens) == (1, prompt, reply)
+        with pytest.raises(JudgeError):
+            await calls.embed(["four" * 10])
+        assert (one.usage.unmetered, one.usage.embedding_tokens) == (3, 20)
+        assert one.usage.output_tokens == reply
 
     asked(ScriptedJudge(usage=None), use)
 
@@ -447,6 +455,24 @@ def test_what_failed_is_not_kept(tmp_path: Path) -> None:
     assert asked(ScriptedJudge(lambda _: refused("refused")), use, cache=cache) == 5
 
 
+def test_what_is_kept_and_does_not_fit_any_more_is_asked_for(tmp_path: Path) -> None:
+    def ask(reply: Any, read: Any) -> Any:
+        async def use(one: JudgeSession) -> Any:
+            calls = one.result().asking()
+            return await calls.ask(message(), Form(VERDICT.schema, read)), one.usage.cache_hits
+
+        return asked(ScriptedJudge(lambda _: reply), use, cache=str(tmp_path / "calls.sqlite"))
+
+    def read(reply: Any) -> Any:
+        if reply == {"value": 0}:
+            raise ValueError("value: must not be 0")
+        return reply
+
+    assert ask({"value": 0}, lambda reply: reply) == ({"value": 0}, 0)
+    assert ask({"value": 1}, read) == ({"value": 1}, 0)
+    assert ask({"value": 2}, read) == ({"value": 1}, 1)
+
+
 def test_another_model_has_other_replies(tmp_path: Path) -> None:
     async def use(one: JudgeSession) -> Any:
         return await outcome(one.result().asking())
@@ -466,10 +492,12 @@ async def test_a_judge_that_cannot_be_opened() -> None:
     def fail() -> Any:
         raise ValueError("no")
 
-    one._open_judge = fail
+    one._open_judge, succeed = fail, one._open_judge
     for _ in range(2):
         with pytest.raises(ValueError, match="no"):
             await one.result().asking().ask(message(), VERDICT)
+    one._open_judge = succeed
+    assert await one.result().asking().ask(message(), VERDICT) == Verdict(1)
     await one.aclose()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async import evaluate_stream
+from graphrag_eval_async import ConfigError, evaluate_stream
 from graphrag_eval_async.judge.protocol import TokenUsage
 from tests.judged.support import METRICS, PRICING, REPLIES, collect, response, templates, without_waiting
 
@@ -123,12 +123,8 @@ async def test_no_pair_at_all(reply: Any) -> None:
     assert usage.outcomes == {"ok": 7, kind: 1, "skipped": 0}
 
 
-@without_waiting
-async def test_a_budget_holds_though_a_price_is_missing() -> None:
+def test_a_budget_needs_the_prices_of_all_that_is_called() -> None:
     prices = {"input_usd_per_million": 1.0, "output_usd_per_million": 10.0}
     settings = {"llm": {"pricing": prices, "limits": {"budget_usd": 0.01}}, "answer_relevance": {}}
-    responses = [response(i) for i in range(60)]
-    stream = evaluate_stream(templates(60), responses, config=settings, judge=Judge(), max_in_flight=5)
-    assert len(await collect(stream)) == 60
-    assert stream.usage.dollars is None
-    assert stream.usage.outcomes["budget"] > 40
+    with pytest.raises(ConfigError, match=r"set llm\.pricing\.embedding_usd_per_million"):
+        evaluate_stream(templates(1), [], config=settings, judge=Judge())

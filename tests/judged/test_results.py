@@ -110,6 +110,7 @@ async def test_every_key_of_the_examples() -> None:
         assert first["judge"] == {
             "model": "gpt-4o-mini",
             "prompts": first["judge"]["prompts"],
+            "embedding": "text-embedding-3-small",
             "outputs": ["custom_score", "custom_reason"],
         }
         paid = sum(cost for result in results for cost in costs_of(result))
@@ -331,6 +332,24 @@ async def test_provenance_tells_judges_apart() -> None:
     ]
     assert len({each["prompts"] for each in found}) == 3
     assert all(each["outputs"] == ["custom_score", "custom_reason"] for each in found)
+
+
+def test_provenance_tells_models_apart() -> None:
+    def hashes(**changes: Any) -> Any:
+        model = {"provider": "openai", "model": "m", "api_key": KEY} | changes
+        settings = {"llm": {"generation": model}, "answer_correctness": {}}
+        judging = Evaluator(templates(1), config=settings)._judging
+        assert judging is not None
+        return judging.provenance["prompts"]
+
+    changes: list[Any] = [
+        {},
+        {"temperature": 1},
+        {"parameters": {"reasoning_effort": "low"}},
+        {"max_tokens": 5},
+    ]
+    assert len({hashes(**more) for more in changes}) == len(changes)
+    assert hashes(base_url="http://localhost/v1", api_key="other") == hashes()
 
 
 @in_time

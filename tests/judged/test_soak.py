@@ -63,7 +63,7 @@ class Ledger:
             error = keys.get(error_key)
             assert (error is None) == (keys.get(values[0]) is not None)
             assert error is None or error.partition(": ")[0] in KINDS
-            cost, told = keys[f"{metric}_cost"], self.costs[record, metric]
+            cost, told = keys.get(f"{metric}_cost", 0.0), self.costs[record, metric]
             assert cost == pytest.approx(told)
         return sum(costs_of(result))
 
