@@ -12,6 +12,7 @@ Text = Annotated[str, Meta(min_length=1)]
 Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{1,64}\Z")]
 Count = Annotated[int, Meta(ge=1)]
 Positive = Annotated[float, Meta(gt=0)]
+Rate = Annotated[float, Meta(ge=0.001)]
 Price = Annotated[float, Meta(ge=0, le=1e9)]
 """Beyond this, the cost of a call could be more than a number can hold."""
 
@@ -81,8 +82,8 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
     """
 
     max_concurrency: Count = 32
-    requests_per_minute: Positive | None = None
-    tokens_per_minute: Positive | None = None
+    requests_per_minute: Rate | None = None
+    tokens_per_minute: Rate | None = None
     call_timeout_sec: Positive = 60.0
     result_timeout_sec: Positive = 300.0
     max_attempts: Count = 5

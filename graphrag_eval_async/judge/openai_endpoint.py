@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -133,7 +134,9 @@ class Sdk:
     def _http_client(self, connections: int) -> Any:
         """On aiohttp, which takes half the CPU time, unless it is missing."""
         limits = self._httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
-        options = {"limits": limits, "timeout": None, "follow_redirects": False}
+        # Cookies are not kept: one that is malformed would make the next request impossible.
+        cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+        options = {"limits": limits, "timeout": None, "follow_redirects": False, "cookies": cookies}
         with suppress(RuntimeError):
             return self._openai.DefaultAioHttpClient(**options)
         return self._openai.DefaultAsyncHttpxClient(**options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
@@ -377,6 +378,18 @@ async def test_a_server_that_repeats_the_key() -> None:
             judge = open_judge(LLMConfig(generation=generation(base_url=server.base_url, api_key=key)))
             assert (await asked(judge))["reasons"] == [told, "unused"]
             await judge.aclose()
+
+
+async def test_cookies_are_not_kept() -> None:
+    def script(request: Request) -> Reply:
+        return replace(reply_to(request), headers=(("Set-Cookie", "a=b\x01c"), ("Set-Cookie", "d=e")))
+
+    async with JudgeServer(script) as server:
+        judge = open_judge(LLMConfig(generation=generation(base_url=server.base_url)))
+        for _ in range(2):
+            assert await asked(judge) == VERDICT
+        await judge.aclose()
+        assert "cookie" not in server.requests[1].headers
 
 
 async def test_a_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

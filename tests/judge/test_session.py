@@ -321,6 +321,18 @@ def test_a_pause_longer_than_the_cap_is_no_error_however_often() -> None:
 # Budget and fatal errors
 
 
+@pytest.mark.parametrize("seconds", [inf, -inf, nan, -1.0])
+def test_a_wish_that_makes_no_sense_is_none(seconds: float) -> None:
+    judge = ScriptedJudge(lambda n: {"value": 1} if n else refused(retry_after=seconds))
+
+    async def use(one: JudgeSession) -> Any:
+        reply = await outcome(one.result().asking())
+        assert now() <= 0.5
+        return reply
+
+    assert asked(judge, use) == 1
+
+
 def test_no_request_is_sent_once_the_budget_is_spent() -> None:
     judge = ScriptedJudge()
 
