@@ -102,4 +102,4 @@ def _turn_on_answer_correctness(given: Any) -> None:
     if isinstance(given, dict):
         section = given.setdefault("answer_correctness", {})
         if isinstance(section, dict) and section.get("enabled") is False:
-            given["answer_correctness"] = {}
+            section["enabled"] = True

@@ -90,7 +90,7 @@ Config = Annotated[
         "-c",
         parser=_parser(partial(file_path, what="the configuration")),
         metavar="FILE",
-        help="Let LLMs judge, as this YAML file says.",
+        help="Configuration of the LLM judges, YAML or JSON.",
     ),
 ]
 Llm = Annotated[
@@ -98,7 +98,8 @@ Llm = Annotated[
     typer.Option(
         "--llm",
         metavar="PROVIDER/MODEL",
-        help="Without a file: the LLM that judges answer correctness, such as openai/gpt-4o-mini.",
+        help="Judge answer correctness by this LLM, without a configuration file; such as "
+        "openai/gpt-4o-mini.",
     ),
 ]
 Embedding = Annotated[
@@ -106,15 +107,15 @@ Embedding = Annotated[
     typer.Option(
         "--embedding",
         metavar="PROVIDER/MODEL",
-        help="With --llm: a model of embeddings, to judge answer relevance, too.",
+        help="With --llm: judge answer relevance, too, with this embedding model.",
     ),
 ]
 OnFatalOption = Annotated[
     OnFatal,
     typer.Option(
         "--on-fatal",
-        help="Where the judge refuses the key, does not know the model or has no quota left: end the run, or "
-        "make it the error of each metric.",
+        help="If the judge rejects the key, lacks the model or is out of quota: raise stops the run, "
+        "continue records it as the error of each metric.",
     ),
 ]
 Stages = Annotated[
@@ -180,7 +181,9 @@ FailOver = Annotated[
 Ordered = Annotated[bool, typer.Option("--ordered", help="Write results in the order of the input.")]
 MaxInFlight = Annotated[
     int,
-    typer.Option("--max-in-flight", min=1, metavar="N", help="How many responses may be in work at once."),
+    typer.Option(
+        "--max-in-flight", min=1, metavar="N", help="How many responses may be in progress at once."
+    ),
 ]
 MaxLineBytes = Annotated[
     int,

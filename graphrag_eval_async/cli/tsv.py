@@ -8,7 +8,6 @@ import sys
 from codecs import BOM_UTF8
 from contextlib import contextmanager, suppress
 from io import StringIO
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -47,12 +46,15 @@ def read_answers(path: str) -> list[Answer]:
         text = _read(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path!r} is not UTF-8: {error.reason} at byte {error.start}") from None
-    with _fields_of_any_size():
-        # In a quoted field that is never closed, the line that is added would be part of the last row.
-        *rows, end = csv.reader(chain(StringIO(text, newline=""), ["\n"]), "excel-tab")
-    if end:
-        raise UsageError(f"{path!r}: a quoted field is not closed: {end[-1][:80]!r}")
-    header, *rows = [row for row in rows if row] or [[]]
+    lines = csv.reader(StringIO(text, newline=""), "excel-tab", strict=True)
+    try:
+        with _fields_of_any_size():
+            header, *rows = [row for row in lines if row] or [[]]
+    except csv.Error:
+        raise UsageError(
+            f"{path!r}: line {lines.line_num}: a quoted field does not end where the cell does; a cell that "
+            'begins with a quote ends with one, and doubles those in it, as in """Yes"", he said"'
+        ) from None
     for name in IN:
         if header.count(name) != 1:
             what = "no column" if name not in header else "more than one column"
@@ -90,12 +92,12 @@ def read_written(path: str, rows: int) -> Written:
                 break
             ends.append(end)
     if not ends:
-        raise UsageError(f"{path!r} is there, and its header is not {', '.join(OUT)}")
+        raise UsageError(f"{path!r} exists, with another header than {', '.join(OUT)}")
     if lines.read(1):
-        raise UsageError(f"{path!r} is there, and row {len(ends)} of it is none of this command")
+        raise UsageError(f"{path!r} exists, and its row {len(ends)} was not written by this command")
     written = Written(len(ends) - 1, ends[-1])
     if written.rows + bool(data[written.length :].strip()) > rows:
-        raise UsageError(f"{path!r} is there, and has more rows than the input, which has {rows}")
+        raise UsageError(f"{path!r} exists, with more rows than the input, which has {rows}")
     return written
 
 

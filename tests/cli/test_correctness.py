@@ -158,7 +158,7 @@ METRICS = {
     ("section", "own"),
     [
         ({"answer_correctness": {"prompt": "Compare with {reference_answer}."}}, True),
-        ({"answer_correctness": {"enabled": False, "prompt": "Compare with {reference_answer}."}}, False),
+        ({"answer_correctness": {"enabled": False, "prompt": "Compare with {reference_answer}."}}, True),
         ({"answer_correctness": {"enabled": False}}, False),
         ({}, False),
     ],
@@ -263,8 +263,8 @@ USAGE = [
     (["-i", "in.tsv", "-o", "in.tsv", "-c", "config.yaml"], "is given twice"),
     (["-i", "in.tsv", "-o", "config.yaml", "-c", "config.yaml"], "is given twice"),
     (["-i", "two.tsv", "-o", "new.tsv", "-c", "config.yaml"], "no column 'Reference answer'"),
-    (["-i", "in.tsv", "-o", "other.tsv", "-c", "config.yaml"], "its header is not #Reference, "),
-    (["-i", "in.tsv", "-o", "longer.tsv", "-c", "config.yaml"], "has more rows than the input"),
+    (["-i", "in.tsv", "-o", "other.tsv", "-c", "config.yaml"], "with another header than #Reference, "),
+    (["-i", "in.tsv", "-o", "longer.tsv", "-c", "config.yaml"], "with more rows than the input"),
 ]
 
 
