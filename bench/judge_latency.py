@@ -21,7 +21,9 @@ from graphrag_eval_async.judge.openai_client import open_judge
 from graphrag_eval_async.metrics.ragas_bridge import bridge
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.judge import Judge
+    from collections.abc import Callable, Sequence
+
+    from graphrag_eval_async.judge import Judge, Message
     from graphrag_eval_async.judge.form import Form
 
 LATENCY = 0.1
@@ -61,8 +63,8 @@ class Plain:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
 
-    async def ask(self, messages: list[dict[str, str]], form: Form[Any], *, repeat: int = 0) -> Any:  # noqa: ARG002
-        return form.read((await self._judge.complete(messages, form.schema))[0])
+    async def ask(self, prompt: Callable[[], Sequence[Message]], form: Form[Any], *, repeat: int = 0) -> Any:  # noqa: ARG002
+        return form.read((await self._judge.complete(prompt(), form.schema))[0])
 
     async def embed(self, texts: list[str]) -> Any:
         return (await self._judge.embed(texts))[0]

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    from graphrag_eval_async.judge.protocol import Message
 
 T = TypeVar("T")
 
@@ -27,11 +29,11 @@ class Form(NamedTuple, Generic[T]):
 class Asking(Protocol):
     """A judge as one metric of one result sees it: behind all limits, with its cost counted."""
 
-    async def ask(self, messages: list[dict[str, str]], form: Form[T], *, repeat: int = 0) -> T:
+    async def ask(self, prompt: Callable[[], Sequence[Message]], form: Form[T], *, repeat: int = 0) -> T:
         """What the judge replies.
 
         Args:
-            messages: the conversation.
+            prompt: returns the conversation, when it is the call's turn; it may raise `JudgeError`.
             form: what the reply must look like.
             repeat: tells apart calls that are equal on purpose; others are made once.
 

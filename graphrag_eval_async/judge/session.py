@@ -17,6 +17,7 @@ from graphrag_eval_async.judge.cache import CallCache, digest
 from graphrag_eval_async.judge.protocol import TokenUsage
 from graphrag_eval_async.judge.sharing import Shared
 from graphrag_eval_async.judge.tokens import estimate_prompt, estimate_reply, estimate_tokens
+from graphrag_eval_async.judge.turns import Turns
 from graphrag_eval_async.judge.usage import JudgeUsage
 
 if TYPE_CHECKING:
@@ -25,10 +26,19 @@ if TYPE_CHECKING:
     from graphrag_eval_async.config import LimitsConfig
     from graphrag_eval_async.judge.form import Form
     from graphrag_eval_async.judge.pricing import Prices
-    from graphrag_eval_async.judge.protocol import Judge
+    from graphrag_eval_async.judge.protocol import Judge, Message
 
 T = TypeVar("T")
 Check: TypeAlias = "Callable[[Any], Any]"
+
+STARTS = 2
+"""Results whose judging begins in one turn of the event loop: all metrics of one take a millisecond."""
+
+CALLS = 16
+"""Calls that are prepared in one turn; to write a prompt takes part of a millisecond."""
+
+PREPARED = 1024
+"""How many calls may be prepared: those in flight, and those that wait for their turn or for another try."""
 
 MAX_QUOTED = 2000
 """How many characters of a reply that does not fit are quoted to the judge."""
@@ -84,6 +94,8 @@ class JudgeSession:
         self.embeddings = Meter(self.usage.add_embedding, prices.embedding_cost, lambda _: 0)
         self.attempts = Attempts(limits, self.usage)
         self.shared = Shared(self.usage)
+        self.starts = Turns(STARTS)
+        self.turns = Turns(CALLS, max(PREPARED, 4 * limits.max_concurrency))
         self.cache: CallCache | None = None
         self._open_judge = open_judge
         self._cache_path = cache
@@ -166,20 +178,22 @@ class MetricCalls:
             return None
         return fsum(known)
 
-    async def ask(self, messages: list[dict[str, str]], form: Form[T], *, repeat: int = 0) -> T:
+    async def ask(self, prompt: Callable[[], Sequence[Message]], form: Form[T], *, repeat: int = 0) -> T:
         """See `Asking`."""
-        key = self._session.key("complete", messages, form.schema, repeat)
-        check = partial(_checked_reply, form)
-        reply = await self._once(key, check, partial(self._converse, messages, form.schema, check))
-        return form.read(reply)
+        async with self._session.turns.turn(self._result.order):
+            messages = prompt()
+            key = self._session.key("complete", messages, form.schema, repeat)
+            check = partial(_checked_reply, form)
+            reply = await self._once(key, check, partial(self._converse, messages, form.schema, check))
+            return form.read(reply)
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
         """See `Asking`."""
-        check = partial(_checked_vectors, len(texts))
-        vectors: list[list[float]] = await self._once(
-            self._session.key("embed", texts), check, partial(self._embed, texts, check)
-        )
-        return vectors
+        async with self._session.turns.turn(self._result.order):
+            key = self._session.key("embed", texts)
+            check = partial(_checked_vectors, len(texts))
+            vectors: list[list[float]] = await self._once(key, check, partial(self._embed, texts, check))
+            return vectors
 
     async def _once(self, key: bytes, check: Check, call: Callable[[], Awaitable[Any]]) -> Any:
         """What the call replies, or the cache, or an equal call in flight."""
@@ -212,9 +226,7 @@ class MetricCalls:
             self._count_repetition(error)
         return check(await send())
 
-    async def _converse(
-        self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any], check: Check
-    ) -> Any:
+    async def _converse(self, messages: Sequence[Message], schema: Mapping[str, Any], check: Check) -> Any:
         """A reply that fits; one that does not is answered, once, with what is wrong with it."""
         judge = await self._session.judge()
 
@@ -277,7 +289,7 @@ def _checked_vectors(count: int, vectors: Sequence[Sequence[float]]) -> list[lis
     return checked
 
 
-def _correction(problem: JudgeError) -> list[dict[str, str]]:
+def _correction(problem: JudgeError) -> list[Message]:
     if problem.reply is None:
         return []
     mend = f"This reply cannot be used: {problem.message}. Reply once more, whole and mended."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -82,7 +83,7 @@ def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
     def evaluations(case: Case) -> list[Evaluation]:
         async def call(asking: Asking) -> Mapping[str, Any]:
             blocks = {name: getattr(case, name) for name in INPUTS}
-            return await asking.ask(messages(instructions, blocks), form)
+            return await asking.ask(partial(messages, instructions, blocks), form)
 
         applies = case.actual_answer is not None and (case.reference_answer or "").strip()
         return [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import reprlib
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
     def evaluations(case: Case) -> list[Evaluation]:
         async def call(asking: Asking) -> Mapping[str, Any]:
             blocks: dict[str, str] = {name: _block(case, name, config) for name in config.inputs}
-            return await asking.ask(messages(instructions, blocks), form)
+            return await asking.ask(partial(messages, instructions, blocks), form)
 
         missing = any(getattr(case, name) is None for name in config.inputs)
         return [

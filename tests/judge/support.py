@@ -11,7 +11,7 @@ import msgspec
 from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.judge.form import Form, form_of
 from graphrag_eval_async.judge.pricing import Prices
-from graphrag_eval_async.judge.protocol import TokenUsage
+from graphrag_eval_async.judge.protocol import Message, TokenUsage
 from graphrag_eval_async.judge.session import JudgeSession
 
 PRICES = Prices(1.0, 10.0, 0.5)
@@ -84,5 +84,5 @@ def session(
     )
 
 
-def message(text: str = "?") -> list[dict[str, str]]:
+def message(text: str = "?") -> list[Message]:
     return [{"role": "user", "content": text}]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from math import inf, nan
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ def asked(judge: ScriptedJudge, use: Callable[[JudgeSession], Awaitable[Any]], *
 async def outcome(calls: MetricCalls, text: str = "?", *, repeat: int = 0) -> Any:
     """The reply to a call, or the error's kind."""
     try:
-        return (await calls.ask(message(text), VERDICT, repeat=repeat)).value
+        return (await calls.ask(partial(message, text), VERDICT, repeat=repeat)).value
     except JudgeError as error:
         return error.kind
 
@@ -57,7 +58,7 @@ def test_a_call() -> None:
     async def use(one: JudgeSession) -> None:
         calls = one.result().asking()
         assert calls.cost == 0.0
-        assert await calls.ask(message("Why?"), VERDICT) == Verdict(1)
+        assert await calls.ask(partial(message, "Why?"), VERDICT) == Verdict(1)
         assert calls.cost == COST
         assert one.usage.as_dict() == {
             "calls": 1,
@@ -115,7 +116,7 @@ def test_vectors_that_are_none(vectors: Any) -> None:
 def test_a_reply_without_usage() -> None:
     async def use(one: JudgeSession) -> None:
         calls = one.result().asking()
-        await calls.ask(message("four" * 10), VERDICT)
+        await calls.ask(partial(message, "four" * 10), VERDICT)
         assert calls.cost is None
         prompt, reply = estimate_prompt(message("four" * 10), VERDICT.schema), estimate_reply({"value": 1})
         assert (one.usage.unmetered, one.usage.input_tokens, one.usage.output_tokens) == (1, prompt, reply)
@@ -130,7 +131,7 @@ def test_a_reply_without_usage() -> None:
 def test_without_prices_nothing_has_a_cost() -> None:
     async def use(one: JudgeSession) -> None:
         calls = one.result().asking()
-        await calls.ask(message(), VERDICT)
+        await calls.ask(message, VERDICT)
         assert (calls.cost, one.usage.dollars, one.usage.input_tokens) == (None, None, 100)
 
     asked(ScriptedJudge(), use, prices=PRICES._replace(input=None, output=None))
@@ -174,7 +175,7 @@ def test_then_it_is_an_error(reply: Any, requests: int) -> None:
     async def use(one: JudgeSession) -> None:
         calls = one.result().asking()
         with pytest.raises(JudgeError, match=r"^invalid_reply: "):
-            await calls.ask(message(), VERDICT)
+            await calls.ask(message, VERDICT)
 
     asked(judge, use)
     assert len(judge.requests) == requests
@@ -241,7 +242,7 @@ def test_a_request_that_fails_twice() -> None:
 def test_the_error_of_the_last_attempt_says_how_many_there_were() -> None:
     async def use(one: JudgeSession) -> None:
         with pytest.raises(JudgeError, match=r"^timeout: no reply within 60 seconds \(2 attempts\)$"):
-            await one.result().asking().ask(message(), VERDICT)
+            await one.result().asking().ask(message, VERDICT)
         assert now() == pytest.approx(120, abs=0.5)
 
     asked(ScriptedJudge(lambda _: asyncio.Event().wait()), use, max_attempts=2)
@@ -371,7 +372,7 @@ def test_after_a_fatal_error_no_request_is_sent() -> None:
     async def use(one: JudgeSession) -> None:
         for _ in range(3):
             with pytest.raises(JudgeUnavailable, match=r"^unavailable: wrong key$"):
-                await one.result().asking().ask(message(), VERDICT)
+                await one.result().asking().ask(message, VERDICT)
 
     asked(judge, use)
     assert len(judge.requests) == 1
@@ -471,7 +472,7 @@ def test_what_is_kept_and_does_not_fit_any_more_is_asked_for(tmp_path: Path) -> 
     def ask(reply: Any, read: Any) -> Any:
         async def use(one: JudgeSession) -> Any:
             calls = one.result().asking()
-            return await calls.ask(message(), Form(VERDICT.schema, read)), one.usage.cache_hits
+            return await calls.ask(message, Form(VERDICT.schema, read)), one.usage.cache_hits
 
         return asked(ScriptedJudge(lambda _: reply), use, cache=str(tmp_path / "calls.sqlite"))
 
@@ -507,9 +508,9 @@ async def test_a_judge_that_cannot_be_opened() -> None:
     one._open_judge, succeed = fail, one._open_judge
     for _ in range(2):
         with pytest.raises(ValueError, match="no"):
-            await one.result().asking().ask(message(), VERDICT)
+            await one.result().asking().ask(message, VERDICT)
     one._open_judge = succeed
-    assert await one.result().asking().ask(message(), VERDICT) == Verdict(1)
+    assert await one.result().asking().ask(message, VERDICT) == Verdict(1)
     await one.aclose()
 
 

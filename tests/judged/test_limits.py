@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async import ConfigError, JudgeUnavailable, evaluate_stream
+from graphrag_eval_async.judge.dry import DryJudge
+from graphrag_eval_async.metrics import ragas_bridge
 from tests.judge_server import FAULTS, Never, Reply, completion
 from tests.judged.support import (
     REPLIES,
@@ -51,6 +54,32 @@ def now() -> float:
 
 
 # Concurrency
+
+
+@in_time
+async def test_prompts_are_not_all_written_in_one_turn_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    write, written, turn = ragas_bridge._messages, Counter[int](), 0
+
+    def counted(*prompt: Any) -> Any:
+        written[turn] += 1
+        return write(*prompt)
+
+    def tick() -> None:
+        nonlocal turn, handle
+        turn += 1
+        handle = loop.call_soon(tick)
+
+    monkeypatch.setattr(ragas_bridge, "_messages", counted)
+    loop = asyncio.get_running_loop()
+    handle = loop.call_soon(tick)
+    responses = [response(i, documents=100) for i in range(3)]
+    settings: Any = {"retrieval_answer": {}, "retrieval_context": {}}
+    judge = DryJudge()
+    async with evaluate_stream(templates(3, 100), responses, config=settings, judge=judge) as stream:
+        assert [result async for result in stream]
+    handle.cancel()
+    assert written.total() == 3 * 2 * 101
+    assert max(written.values()) <= 16
 
 
 @without_waiting

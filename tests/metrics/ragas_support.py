@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.judge.form import Form
+    from graphrag_eval_async.judge.protocol import Message
     from graphrag_eval_async.metrics.evaluation import Case, Metric
 
 load_ragas()  # Without its telemetry, whichever test module comes first.
@@ -46,10 +47,11 @@ class ScriptedAsking:
     def __init__(self, script: Script) -> None:
         self.script = script
         self.asked: list[tuple[str, dict[str, Any], int]] = []
-        self.messages: list[list[dict[str, str]]] = []
+        self.messages: list[Sequence[Message]] = []
         self.embedded: list[list[str]] = []
 
-    async def ask(self, messages: list[dict[str, str]], form: Form[T], *, repeat: int = 0) -> T:
+    async def ask(self, prompt: Callable[[], Sequence[Message]], form: Form[T], *, repeat: int = 0) -> T:
+        messages = prompt()
         title, data = form.schema["title"], data_of(messages[-1]["content"])
         self.messages.append(messages)
         self.asked.append((title, data, repeat))
@@ -72,9 +74,9 @@ class WaitingAsking(ScriptedAsking):
         self.waiting: list[str] = []
         self.cancelled = 0
 
-    async def ask(self, messages: list[dict[str, str]], form: Form[T], *, repeat: int = 0) -> T:
+    async def ask(self, prompt: Callable[[], Sequence[Message]], form: Form[T], *, repeat: int = 0) -> T:
         await self._wait(form.schema["title"])
-        return await super().ask(messages, form, repeat=repeat)
+        return await super().ask(prompt, form, repeat=repeat)
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
         await self._wait("embed")

@@ -9,9 +9,10 @@ from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.metrics.evaluation import Case
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.judge.form import Form
+    from graphrag_eval_async.judge.protocol import Message
     from graphrag_eval_async.metrics.evaluation import Metric
 
 T = TypeVar("T")
@@ -28,13 +29,13 @@ class ScriptedAsking:
 
     def __init__(self, *replies: Any) -> None:
         self._replies = list(replies)
-        self.messages: list[list[dict[str, str]]] = []
+        self.messages: list[Sequence[Message]] = []
         self.forms: list[Form[Any]] = []
         self.corrections: list[str] = []
 
-    async def ask(self, messages: list[dict[str, str]], form: Form[T], *, repeat: int = 0) -> T:
+    async def ask(self, prompt: Callable[[], Sequence[Message]], form: Form[T], *, repeat: int = 0) -> T:
         assert repeat == 0
-        self.messages.append(messages)
+        self.messages.append(prompt())
         self.forms.append(form)
         try:
             return form.read(self._replies.pop(0))

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from graphrag_eval_async.judge.turns import Turns
+from tests.conftest import leaving_nothing, settle
+
+
+class Clock:
+    """Counts the turns of the event loop."""
+
+    def __init__(self) -> None:
+        self.turn = 0
+        self._loop = asyncio.get_running_loop()
+        self._loop.call_soon(self._tick)
+
+    def _tick(self) -> None:
+        self.turn += 1
+        self._handle = self._loop.call_soon(self._tick)
+
+    def stop(self) -> None:
+        self._handle.cancel()
+
+
+@pytest.mark.parametrize("a_turn", [1, 3])
+async def test_a_few_in_each_turn_of_the_loop(a_turn: int) -> None:
+    turns, clock = Turns(a_turn), Clock()
+    worked: Counter[int] = Counter()
+
+    async def work() -> None:
+        async with turns.turn(0):
+            worked[clock.turn] += 1
+
+    await asyncio.gather(*(work() for _ in range(50)))
+    clock.stop()
+    assert worked.total() == 50
+    assert max(worked.values()) == a_turn
+
+
+async def test_so_many_at_a_time_and_the_earliest_first() -> None:
+    turns, leave = Turns(10, 2), asyncio.Event()
+    inside: list[int] = []
+
+    async def work(order: int) -> None:
+        async with turns.turn(order):
+            inside.append(order)
+            await leave.wait()
+
+    async with leaving_nothing():
+        tasks = [asyncio.create_task(work(order)) for order in (5, 3, 4, 1, 2)]
+        await settle()
+        assert inside == [1, 2]
+        leave.set()
+        await asyncio.gather(*tasks)
+        assert inside == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("turns_of_the_loop", range(6))
+async def test_one_that_is_cancelled_takes_no_place(turns_of_the_loop: int) -> None:
+    """While it waits, when it has just been admitted, or within."""
+    turns = Turns(1, 1)
+    inside = asyncio.Event()
+
+    async def work() -> None:
+        async with turns.turn(0):
+            inside.set()
+            await asyncio.sleep(3600)
+
+    task = asyncio.create_task(work())
+    for _ in range(turns_of_the_loop):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with asyncio.timeout(10), turns.turn(0):
+        pass
