@@ -18,7 +18,7 @@ GraphragEvalError
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +30,8 @@ Failure = Literal[
     "timeout", "rate_limited", "refused", "invalid_request", "invalid_reply", "budget", "unavailable"
 ]
 """The ways in which judging fails; the text of each ``*_error`` begins with one."""
+
+FAILURES = get_args(Failure)
 
 
 class GraphragEvalError(Exception):
@@ -117,8 +119,10 @@ class JudgeError(GraphragEvalError):
     Attributes:
         message: what happened, in words.
         kind: in which way. Calls that end with "timeout", "rate_limited" or "unavailable" are tried again,
-            one with "invalid_reply" is repeated once with this error's text, others fail at once.
-        retry_after: in seconds, how long the server asks all callers to wait; None where it does not say.
+            one with "invalid_reply" is repeated once, together with `reply` and this error's text where there
+            is a reply; others fail at once.
+        retry_after: in seconds, how long the server asks to wait: all callers if "rate_limited", else this
+            one. None where it does not say.
         reply: the text of a reply that could not be used, where there was one.
         usage: the tokens that the failed call used, where that is known.
         final: whether another try would end in the same way, whatever the kind.
@@ -134,6 +138,18 @@ class JudgeError(GraphragEvalError):
         usage: TokenUsage | None = None,
         final: bool = False,
     ) -> None:
+        """Say what happened.
+
+        Raises:
+            UsageError: an argument has a value it cannot have.
+        """
+        if kind not in FAILURES:
+            raise UsageError(f"kind: expected one of {', '.join(FAILURES)}, got {kind!r}")
+        if not isinstance(retry_after, float | int | None):
+            raise UsageError(f"retry_after: expected a number of seconds, got {retry_after!r}")
+        if not isinstance(reply, str | None):
+            raise UsageError(f"reply: expected a text, got {reply!r}")
+        message = message.encode(errors="backslashreplace").decode()  # Results are JSON.
         self.kind: Failure = kind
         self.message = message
         self.retry_after = retry_after

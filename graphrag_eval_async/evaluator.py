@@ -180,7 +180,7 @@ class Evaluator:
             JudgeUnavailable: the judge will not answer any call, and `on_fatal` is "raise".
         """
         assert self._judging is not None  # noqa: S101  (plans come from it)
-        return complete(result, await self._judging.run(plan, session), self._judging.provenance)
+        return complete(result, await self._judging.run(plan, session), self._judging.provenance())
 
     @property
     def usage(self) -> JudgeUsage | None:

@@ -64,12 +64,12 @@ def fill(result: dict[str, Any], response: Response, sample: int, scored: StepsS
         result["metadata"] = response.metadata
 
 
-def complete(result: Mapping[str, Any], judged: Judged, provenance: Mapping[str, Any]) -> dict[str, Any]:
+def complete(result: Mapping[str, Any], judged: Judged, provenance: dict[str, Any]) -> dict[str, Any]:
     """The result with what its judges say, in the documented order; it is not changed itself."""
     before = {key: result[key] for key in BEFORE_METRICS if key in result}
     whole = before | judged.keys | {key: value for key, value in result.items() if key not in before}
     if judged.of_steps:
         steps = result["actual_steps"]
         whole["actual_steps"] = [step | judged.of_steps.get(i, {}) for i, step in enumerate(steps)]
-    whole["judge"] = dict(provenance)
+    whole["judge"] = provenance
     return whole

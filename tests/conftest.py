@@ -61,3 +61,19 @@ async def settle() -> None:
     """Let every task run until it waits for something else than the event loop."""
     for _ in range(20):
         await asyncio.sleep(0)
+
+
+class LoopClock:
+    """Counts the turns of the event loop."""
+
+    def __init__(self) -> None:
+        self.turn = 0
+        self._loop = asyncio.get_running_loop()
+        self._loop.call_soon(self._tick)
+
+    def _tick(self) -> None:
+        self.turn += 1
+        self._handle = self._loop.call_soon(self._tick)
+
+    def stop(self) -> None:
+        self._handle.cancel()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
+from contextlib import suppress
+from functools import partial
 from math import isfinite
 from random import uniform
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,10 +17,11 @@ from graphrag_eval_async.judge.protocol import SchemaRefused, TokenUsage
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from anyio import CancelScope
-
     from graphrag_eval_async.config import LimitsConfig
     from graphrag_eval_async.judge.usage import JudgeUsage
+
+KINDS = ("completion", "embedding")
+"""Of requests: each has its model, and may have its server and its key."""
 
 RETRIED = frozenset({"timeout", "rate_limited", "unavailable"})
 
@@ -31,18 +35,20 @@ class Request(NamedTuple):
     """A request that may be sent several times.
 
     Attributes:
+        kind: what it asks for; a fatal error of one kind ends all of them.
         order: of the result that it is for; the lowest goes first.
-        scope: the result's, whose time runs from the first request that is sent for it.
         send: sends it once.
         tokens: what it will use, about.
+        sent: is called when it is sent.
         account: is told what each attempt used that came to a reply, None where the server does not say, and
             the reply, or its text.
     """
 
+    kind: str
     order: int
-    scope: CancelScope
     send: Callable[[], Awaitable[tuple[Any, TokenUsage | None]]]
     tokens: float
+    sent: Callable[[], None]
     account: Callable[[TokenUsage | None, Any], None]
 
 
@@ -53,7 +59,9 @@ class Attempts:
         self.gate = Gate(limits, usage)
         self._limits = limits
         self._usage = usage
-        self._fatal: JudgeUnavailable | None = None
+        self._ended: dict[str, Callable[[], JudgeError]] = {}
+        self._ends: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._check_budget()
 
     async def make(self, request: Request) -> Any:
         """The reply to a request.
@@ -79,17 +87,18 @@ class Attempts:
                 if failures >= self._limits.max_attempts:
                     raise _given_up(error, failures) from error
                 self._usage.retries[error.kind] += 1
-                await asyncio.sleep(_backoff(error, failures))
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._ends[request.kind].wait(), _backoff(error, failures))
 
     async def _attempt(self, request: Request) -> Any:
-        self._check()
-        sent_in = await self.gate.enter(request.order, request.tokens)
+        self._check(request)
+        sent_in = await self.gate.enter(request.order, request.tokens, request.kind)
         try:
-            self._check()
-            self.gate.deadlines.start(request.scope, self._limits.result_timeout_sec)
+            self._check(request)
+            request.sent()
             reply, used = await self._send(request)
         except Exception as error:
-            failure = self._failure(error, sent_in)
+            failure = self._failure(error, request.kind, sent_in)
             if failure.usage is not None or failure.reply is not None:
                 self._account(request, failure.usage, failure.reply)
             if failure is error:
@@ -111,6 +120,11 @@ class Attempts:
         try:
             async with asyncio.timeout(self._limits.call_timeout_sec):
                 return await request.send()
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise JudgeError("unavailable", "the judge cancelled the call itself", final=True) from error
         finally:
             usage.in_flight -= 1
 
@@ -119,44 +133,59 @@ class Attempts:
         if tokens is not None:
             self.gate.correct(sum(tokens) - request.tokens)
         request.account(tokens, reply)
-        if self._is_spent():
-            self.gate.open()
+        self._check_budget()
 
-    def _is_spent(self) -> bool:
+    def _check_budget(self) -> None:
         budget = self._limits.budget_usd
-        return budget is not None and (self._usage.dollars or 0.0) >= budget
+        if budget is not None and (self._usage.dollars or 0.0) >= budget:
+            text = f"the budget of {budget:g} US dollars is spent"
+            for kind in KINDS:
+                self._end(kind, partial(JudgeError, "budget", text, final=True))
 
-    def _check(self) -> None:
+    def _end(self, kind: str, error: Callable[[], JudgeError]) -> None:
+        """Send no more requests of a kind, and let those that wait for anything know."""
+        if kind not in self._ended:
+            self._ended[kind] = error
+            self._ends[kind].set()
+            self.gate.dismiss(kind, error)
+
+    def _check(self, request: Request) -> None:
         """Refuse a request that would be in vain, or one too many."""
-        if self._fatal is not None:
-            raise JudgeUnavailable(self._fatal.message)
-        if self._is_spent():
-            budget = self._limits.budget_usd
-            raise JudgeError("budget", f"the budget of {budget:g} US dollars is spent", final=True)
+        if (error := self._ended.get(request.kind)) is not None:
+            raise error()
 
-    def _failure(self, error: Exception, sent_in: int) -> JudgeError:
+    def _failure(self, error: Exception, kind: str, sent_in: int) -> JudgeError:
         """What the exception of an attempt stands for; the gate and the requests to come learn of it.
 
         The one place that catches everything, since a judge may be anybody's.
         """
         if isinstance(error, JudgeUnavailable):
-            self._fatal = error
-            self.gate.open()
+            # Every metric needs completions; an unknown model of embeddings is no reason to stop them.
+            for ended in KINDS if kind == KINDS[0] else (kind,):
+                self._end(ended, partial(JudgeUnavailable, error.message))
         if isinstance(error, JudgeError):
             if error.kind == "rate_limited":
                 self.gate.slow_down(sent_in)
+            if error.kind == "rate_limited" or _is_pause(error):
                 self.gate.pause(_wish(error))
             return error
         if isinstance(error, TimeoutError):
             text = f"no reply within {self._limits.call_timeout_sec:g} seconds"
-            return JudgeError("timeout", str(error) or text)
-        text = f"{type(error).__name__}: {error}"
+            return JudgeError("timeout", _text_of(error) or text)
+        text = f"{type(error).__name__}: {_text_of(error)}"
         return JudgeError("unavailable", text, final=not isinstance(error, OSError))
+
+
+def _text_of(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  (of a judge that may be anybody's)
+        return "without a text"
 
 
 def _is_pause(error: JudgeError) -> bool:
     """Whether the server asks for so long a pause that the request has not failed, but is put off."""
-    return error.kind == "rate_limited" and _wish(error) > RETRY_AFTER_CAP
+    return error.kind in RETRIED and not error.final and _wish(error) > RETRY_AFTER_CAP
 
 
 def _backoff(error: JudgeError, failures: int) -> float:
@@ -164,10 +193,10 @@ def _backoff(error: JudgeError, failures: int) -> float:
 
     Full jitter: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
     """
-    if error.kind == "rate_limited" and _wish(error):
+    if _is_pause(error) or (error.kind == "rate_limited" and _wish(error)):
         return 0.0  # The gate is closed for so long.
     jitter = uniform(0, min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** (failures - 1)))  # noqa: S311
-    return max(jitter, min(_wish(error), RETRY_AFTER_CAP))
+    return max(jitter, _wish(error))
 
 
 def _wish(error: JudgeError) -> float:

@@ -8,9 +8,12 @@ from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from anyio import CancelScope
 
     from graphrag_eval_async.config import LimitsConfig
+    from graphrag_eval_async.errors import JudgeError
     from graphrag_eval_async.judge.usage import JudgeUsage
 
 RETRY_AFTER_CAP = 60.0
@@ -65,38 +68,50 @@ class Gate:
         self._tokens = Bucket(limits.tokens_per_minute)
         self._usage = usage
         self._in_flight = 0
-        self._waiting: list[tuple[int, int, float, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[int, int, float, asyncio.Future[None], str]] = []
         self._numbers = 0
         self._paused_until = -inf
-        self._is_open = False
         self._timer: asyncio.TimerHandle | None = None
         self._round = 0
         self._successes = 0
-        self.deadlines = Deadlines()
+        self.deadlines = Deadlines(limits.result_timeout_sec)
         usage.concurrency = self._limit
 
-    async def enter(self, order: int, tokens: float) -> int:
+    async def enter(self, order: int, tokens: float, kind: str = "") -> int:
         """Wait for one's turn; returns the round that the request is sent in.
 
         Args:
             order: the lowest of those who wait goes first.
             tokens: how many the request will use, about.
+            kind: what kind of request it is, for `dismiss`.
+
+        Raises:
+            JudgeError: it was dismissed.
         """
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._numbers += 1
-        heappush(self._waiting, (order, self._numbers, tokens, turn))
+        number, loop = self._numbers, asyncio.get_running_loop()
+        while True:
+            await self._wait_for_turn(order, number, tokens, kind)
+            if self._paused_until <= loop.time():
+                return self._round
+            self._requests.take(-1)  # A pause began after its turn had come.
+            self._tokens.take(-tokens)
+            self.leave()
+
+    async def _wait_for_turn(self, order: int, number: int, tokens: float, kind: str) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heappush(self._waiting, (order, number, tokens, turn, kind))
         self._admit()
         if not turn.done():
             self._usage.waiting += 1
             try:
                 await turn
             except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
+                if turn.done() and not turn.cancelled() and turn.exception() is None:
                     self.leave()
                 raise
             finally:
                 self._usage.waiting -= 1
-        return self._round
 
     def leave(self) -> None:
         """Count a request out, whatever became of it."""
@@ -134,10 +149,12 @@ class Gate:
         if seconds > RETRY_AFTER_CAP:
             self.deadlines.freeze(until)
 
-    def open(self) -> None:
-        """Let all through, from now on: no more requests are to be sent, and nobody need wait to hear it."""
-        self._is_open = True
-        self._admit()
+    def dismiss(self, kind: str, error: Callable[[], JudgeError]) -> None:
+        """Let all requests of a kind that wait for their turn fail at once: none is to be sent any more."""
+        for *_, turn, waiting in self._waiting:
+            if waiting == kind and not turn.done():
+                turn.set_exception(error())
+                turn.exception()  # Its waiter may be cancelled before it hears of it.
 
     def close(self) -> None:
         """Forget the timer."""
@@ -146,9 +163,9 @@ class Gate:
             self._timer = None
 
     def _admit(self) -> None:
-        while self._waiting and (self._is_open or self._in_flight < self._limit):
-            _, _, tokens, turn = self._waiting[0]
-            if turn.done():  # It was cancelled.
+        while self._waiting and self._in_flight < self._limit:
+            _, _, tokens, turn, _ = self._waiting[0]
+            if turn.done():  # It was cancelled, or dismissed.
                 heappop(self._waiting)
                 continue
             if (wait := self._wait(tokens)) > 0:
@@ -161,8 +178,6 @@ class Gate:
             turn.set_result(None)
 
     def _wait(self, tokens: float) -> float:
-        if self._is_open:
-            return 0.0
         now = asyncio.get_running_loop().time()
         return max(self._paused_until - now, self._requests.wait(now, 1), self._tokens.wait(now, tokens))
 
@@ -175,15 +190,17 @@ class Gate:
 class Deadlines:
     """The cancel scopes of the results whose time runs; a freeze gives all of them its length."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
+        """`seconds` is the time that each has."""
+        self._seconds = seconds
         self._running: set[CancelScope] = set()
         self._frozen_until = -inf
 
-    def start(self, scope: CancelScope, seconds: float) -> None:
+    def start(self, scope: CancelScope) -> None:
         """Let the time of `scope` run, if it does not yet."""
         if scope not in self._running:
             self._running.add(scope)
-            scope.deadline = max(asyncio.get_running_loop().time(), self._frozen_until) + seconds
+            scope.deadline = max(asyncio.get_running_loop().time(), self._frozen_until) + self._seconds
 
     def stop(self, scope: CancelScope) -> None:
         """Forget `scope`."""

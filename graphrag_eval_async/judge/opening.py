@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphrag_eval_async.config import secrets
+from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.judge import openai_client
 from graphrag_eval_async.judge.cache import check_cache
 from graphrag_eval_async.judge.pricing import check_budget, prices_of
@@ -42,6 +43,7 @@ class Opening:
             embeds: whether a metric has texts embedded.
 
         Raises:
+            UsageError: the judge lacks a method.
             ConfigError: a package is missing, a key, or the price that a budget needs; or the file of the
                 cache cannot be one.
         """
@@ -50,6 +52,9 @@ class Opening:
             check_cache(llm.cache)
         if judge is None:
             openai_client.check(llm)
+        for method in ("complete", "embed") if embeds else ("complete",):
+            if judge is not None and not callable(getattr(judge, method, None)):
+                raise UsageError(f"judge: expected an object with a method {method}, got {judge!r}")
         self._llm = llm
         self._judge = judge
         self._prepare = prepare

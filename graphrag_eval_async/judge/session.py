@@ -15,7 +15,7 @@ from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.attempts import Attempts, Request
 from graphrag_eval_async.judge.cache import CallCache, digest
 from graphrag_eval_async.judge.protocol import TokenUsage
-from graphrag_eval_async.judge.sharing import Shared
+from graphrag_eval_async.judge.sharing import Shared, Sharers
 from graphrag_eval_async.judge.tokens import estimate_prompt, estimate_reply, estimate_tokens
 from graphrag_eval_async.judge.turns import Turns
 from graphrag_eval_async.judge.usage import JudgeUsage
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Check: TypeAlias = "Callable[[Any], Any]"
+Call: TypeAlias = "Callable[[Sharers], Awaitable[Any]]"
 
 STARTS = 2
 """Results whose judging begins in one turn of the event loop: all metrics of one take a millisecond."""
@@ -48,11 +49,13 @@ class Meter(NamedTuple):
     """What is done with the tokens of one kind of request.
 
     Attributes:
+        kind: of request: "completion" or "embedding".
         add: counts them among those of the session.
         price: what they cost, in US dollars; None where a price is not known.
         estimate: about how many tokens of output a reply has.
     """
 
+    kind: str
     add: Callable[[TokenUsage], None]
     price: Callable[[TokenUsage], float | None]
     estimate: Callable[[Any], int]
@@ -90,10 +93,10 @@ class JudgeSession:
         self.limits = limits
         self.prices = prices
         self.usage = JudgeUsage(prices)
-        self.completions = Meter(self.usage.add_completion, prices.completion, estimate_reply)
-        self.embeddings = Meter(self.usage.add_embedding, prices.embedding_cost, lambda _: 0)
+        self.completions = Meter("completion", self.usage.add_completion, prices.completion, estimate_reply)
+        self.embeddings = Meter("embedding", self.usage.add_embedding, prices.embedding_cost, lambda _: 0)
         self.attempts = Attempts(limits, self.usage)
-        self.shared = Shared(self.usage)
+        self.shared = Shared(self.usage, self.attempts.gate.deadlines)
         self.starts = Turns(STARTS)
         self.turns = Turns(CALLS, max(PREPARED, 4 * limits.max_concurrency))
         self.cache: CallCache | None = None
@@ -195,44 +198,47 @@ class MetricCalls:
             vectors: list[list[float]] = await self._once(key, check, partial(self._embed, texts, check))
             return vectors
 
-    async def _once(self, key: bytes, check: Check, call: Callable[[], Awaitable[Any]]) -> Any:
+    async def _once(self, key: bytes, check: Check, call: Call) -> Any:
         """What the call replies, or the cache, or an equal call in flight."""
-        return await self._session.shared.call(key, partial(self._cached, key, check, call))
+        make = partial(self._cached, key, check, call)
+        return await self._session.shared.call(key, self._result.scope, make)
 
-    async def _cached(self, key: bytes, check: Check, call: Callable[[], Awaitable[Any]]) -> Any:
+    async def _cached(self, key: bytes, check: Check, call: Call, sharers: Sharers) -> Any:
         session = self._session
         await session.judge()
         if session.cache is None:
             session.usage.calls += 1
-            return await call()
+            return await call(sharers)
         if (kept := await session.cache.get(key)) is not None:
             with suppress(JudgeError):  # What an earlier version kept may not pass the checks of this one.
                 reply = check(orjson.loads(kept))
                 session.usage.cache_hits += 1
                 return reply
         session.usage.calls += 1
-        reply = await call()
+        reply = await call(sharers)
         await session.cache.put(key, orjson.dumps(reply))
         session.usage.cache_errors = session.cache.failures
         return reply
 
-    async def _embed(self, texts: list[str], check: Check) -> Any:
+    async def _embed(self, texts: list[str], check: Check, sharers: Sharers) -> Any:
         judge = await self._session.judge()
         tokens = sum(map(estimate_tokens, texts))
-        send = partial(self._request, partial(judge.embed, texts), tokens, self._session.embeddings)
+        send = partial(self._request, partial(judge.embed, texts), tokens, self._session.embeddings, sharers)
         try:
             return check(await send())
         except JudgeError as error:
             self._count_repetition(error)
         return check(await send())
 
-    async def _converse(self, messages: Sequence[Message], schema: Mapping[str, Any], check: Check) -> Any:
+    async def _converse(
+        self, messages: Sequence[Message], schema: Mapping[str, Any], check: Check, sharers: Sharers
+    ) -> Any:
         """A reply that fits; one that does not is answered, once, with what is wrong with it."""
         judge = await self._session.judge()
 
         def send() -> Awaitable[Any]:
             complete, tokens = partial(judge.complete, messages, schema), estimate_prompt(messages, schema)
-            return self._request(complete, tokens, self._session.completions)
+            return self._request(complete, tokens, self._session.completions, sharers)
 
         try:
             return check(await send())
@@ -247,7 +253,11 @@ class MetricCalls:
         self._session.usage.retries[error.kind] += 1
 
     async def _request(
-        self, send: Callable[[], Awaitable[tuple[Any, TokenUsage | None]]], tokens: int, meter: Meter
+        self,
+        send: Callable[[], Awaitable[tuple[Any, TokenUsage | None]]],
+        tokens: int,
+        meter: Meter,
+        sharers: Sharers,
     ) -> Any:
         def account(used: TokenUsage | None, reply: Any) -> None:
             if used is None:
@@ -257,7 +267,7 @@ class MetricCalls:
                 meter.add(used)
             self._costs.append(None if used is None else meter.price(used))
 
-        request = Request(self._result.order, self._result.scope, send, tokens, account)
+        request = Request(meter.kind, self._result.order, send, tokens, sharers.sent, account)
         return await self._session.attempts.make(request)
 
 

@@ -15,9 +15,10 @@ from graphrag_eval_async.judge.opening import Opening
 from graphrag_eval_async.metrics.configured import configured, loader
 from graphrag_eval_async.metrics.evaluation import Case
 from graphrag_eval_async.metrics.retrieval import add_f1
+from graphrag_eval_async.records.copying import copier
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.judge.protocol import Judge
@@ -51,7 +52,7 @@ class Judging:
     """The metrics of a configuration, and how their judge is called.
 
     Attributes:
-        provenance: what each judged result says of its judge: the `model`; the `embedding` model, if a metric
+        provenance: returns what a result says of its judge: the `model`; the `embedding` model, if a metric
             embeds; a hash of the `prompts` of all metrics and of the models' parameters; the `outputs` of
             custom evaluations.
     """
@@ -75,11 +76,12 @@ class Judging:
         prompts = [[metric.name, *metric.prompts] for metric in self._metrics]
         models = None if judge is not None else self._opening.identities
         digest = sha256(orjson.dumps([prompts, models])).hexdigest()[:16]
-        self.provenance: dict[str, Any] = {"model": self._opening.model, "prompts": digest}
+        provenance: dict[str, Any] = {"model": self._opening.model, "prompts": digest}
         if embeds and judge is None and config.llm is not None and config.llm.embedding is not None:
-            self.provenance["embedding"] = str(config.llm.embedding.model)
+            provenance["embedding"] = str(config.llm.embedding.model)
         if outputs := [name for evaluation in config.custom_evaluations for name in evaluation.outputs]:
-            self.provenance["outputs"] = outputs
+            provenance["outputs"] = outputs
+        self.provenance: Callable[[], dict[str, Any]] = copier(provenance)
 
     def session(self) -> JudgeSession:
         """The judge, as one stream calls it."""

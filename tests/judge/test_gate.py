@@ -144,17 +144,31 @@ def test_a_pause_holds_all_up() -> None:
     assert run(main()) == [7.5, 7.5]
 
 
+def test_a_pause_holds_up_those_whose_turn_has_just_come() -> None:
+    async def main() -> list[float]:
+        one = gate(max_concurrency=1)
+        await one.enter(0, 0)
+        waiting = asyncio.ensure_future(together(send(one, 1.0), send(one)))
+        await asyncio.sleep(1)
+        one.leave()
+        one.pause(5)
+        times: list[float] = await waiting
+        return times
+
+    assert run(main()) == [6, 7]
+
+
 @pytest.mark.parametrize(("pause", "ends_at"), [(20.0, 10.0), (RETRY_AFTER_CAP + 40, 110.0)])
 def test_a_long_pause_stops_the_clocks(pause: float, ends_at: float) -> None:
     async def main() -> list[float]:
-        one = gate()
+        one = gate(result_timeout_sec=10)
         ends = []
 
         async def result(start: float) -> None:
             await asyncio.sleep(start)
             with anyio.CancelScope() as scope:
-                one.deadlines.start(scope, 10)
-                one.deadlines.start(scope, 10)  # Only the first counts.
+                one.deadlines.start(scope)
+                one.deadlines.start(scope)  # Only the first counts.
                 await asyncio.sleep(1000)
             one.deadlines.stop(scope)
             ends.append(now())

@@ -272,9 +272,8 @@ def test_too_many_requests_hold_up_everybody() -> None:
     assert judge.times == [0, 30, 30]
 
 
-@pytest.mark.parametrize(("seconds", "waits"), [(20.0, 20.0), (500.0, 60.0)])
-def test_an_overloaded_server_is_left_alone_by_the_one_it_refused(seconds: float, waits: float) -> None:
-    judge = ScriptedJudge(lambda n: refused("unavailable", retry_after=seconds) if n == 0 else {"value": n})
+def test_an_overloaded_server_is_left_alone_by_the_one_it_refused() -> None:
+    judge = ScriptedJudge(lambda n: refused("unavailable", retry_after=20.0) if n == 0 else {"value": n})
 
     async def use(one: JudgeSession) -> None:
         first = asyncio.ensure_future(outcome(one.result().asking(), "a"))
@@ -284,10 +283,121 @@ def test_an_overloaded_server_is_left_alone_by_the_one_it_refused(seconds: float
         assert await first == 2
 
     asked(judge, use)
-    assert judge.times == [0, 1, waits]
+    assert judge.times == [0, 1, 20]
+
+
+@pytest.mark.parametrize("kind", ["unavailable", "timeout", "rate_limited"])
+def test_a_pause_longer_than_the_cap_is_no_error_whatever_the_status(kind: Any) -> None:
+    judge = ScriptedJudge(lambda n: refused(kind, retry_after=500.0) if n == 0 else {"value": n})
+
+    async def use(one: JudgeSession) -> None:
+        first = asyncio.ensure_future(outcome(one.result().asking(), "a"))
+        await asyncio.sleep(1)
+        assert one.usage.paused_sec > 400
+        assert one.usage.concurrency == (2 if kind == "rate_limited" else 4)
+        assert await outcome(one.result().asking(), "b") + await first == 3
+
+    asked(judge, use, max_attempts=1, max_concurrency=4)
+    assert judge.times == [0, 500, 500]
+
+
+@pytest.mark.parametrize("end", ["fatal", "budget"])
+def test_one_that_waits_for_another_try_hears_that_there_is_none(end: str) -> None:
+    def script(number: int) -> Any:
+        if number == 0:
+            return refused("unavailable", retry_after=50.0)
+        return JudgeUnavailable("no") if end == "fatal" else {"value": 1}
+
+    async def use(one: JudgeSession) -> None:
+        first = asyncio.ensure_future(outcome(one.result().asking(), "a"))
+        await asyncio.sleep(1)
+        await outcome(one.result().asking(), "b")
+        assert await first == {"fatal": "unavailable", "budget": "budget"}[end]
+        assert now() < 2
+
+    asked(ScriptedJudge(script), use, budget_usd=COST)
+
+
+@pytest.mark.parametrize("how", ["raised", "inner task"])
+def test_a_judge_that_cancels_itself_cancels_nobody_else(how: str) -> None:
+    async def inner() -> None:
+        task = asyncio.ensure_future(asyncio.sleep(10))
+        asyncio.get_running_loop().call_soon(task.cancel)
+        await task
+
+    judge = ScriptedJudge(
+        lambda n: {"value": n} if n else asyncio.CancelledError() if how == "raised" else inner()
+    )
+
+    async def use(one: JudgeSession) -> None:
+        replies = await asyncio.gather(*(outcome(one.result().asking(), text) for text in "ab"))
+        assert replies == ["unavailable", 1]
+
+    asked(judge, use)
+
+
+class UnspeakableError(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (UnspeakableError, "unavailable: UnspeakableError: without a text"),
+        (lambda: JudgeError("weird", "no"), "unavailable: UsageError: kind: expected one of timeout, "),  # type: ignore[arg-type]
+        (lambda: refused(retry_after="5"), "unavailable: UsageError: retry_after: expected a number"),
+        (lambda: refused(reply={}), "unavailable: UsageError: reply: expected a text"),
+        (lambda: JudgeError("refused", "a\ud800b"), "refused: a\\ud800b"),
+        (lambda: TimeoutError("too late"), "timeout: too late"),
+    ],
+)
+def test_errors_of_all_sorts(make: Callable[[], Exception], told: str) -> None:
+    class Odd(ScriptedJudge):
+        async def complete(self, *_: Any) -> Any:
+            raise make()
+
+    async def use(one: JudgeSession) -> None:
+        with pytest.raises(JudgeError) as caught:
+            await one.result().asking().ask(message, VERDICT)
+        assert str(caught.value).startswith(told)
+
+    asked(Odd(), use, max_attempts=1)
+
+
+def test_an_unknown_model_of_embeddings_is_no_reason_to_stop_completions() -> None:
+    judge = ScriptedJudge(lambda n: {"value": n} if n else JudgeUnavailable("no such model"))
+
+    async def use(one: JudgeSession) -> None:
+        calls = one.result().asking()
+        for _ in range(2):
+            with pytest.raises(JudgeUnavailable):
+                await calls.embed(["a"])
+        assert await outcome(calls) == 1
+
+    asked(judge, use)
+    assert len(judge.requests) == 2
 
 
 # Deadlines
+
+
+def test_results_that_share_a_call_have_their_time_together() -> None:
+    judge = ScriptedJudge(lambda _: asyncio.sleep(1e6))
+
+    async def use(one: JudgeSession) -> None:
+        ends = []
+
+        async def result() -> None:
+            calls = one.result()
+            with calls:
+                await calls.asking().ask(message, VERDICT)
+            ends.append(now())
+
+        await asyncio.gather(*(result() for _ in range(5)))
+        assert max(ends) < 11
+
+    asked(judge, use, result_timeout_sec=10, call_timeout_sec=60)
 
 
 def test_the_time_of_a_result_runs_from_its_first_request() -> None:

@@ -6,28 +6,12 @@ from collections import Counter
 import pytest
 
 from graphrag_eval_async.judge.turns import Turns
-from tests.conftest import leaving_nothing, settle
-
-
-class Clock:
-    """Counts the turns of the event loop."""
-
-    def __init__(self) -> None:
-        self.turn = 0
-        self._loop = asyncio.get_running_loop()
-        self._loop.call_soon(self._tick)
-
-    def _tick(self) -> None:
-        self.turn += 1
-        self._handle = self._loop.call_soon(self._tick)
-
-    def stop(self) -> None:
-        self._handle.cancel()
+from tests.conftest import LoopClock, leaving_nothing, settle
 
 
 @pytest.mark.parametrize("a_turn", [1, 3])
 async def test_a_few_in_each_turn_of_the_loop(a_turn: int) -> None:
-    turns, clock = Turns(a_turn), Clock()
+    turns, clock = Turns(a_turn), LoopClock()
     worked: Counter[int] = Counter()
 
     async def work() -> None:

@@ -13,6 +13,7 @@ import pytest
 from graphrag_eval_async import ConfigError, JudgeUnavailable, evaluate_stream
 from graphrag_eval_async.judge.dry import DryJudge
 from graphrag_eval_async.metrics import ragas_bridge
+from tests.conftest import LoopClock
 from tests.judge_server import FAULTS, Never, Reply, completion
 from tests.judged.support import (
     REPLIES,
@@ -58,26 +59,19 @@ def now() -> float:
 
 @in_time
 async def test_prompts_are_not_all_written_in_one_turn_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    write, written, turn = ragas_bridge._messages, Counter[int](), 0
+    write, written, clock = ragas_bridge._messages, Counter[int](), LoopClock()
 
     def counted(*prompt: Any) -> Any:
-        written[turn] += 1
+        written[clock.turn] += 1
         return write(*prompt)
 
-    def tick() -> None:
-        nonlocal turn, handle
-        turn += 1
-        handle = loop.call_soon(tick)
-
     monkeypatch.setattr(ragas_bridge, "_messages", counted)
-    loop = asyncio.get_running_loop()
-    handle = loop.call_soon(tick)
     responses = [response(i, documents=100) for i in range(3)]
     settings: Any = {"retrieval_answer": {}, "retrieval_context": {}}
     judge = DryJudge()
     async with evaluate_stream(templates(3, 100), responses, config=settings, judge=judge) as stream:
         assert [result async for result in stream]
-    handle.cancel()
+    clock.stop()
     assert written.total() == 3 * 2 * 101
     assert max(written.values()) <= 16
 

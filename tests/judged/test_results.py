@@ -340,7 +340,7 @@ def test_provenance_tells_models_apart() -> None:
         settings = {"llm": {"generation": model}, "answer_correctness": {}}
         judging = Evaluator(templates(1), config=settings)._judging
         assert judging is not None
-        return judging.provenance["prompts"]
+        return judging.provenance()["prompts"]
 
     changes: list[Any] = [
         {},
