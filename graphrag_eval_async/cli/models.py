@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec.structs import replace
-
 from graphrag_eval_async.config import config_for, load_config
+from graphrag_eval_async.config.model import METRICS
 from graphrag_eval_async.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -64,19 +63,10 @@ class Models(NamedTuple):
             UsageError: as for `config`, or there is none.
             ConfigError: as for `config`.
         """
-        config = self.config(_turn_on_answer_correctness)
+        config = self.config(_keep_answer_correctness)
         if config is None:
             raise UsageError("which LLM is to judge? Give --config FILE or --llm PROVIDER/MODEL")
-        assert config.llm is not None  # noqa: S101  (which the metric needs)
-        return replace(
-            config,
-            llm=replace(config.llm, embedding=None),
-            answer_relevance=None,
-            retrieval_answer=None,
-            retrieval_context=None,
-            ragas_answer_correctness=None,
-            custom_evaluations=(),
-        )
+        return config
 
 
 def _read(path: str) -> Any:
@@ -98,8 +88,14 @@ def _forget_keys(given: Any) -> None:
             del model["api_key"]
 
 
-def _turn_on_answer_correctness(given: Any) -> None:
-    if isinstance(given, dict):
-        section = given.setdefault("answer_correctness", {})
-        if isinstance(section, dict) and section.get("enabled") is False:
-            section["enabled"] = True
+def _keep_answer_correctness(given: Any) -> None:
+    if not isinstance(given, dict):
+        return
+    for name in (*METRICS, "custom_evaluations"):
+        if name != "answer_correctness":
+            given.pop(name, None)
+    if isinstance(llm := given.get("llm"), dict):
+        llm.pop("embedding", None)
+    section = given.setdefault("answer_correctness", {})
+    if isinstance(section, dict) and section.get("enabled") is False:
+        section["enabled"] = True

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
         RagasAnswerCorrectnessConfig,
     )
 
+GATES = ("error_rate", "missing_rate")
+"""Rates that the command line knows, besides metrics."""
+
 Problem = Callable[[str, str], Any]
 
 OF_THE_REQUEST = ("model", "messages", "response_format", "stream", "input", "n")
@@ -97,7 +100,7 @@ def _check_weights(metric: RagasAnswerCorrectnessConfig, problem: Problem) -> No
 
 def _check_names(evaluations: tuple[CustomEvaluationConfig, ...], problem: Problem) -> None:
     """See that all keys of a result have names of their own."""
-    owners = dict.fromkeys(RESULT_KEYS, "a key of results")
+    owners = dict.fromkeys(RESULT_KEYS, "a key of results") | dict.fromkeys(GATES, "the name of a gate")
     names = dict.fromkeys(METRICS, "the name of a built-in metric")
     for index, evaluation in enumerate(evaluations):
         place, name = f"custom_evaluations[{index}].name", evaluation.name

@@ -166,7 +166,6 @@ class _Outcome:
             keys |= self._keys
         session.usage.outcomes[error.kind if self._keys is None else "ok"] += 1
         cost = self._asking.cost
-        if self._keys is None and error.kind == "timeout" and not cost:
-            return  # What a request that was given up cost is not known: that is not nothing.
-        if cost is not None:
+        # What a failure without a reply cost is not known: that is not nothing.
+        if cost is not None and (cost or self._keys is not None):
             keys[evaluation.cost_key] = cost

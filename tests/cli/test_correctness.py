@@ -177,8 +177,8 @@ def test_only_answer_correctness_is_judged(folder: Folder, section: Any, others:
 def test_an_embedding_model_that_is_not_needed_needs_no_key(folder: Folder) -> None:
     write(folder.path / "in.tsv", ROWS[:1])
     with serving() as server:
-        embedding = {"provider": "azure", "model": "e", "base_url": "https://example.org", "api_version": "1"}
-        path = config(folder.path, server, llm={"embedding": embedding})
+        embedding = {"provider": "azure", "model": "e", "api_key": "${NO_SUCH_VARIABLE}"}
+        path = config(folder.path, server, llm={"embedding": embedding}, answer_relevance={})
         assert run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path) == 0
 
 

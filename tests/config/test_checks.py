@@ -203,6 +203,7 @@ COLLISIONS: list[tuple[list[dict[str, Any]], str]] = [
     ([{"name": "steps_score"}],
      "[0].name: would have the key 'steps_score_error', which is already a key of results"),
     *[([{"name": name}], f"[0].name: {name!r} is already the name of a built-in metric") for name in METRICS],
+    ([{"outputs": {"error_rate": "x"}}], "[0].outputs.error_rate: is already the name of a gate"),
     ([{"inputs": ["question", "actual_steps", "question"]}], "[0].inputs: lists an input twice"),
 ]  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async import ConfigError, evaluate_stream
+from graphrag_eval_async import ConfigError, JudgeError, UsageError, evaluate_stream
 from graphrag_eval_async.judge.protocol import TokenUsage
 from tests.judged.support import METRICS, PRICING, REPLIES, collect, response, templates, without_waiting
 
@@ -108,6 +108,34 @@ async def test_tokens_as_a_plain_tuple() -> None:
     result, usage = await judged(Judge(usage=(100, 20)))
     assert result["custom_cost"] == pytest.approx(0.0003)
     assert usage.unmetered == 0
+
+
+@pytest.mark.parametrize("kind", ["refused", "timeout", "rate_limited"])
+@without_waiting
+async def test_what_a_failure_without_a_reply_cost_is_not_known(kind: Any) -> None:
+    def fail(_: object) -> Any:
+        raise JudgeError(kind, "no")
+
+    result, usage = await judged(Judge(fail, fail))
+    assert usage.outcomes == {kind: 8, "skipped": 0}
+    assert not [key for key in result if key.endswith("_cost")]
+
+
+@pytest.mark.parametrize(
+    ("judge", "method"), [("x", "complete"), (object(), "complete"), (print, "complete")]
+)
+def test_what_is_no_judge(judge: Any, method: str) -> None:
+    with pytest.raises(UsageError, match=f"judge: expected an object with a method {method}"):
+        evaluate_stream(templates(1), [], judge=judge)
+
+
+@without_waiting
+async def test_results_share_nothing() -> None:
+    settings = {"llm": {"pricing": PRICING}, **METRICS}
+    stream = evaluate_stream(templates(2), [response(0), response(1)], config=settings, judge=Judge())
+    first, second = (await collect(stream)).values()
+    assert first["judge"] == second["judge"]
+    assert first["judge"]["outputs"] is not second["judge"]["outputs"]
 
 
 @pytest.mark.parametrize("reply", [None, 5, ({},), "ab"])
