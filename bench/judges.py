@@ -7,12 +7,18 @@ Takes about five minutes on two cores.
 
 from __future__ import annotations
 
-from bench import judge_latency, judge_memory, judge_starvation, judge_throughput
+from bench import judge_lag, judge_latency, judge_memory, judge_starvation, judge_throughput
 from bench.report import show
 
 
 def main() -> None:
-    modules = (judge_starvation, judge_throughput, judge_latency, judge_memory)  # ragas is imported late
+    modules = (
+        judge_starvation,
+        judge_throughput,
+        judge_latency,
+        judge_lag,
+        judge_memory,
+    )  # ragas is imported late
     show([row for module in modules for row in module.rows()])
 
 

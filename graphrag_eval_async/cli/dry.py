@@ -94,7 +94,9 @@ def _lines(stream: EvaluationStream, config: Config | None, judge: _CountingJudg
     if config is None or config.llm is None or judge is None:
         yield f"evaluating these {responses} responses would take no calls: no metric is judged"
         return
-    yield f"evaluating these {responses} responses would take, if no call has to be repeated:"
+    cache = config.llm.cache
+    most = "" if cache is None else f" at most (what is in the cache {one_line(cache)} costs nothing), and"
+    yield f"evaluating these {responses} responses would take,{most} if no call has to be repeated:"
     yield f"  {judge.completions} completions of {judge_of(config)}"
     yield f"    input: about {usage.input_tokens} tokens"
     yield f"    output: {usage.output_tokens} tokens, if each has {ASSUMED_OUTPUT_TOKENS}"
@@ -105,8 +107,6 @@ def _lines(stream: EvaluationStream, config: Config | None, judge: _CountingJudg
     for key in _cost_keys(config):
         if key in micro:
             yield f"    {key.removesuffix(COST)}: {dollars(micro[key]['sum'])}"
-    if config.llm.cache is not None:
-        yield f"calls that are already in the cache {one_line(config.llm.cache)} cost nothing"
 
 
 def _cost_keys(config: Config) -> list[str]:

@@ -77,7 +77,8 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
         tokens_per_minute: of input and output; None is without limit.
         call_timeout_sec: of one attempt, in seconds.
         result_timeout_sec: of all metrics of one result, in seconds.
-        max_attempts: of one call, the first included.
+        max_attempts: of one request, the first included; one that repeats what got an unusable reply has as
+            many of its own, and long pauses that the server asks for do not count.
         budget_usd: in US dollars, over the whole stream; None is without limit.
     """
 

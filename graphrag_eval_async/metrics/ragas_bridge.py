@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import suppress
+import re
 from functools import cache, partial
 from importlib import metadata
 from importlib.util import find_spec
@@ -28,6 +28,9 @@ T = TypeVar("T")
 
 INSTALL = "pip install 'graphrag-eval-async[ragas]'"
 
+FITTING = (("langchain-community", (0,), (0, 4)), ("instructor", (1, 11), (9999,)))
+"""What ragas 0.4.3 can be imported beside: from which version on, and below which."""
+
 STARTS = 32
 """Calls that begin in one turn of the event loop."""
 
@@ -39,12 +42,29 @@ def require_ragas(metric: str) -> str:
     """The version of ragas, which is not imported.
 
     Raises:
-        ConfigError: it is not installed, and `metric` needs it.
+        ConfigError: it is not installed, or beside packages with which it cannot be imported, and `metric`
+            needs it.
     """
-    with suppress(metadata.PackageNotFoundError):
-        if find_spec("ragas") is not None:
-            return metadata.version("ragas")
-    raise ConfigError([f"{metric}: needs the package ragas: {INSTALL}"])
+    version = _version("ragas")
+    if find_spec("ragas") is None or version is None:
+        raise ConfigError([f"{metric}: needs the package ragas: {INSTALL}"])
+    for package, least, below in FITTING:
+        found = _version(package)
+        if found is None or not least <= _numbers(found) < below:
+            beside = f"beside {package} {found}" if found else f"without {package}"
+            raise ConfigError([f"{metric}: ragas cannot be imported {beside}: {INSTALL}"])
+    return version
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall("[0-9]+", version)[:2]))
 
 
 @cache

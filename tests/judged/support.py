@@ -271,7 +271,12 @@ async def serving(script: Script = sensible, **more: Any) -> AsyncGenerator[Judg
 
 
 def open_files() -> int:
-    """How many files and sockets the process has open; devices are the business of its event loops."""
+    """How many files and sockets the process has open; devices are the business of its event loops.
+
+    0 on systems that do not tell.
+    """
+    if not os.path.isdir("/proc/self/fd"):
+        return 0
     links = map(_target, os.listdir("/proc/self/fd"))
     return sum(link.startswith(("/", "socket:")) and not link.startswith("/dev/") for link in links)
 

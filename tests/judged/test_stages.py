@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from typing import TYPE_CHECKING, Any
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
 
-from graphrag_eval_async import Evaluator, compute_aggregates, evaluate_stream
+from graphrag_eval_async import Evaluator, JudgeUnavailable, compute_aggregates, evaluate_stream
 from tests.conftest import HEAVY_BYTES
 from tests.judge_server import FAULTS, Never
 from tests.judged.support import (
@@ -18,15 +19,11 @@ from tests.judged.support import (
     config,
     in_time,
     response,
-    sensible,
     serving,
     steps_only,
     templates,
     without_waiting,
 )
-
-if TYPE_CHECKING:
-    from tests.judge_server import Fault, Reply, Request
 
 ALL = [
     *("answer_correctness", "answer_relevance", "retrieval_answer", "retrieval_context"),
@@ -155,16 +152,19 @@ async def test_slow_consumers_of_both_stages_stop_the_reading() -> None:
                 assert asked <= taken + 4 + 1
 
 
+@pytest.mark.parametrize("on_fatal", ["raise", "continue"])
 @without_waiting
-async def test_early_results_come_before_a_fatal_error() -> None:
-    def script(request: Request) -> Reply | Fault:
-        return FAULTS["401"](request) if request.number > 3 else sensible(request)
-
-    async with serving(script) as server:
-        settings = config(server)
+async def test_early_results_come_before_a_fatal_error(on_fatal: Any) -> None:
+    async with serving(FAULTS["401"]) as server:
         responses = [response(i) for i in range(5)]
-        stream = evaluate_stream(templates(5), responses, config=settings, stages=True, on_fatal="continue")
-        results = [result async for result in stream]
-        assert len(results) == 10
-        assert sum("pending" in result for result in results) == 5
-        assert stream.aggregates.snapshot()["micro"]["number_of_success_samples"] == 5
+        stream = evaluate_stream(
+            templates(5), responses, config=config(server), stages=True, on_fatal=on_fatal
+        )
+        results = []
+        with pytest.raises(JudgeUnavailable) if on_fatal == "raise" else nullcontext():
+            async for result in stream:
+                results.append(result)  # noqa: PERF401  (those before an error count)
+        assert ["pending" in result for result in results[:5]] == [True] * 5
+        whole = 0 if on_fatal == "raise" else 5
+        assert ["pending" in result for result in results[5:]] == [False] * whole
+        assert stream.aggregates.snapshot()["micro"]["number_of_success_samples"] == whole

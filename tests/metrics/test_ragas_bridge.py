@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from graphrag_eval_async.errors import ConfigError, JudgeError
 from graphrag_eval_async.judge.form import strict
+from graphrag_eval_async.metrics import ragas_bridge
 from graphrag_eval_async.metrics.ragas_bridge import (
     bridge,
     form_of_model,
@@ -117,6 +118,37 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     assert caught.value.problems == [
         "answer_relevance: needs the package ragas: pip install 'graphrag-eval-async[ragas]'"
     ]
+
+
+@pytest.mark.parametrize(
+    ("package", "version", "problem"),
+    [
+        (
+            "langchain-community",
+            "0.4",
+            "answer_relevance: ragas cannot be imported beside langchain-community 0.4: ",
+        ),
+        ("langchain-community", "1.0.0rc1", "beside langchain-community 1.0.0rc1"),
+        ("instructor", "1.9.2", "beside instructor 1.9.2"),
+        ("instructor", None, "without instructor"),
+        ("langchain-community", "0.3.31", None),
+        ("instructor", "2.0", None),
+    ],
+)
+def test_packages_that_do_not_go_together(
+    package: str, version: str | None, problem: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = ragas_bridge._version
+
+    def pretended(name: str) -> str | None:
+        return version if name == package else installed(name)
+
+    monkeypatch.setattr(ragas_bridge, "_version", pretended)
+    if problem is None:
+        require_ragas("answer_relevance")
+    else:
+        with pytest.raises(ConfigError, match=problem):
+            require_ragas("answer_relevance")
 
 
 def test_a_package_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
