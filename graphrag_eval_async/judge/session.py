@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
+from hashlib import sha256
 from math import fsum, hypot, inf
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
@@ -107,6 +108,7 @@ class JudgeSession:
         self._starting: asyncio.Task[Judge] | None = None
         self._opened: Judge | None = None
         self._orders = 0
+        self._keys: dict[tuple[str, int], tuple[Any, Any]] = {}
 
     async def judge(self) -> Judge:
         """The judge, opened."""
@@ -128,9 +130,19 @@ class JudgeSession:
         self._orders += 1
         return ResultCalls(self, self._orders)
 
-    def key(self, method: str, *parts: Any) -> bytes:
-        """What a call is known by."""
-        return digest(method, self._identities[method], *parts)
+    def key(self, method: str, schema: Any, *texts: str) -> bytes:
+        """What a call is known by: the judge, the schema, and the texts."""
+        # Schemas are few and written once; each is kept, so that no other has its id.
+        known = self._keys.get((method, id(schema)))
+        if known is None:
+            known = sha256(digest(method, self._identities[method], schema)), schema
+            self._keys[method, id(schema)] = known
+        key = known[0].copy()
+        for text in texts:
+            data = text.encode(errors="surrogatepass")
+            key.update(b"%d:" % len(data))
+            key.update(data)
+        return key.digest()
 
     async def aclose(self) -> None:
         """Close the judge and the cache; no call may be in flight."""
@@ -183,20 +195,29 @@ class MetricCalls:
 
     async def ask(self, prompt: Callable[[], Sequence[Message]], form: Form[T], *, repeat: int = 0) -> T:
         """See `Asking`."""
-        async with self._session.turns.turn(self._result.order):
+        session = self._session
+        await session.turns.enter(self._result.order)
+        try:
             messages = prompt()
-            key = self._session.key("complete", messages, form.schema, repeat)
+            texts = (text for message in messages for text in (message["role"], message["content"]))
+            key = session.key("complete", form.schema, str(repeat), *texts)
             check = partial(_checked_reply, form)
             reply = await self._once(key, check, partial(self._converse, messages, form.schema, check))
             return form.read(reply)
+        finally:
+            session.turns.leave()
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
         """See `Asking`."""
-        async with self._session.turns.turn(self._result.order):
-            key = self._session.key("embed", texts)
+        session = self._session
+        await session.turns.enter(self._result.order)
+        try:
             check = partial(_checked_vectors, len(texts))
-            vectors: list[list[float]] = await self._once(key, check, partial(self._embed, texts, check))
+            call = partial(self._embed, texts, check)
+            vectors: list[list[float]] = await self._once(session.key("embed", None, *texts), check, call)
             return vectors
+        finally:
+            session.turns.leave()
 
     async def _once(self, key: bytes, check: Check, call: Call) -> Any:
         """What the call replies, or the cache, or an equal call in flight."""

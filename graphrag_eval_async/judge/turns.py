@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import asynccontextmanager
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
 
 
 class Turns:
@@ -20,39 +15,49 @@ class Turns:
 
     def __init__(self, a_turn: int, most: int = sys.maxsize) -> None:
         """Let in `a_turn` tasks in each turn of the loop, as long as no more than `most` are within."""
-        self._a_turn = a_turn
+        self._a_turn = self._left = a_turn
         self._free = most
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._numbers = 0
         self._is_due = False
 
-    @asynccontextmanager
-    async def turn(self, order: int) -> AsyncGenerator[None]:
-        """Within it, a task is admitted; those with the lowest `order` are first."""
+    async def enter(self, order: int) -> None:
+        """Wait to be admitted; those with the lowest `order` are first. Where `most` matters, `leave` later."""
+        if self._left and self._free and not self._waiting:
+            self._take()
+            self._start()
+            return
         turn = asyncio.get_running_loop().create_future()
         self._numbers += 1
         heappush(self._waiting, (order, self._numbers, turn))
         self._start()
         try:
             await turn
-            yield
-        finally:
+        except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._free += 1
-                self._start()
+                self.leave()
+            raise
+
+    def leave(self) -> None:
+        """Make room for another."""
+        self._free += 1
+        self._start()
+
+    def _take(self) -> None:
+        self._free -= 1
+        self._left -= 1
 
     def _start(self) -> None:
-        if self._waiting and self._free and not self._is_due:
+        if not self._is_due and (self._left < self._a_turn or (self._waiting and self._free)):
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._admit)
 
     def _admit(self) -> None:
         self._is_due = False
-        admitted = 0
-        while self._waiting and self._free and admitted < self._a_turn:
+        self._left = self._a_turn
+        while self._waiting and self._free and self._left:
             _, _, turn = heappop(self._waiting)
             if not turn.done():
                 turn.set_result(None)
-                self._free -= 1
-                admitted += 1
+                self._take()
         self._start()

@@ -118,8 +118,7 @@ class Judging:
         """
         calls = session.result()
         await session.judge()  # The metrics need what opening it imports, in a thread.
-        async with session.starts.turn(calls.order):
-            pass
+        await session.starts.enter(calls.order)
         outcomes = [_Outcome(evaluation) for evaluation in plan.due]
         with calls:
             if len(outcomes) == 1:

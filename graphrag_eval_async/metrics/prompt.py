@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from typing import TYPE_CHECKING
 
@@ -49,8 +48,8 @@ def fill(template: str, names: Collection[str]) -> str:
 
 def _boundary(blocks: Mapping[str, str]) -> str:
     """A code that occurs in none of the blocks."""
-    text = json.dumps(list(blocks.items()))
+    text = "\0".join(text for block in blocks.items() for text in block)
     while True:
-        boundary = text = hashlib.sha256(text.encode()).hexdigest()[:16]
+        boundary = text = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
         if not any(boundary in data for data in blocks.values()):
             return boundary

@@ -15,8 +15,8 @@ async def test_a_few_in_each_turn_of_the_loop(a_turn: int) -> None:
     worked: Counter[int] = Counter()
 
     async def work() -> None:
-        async with turns.turn(0):
-            worked[clock.turn] += 1
+        await turns.enter(0)
+        worked[clock.turn] += 1
 
     await asyncio.gather(*(work() for _ in range(50)))
     clock.stop()
@@ -29,29 +29,31 @@ async def test_so_many_at_a_time_and_the_earliest_first() -> None:
     inside: list[int] = []
 
     async def work(order: int) -> None:
-        async with turns.turn(order):
-            inside.append(order)
-            await leave.wait()
+        await turns.enter(order)
+        inside.append(order)
+        await leave.wait()
+        turns.leave()
 
     async with leaving_nothing():
         tasks = [asyncio.create_task(work(order)) for order in (5, 3, 4, 1, 2)]
         await settle()
-        assert inside == [1, 2]
+        assert inside == [5, 3]  # Nobody else was there yet.
         leave.set()
         await asyncio.gather(*tasks)
-        assert inside == [1, 2, 3, 4, 5]
+        assert inside == [5, 3, 1, 2, 4]
 
 
 @pytest.mark.parametrize("turns_of_the_loop", range(6))
 async def test_one_that_is_cancelled_takes_no_place(turns_of_the_loop: int) -> None:
     """While it waits, when it has just been admitted, or within."""
     turns = Turns(1, 1)
-    inside = asyncio.Event()
 
     async def work() -> None:
-        async with turns.turn(0):
-            inside.set()
+        await turns.enter(0)
+        try:
             await asyncio.sleep(3600)
+        finally:
+            turns.leave()
 
     task = asyncio.create_task(work())
     for _ in range(turns_of_the_loop):
@@ -59,5 +61,5 @@ async def test_one_that_is_cancelled_takes_no_place(turns_of_the_loop: int) -> N
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    async with asyncio.timeout(10), turns.turn(0):
-        pass
+    async with asyncio.timeout(10):
+        await turns.enter(0)
