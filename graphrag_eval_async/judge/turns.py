@@ -22,7 +22,7 @@ class Turns:
         self._is_due = False
 
     async def enter(self, order: int) -> None:
-        """Wait to be admitted; those with the lowest `order` are first. Where `most` matters, `leave` later."""
+        """Wait to be admitted, those with the lowest `order` first. Where `most` matters, `leave` later."""
         if self._left and self._free and not self._waiting:
             self._take()
             self._start()

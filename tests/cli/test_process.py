@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import select
 import signal
+import struct
 import subprocess
+import termios
 from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -59,13 +62,23 @@ def interrupt(process: subprocess.Popen[bytes], *, seconds: float = 30) -> None:
             process.wait(timeout=0.005)
 
 
+def unread(pipe: int) -> int:
+    """How many bytes are in a pipe."""
+    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"    "))[0]  # type: ignore[no-any-return]
+
+
 def interrupted_while_nobody_reads(arguments: Sequence[str]) -> tuple[int, bytes, str]:
-    """The exit code and what came out, of a process interrupted once its stdout is full."""
+    """The exit code and what came out, of a process interrupted once its stdout is full.
+
+    The last page of a full pipe may take some more lines: it is full when no more come.
+    """
     reader, writer = os.pipe()
     process = start(*arguments, stdout=writer)
-    while select.select([], [writer], [], 0)[1] and process.poll() is None:
+    before = -1
+    while process.poll() is None and (select.select([], [writer], [], 0)[1] or before < unread(reader)):
+        before = unread(reader)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=0.01)
+            process.wait(timeout=0.1)
     process.send_signal(signal.SIGINT)
     code, _, err = finish(process)
     os.close(writer)
