@@ -91,7 +91,7 @@ async def test_a_refusal_halves_the_concurrency_once_and_successes_raise_it_agai
     def script(request: Request) -> Reply | Fault:
         seen.append(stream.usage.concurrency)
         assert server.counts.in_flight < stream.usage.concurrency
-        return FAULTS["429"](request) if request.number in {3, 5, 6} else sensible(request)
+        return FAULTS["429"](request) if request.number in {0, 5, 6} else sensible(request)
 
     async with serving(script, latency=1) as server:
         stream = claims_of(server, 60, limits={"max_concurrency": 8})
