@@ -2,7 +2,7 @@
 
     python -m bench.judges
 
-Takes about five minutes on two cores.
+Takes five to fifteen minutes on two cores, by their speed.
 """
 
 from __future__ import annotations

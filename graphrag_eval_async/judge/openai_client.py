@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 from msgspec import UNSET
 
-from graphrag_eval_async.config import secrets as secrets_of
+from graphrag_eval_async.config import secrets
 from graphrag_eval_async.errors import ConfigError, JudgeError
 from graphrag_eval_async.judge.openai_endpoint import INSTALL, Sdk, endpoint_of
 from graphrag_eval_async.judge.openai_errors import Refusal, Scrubber, Target, failure_of
@@ -51,19 +51,15 @@ def check(llm: LLMConfig) -> None:
         raise ConfigError(problems)
 
 
-def open_judge(llm: LLMConfig, secrets: tuple[str, ...] = ()) -> OpenAIJudge:
+def open_judge(llm: LLMConfig) -> OpenAIJudge:
     """The judge of a configuration. Importing the SDK takes a second: call this in a thread.
-
-    Args:
-        llm: models and limits.
-        secrets: texts that no error may show, besides those of `llm` and of the SDK's environment variables.
 
     Raises:
         ConfigError: as for `check`, or the SDK cannot be imported.
     """
     check(llm)
     sdk = Sdk()
-    scrub = Scrubber((*secrets_of(llm), *secrets))
+    scrub = Scrubber(secrets(llm))
     clients: dict[Endpoint, Any] = {}
 
     def remote(name: str, model: GenerationConfig | EmbeddingConfig | None) -> _Remote | None:

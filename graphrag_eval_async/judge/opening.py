@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from graphrag_eval_async.config import secrets
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.judge import openai_client
 from graphrag_eval_async.judge.cache import check_cache
@@ -74,7 +73,7 @@ class Opening:
 
     def _open(self) -> Judge:
         self._prepare()
-        return openai_client.open_judge(self._llm, secrets(self._llm)) if self._judge is None else self._judge
+        return openai_client.open_judge(self._llm) if self._judge is None else self._judge
 
 
 def _model(llm: LLMConfig, judge: Judge | None) -> str:

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
-from functools import partial
 from hashlib import sha256
-from math import fsum, hypot, inf
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import orjson
 from anyio import CancelScope
 
-from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.judge.attempts import Attempts, Request
+from graphrag_eval_async.judge.attempts import Attempts
 from graphrag_eval_async.judge.cache import CallCache, digest
-from graphrag_eval_async.judge.protocol import TokenUsage
-from graphrag_eval_async.judge.sharing import Shared, Sharers
-from graphrag_eval_async.judge.tokens import estimate_prompt, estimate_reply, estimate_tokens
+from graphrag_eval_async.judge.calls import Meter, MetricCalls
+from graphrag_eval_async.judge.sharing import Shared
+from graphrag_eval_async.judge.tokens import estimate_reply
 from graphrag_eval_async.judge.turns import Turns
 from graphrag_eval_async.judge.usage import JudgeUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
 
     from graphrag_eval_async.config import LimitsConfig
-    from graphrag_eval_async.judge.form import Form
     from graphrag_eval_async.judge.pricing import Prices
-    from graphrag_eval_async.judge.protocol import Judge, Message
-
-T = TypeVar("T")
-Check: TypeAlias = "Callable[[Any], Any]"
-Call: TypeAlias = "Callable[[Sharers], Awaitable[Any]]"
+    from graphrag_eval_async.judge.protocol import Judge
 
 STARTS = 2
 """Results whose judging begins in one turn of the event loop: all metrics of one take a millisecond."""
@@ -41,25 +31,6 @@ CALLS = 16
 
 PREPARED = 1024
 """How many calls may be prepared: those in flight, and those that wait for their turn or for another try."""
-
-MAX_QUOTED = 2000
-"""How many characters of a reply that does not fit are quoted to the judge."""
-
-
-class Meter(NamedTuple):
-    """What is done with the tokens of one kind of request.
-
-    Attributes:
-        kind: of request: "completion" or "embedding".
-        add: counts them among those of the session.
-        price: what they cost, in US dollars; None where a price is not known.
-        estimate: about how many tokens of output a reply has.
-    """
-
-    kind: str
-    add: Callable[[TokenUsage], None]
-    price: Callable[[TokenUsage], float | None]
-    estimate: Callable[[Any], int]
 
 
 class JudgeSession:
@@ -175,156 +146,3 @@ class ResultCalls:
     def asking(self) -> MetricCalls:
         """What one metric calls the judge by."""
         return MetricCalls(self)
-
-
-class MetricCalls:
-    """The calls of one metric for one result: an `Asking` that knows what they cost."""
-
-    def __init__(self, result: ResultCalls) -> None:
-        self._result = result
-        self._session = result.session
-        self._costs: list[float | None] = []
-
-    @property
-    def cost(self) -> float | None:
-        """In US dollars; None where a price, or what was used, is not known."""
-        known = [cost for cost in self._costs if cost is not None]
-        if len(known) < len(self._costs) or self._session.prices.input is None:
-            return None
-        return fsum(known)
-
-    async def ask(self, prompt: Callable[[], Sequence[Message]], form: Form[T], *, repeat: int = 0) -> T:
-        """See `Asking`."""
-        session = self._session
-        await session.turns.enter(self._result.order)
-        try:
-            messages = prompt()
-            texts = (text for message in messages for text in (message["role"], message["content"]))
-            key = session.key("complete", form.schema, str(repeat), *texts)
-            check = partial(_checked_reply, form)
-            reply = await self._once(key, check, partial(self._converse, messages, form.schema, check))
-            return form.read(reply)
-        finally:
-            session.turns.leave()
-
-    async def embed(self, texts: list[str]) -> list[list[float]]:
-        """See `Asking`."""
-        session = self._session
-        await session.turns.enter(self._result.order)
-        try:
-            check = partial(_checked_vectors, len(texts))
-            call = partial(self._embed, texts, check)
-            vectors: list[list[float]] = await self._once(session.key("embed", None, *texts), check, call)
-            return vectors
-        finally:
-            session.turns.leave()
-
-    async def _once(self, key: bytes, check: Check, call: Call) -> Any:
-        """What the call replies, or the cache, or an equal call in flight."""
-        make = partial(self._cached, key, check, call)
-        return await self._session.shared.call(key, self._result.scope, make)
-
-    async def _cached(self, key: bytes, check: Check, call: Call, sharers: Sharers) -> Any:
-        session = self._session
-        await session.judge()
-        if session.cache is None:
-            session.usage.calls += 1
-            return await call(sharers)
-        if (kept := await session.cache.get(key)) is not None:
-            with suppress(JudgeError):  # What an earlier version kept may not pass the checks of this one.
-                reply = check(orjson.loads(kept))
-                session.usage.cache_hits += 1
-                return reply
-        session.usage.calls += 1
-        reply = await call(sharers)
-        await session.cache.put(key, orjson.dumps(reply))
-        session.usage.cache_errors = session.cache.failures
-        return reply
-
-    async def _embed(self, texts: list[str], check: Check, sharers: Sharers) -> Any:
-        judge = await self._session.judge()
-        tokens = sum(map(estimate_tokens, texts))
-        send = partial(self._request, partial(judge.embed, texts), tokens, self._session.embeddings, sharers)
-        try:
-            return check(await send())
-        except JudgeError as error:
-            self._count_repetition(error)
-        return check(await send())
-
-    async def _converse(
-        self, messages: Sequence[Message], schema: Mapping[str, Any], check: Check, sharers: Sharers
-    ) -> Any:
-        """A reply that fits; one that does not is answered, once, with what is wrong with it."""
-        judge = await self._session.judge()
-
-        def send() -> Awaitable[Any]:
-            complete, tokens = partial(judge.complete, messages, schema), estimate_prompt(messages, schema)
-            return self._request(complete, tokens, self._session.completions, sharers)
-
-        try:
-            return check(await send())
-        except JudgeError as error:
-            self._count_repetition(error)
-            messages = [*messages, *_correction(error)]
-        return check(await send())
-
-    def _count_repetition(self, error: JudgeError) -> None:
-        if error.kind != "invalid_reply" or error.final:
-            raise error
-        self._session.usage.retries[error.kind] += 1
-
-    async def _request(
-        self,
-        send: Callable[[], Awaitable[tuple[Any, TokenUsage | None]]],
-        tokens: int,
-        meter: Meter,
-        sharers: Sharers,
-    ) -> Any:
-        def account(used: TokenUsage | None, reply: Any) -> None:
-            if used is None:
-                self._session.usage.unmetered += 1
-                meter.add(TokenUsage(tokens, meter.estimate(reply)))
-            else:
-                meter.add(used)
-            self._costs.append(None if used is None else meter.price(used))
-
-        request = Request(meter.kind, self._result.order, send, tokens, sharers.sent, account)
-        return await self._session.attempts.make(request)
-
-
-def _checked_reply(form: Form[Any], reply: Any) -> Any:
-    """The reply, if it fits the form."""
-    try:
-        text = orjson.dumps(reply).decode()
-    except TypeError as error:
-        raise JudgeError("invalid_reply", f"the reply is not JSON: {error}") from None
-    try:
-        form.read(reply)
-    except ValueError as error:
-        raise JudgeError("invalid_reply", str(error), reply=text) from None
-    return reply
-
-
-def _checked_vectors(count: int, vectors: Sequence[Sequence[float]]) -> list[list[float]]:
-    """The vectors, if there are as many as texts, all finite, not zero and of one length."""
-    try:
-        checked = [[float(x) for x in vector] for vector in vectors]
-    except (TypeError, ValueError, OverflowError) as error:
-        raise JudgeError("invalid_reply", f"the reply holds no vectors: {error}") from None
-    lengths = {len(vector) for vector in checked}
-    if len(checked) != count or len(lengths) != 1:
-        raise JudgeError("invalid_reply", f"expected {count} vectors of one length")
-    for vector in checked:
-        if not 0 < hypot(*vector) < inf:
-            raise JudgeError("invalid_reply", "a vector of zeros, or with a number that is not finite")
-    return checked
-
-
-def _correction(problem: JudgeError) -> list[Message]:
-    if problem.reply is None:
-        return []
-    mend = f"This reply cannot be used: {problem.message}. Reply once more, whole and mended."
-    return [
-        {"role": "assistant", "content": problem.reply[:MAX_QUOTED]},
-        {"role": "user", "content": mend},
-    ]

@@ -32,8 +32,11 @@ def estimate_prompt(messages: Sequence[Message], schema: Mapping[str, Any]) -> i
 
 
 def estimate_reply(reply: Any) -> int:
-    """About how many tokens a reply has that is JSON."""
-    return _estimate(orjson.dumps(reply))
+    """About how many tokens a reply has; 0 if it is not JSON."""
+    try:
+        return _estimate(orjson.dumps(reply))
+    except TypeError:
+        return 0
 
 
 def _estimate(data: bytes) -> int:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from graphrag_eval_async.judge import JudgeSession
-    from graphrag_eval_async.judge.session import MetricCalls
+    from graphrag_eval_async.judge.calls import MetricCalls
 
 
 def asked(judge: ScriptedJudge, use: Callable[[JudgeSession], Awaitable[Any]], **limits: Any) -> Any:

@@ -38,3 +38,4 @@ def test_estimates_of_what_is_sent_and_replied() -> None:
         '{"type":"null"}'
     )
     assert estimate_reply({"a": "b\u00e9"}) == estimate_tokens('{"a":"b\u00e9"}')
+    assert estimate_reply({1, 2}) == estimate_reply("\ud800") == 0

@@ -110,6 +110,13 @@ async def test_tokens_as_a_plain_tuple() -> None:
     assert usage.unmetered == 0
 
 
+@without_waiting
+async def test_neither_json_nor_tokens() -> None:
+    result, usage = await judged(Judge(lambda _: {1, 2}, usage=None))
+    assert result["custom_error"].startswith("invalid_reply: ")
+    assert usage.outcomes == {"invalid_reply": 8, "skipped": 0}
+
+
 @pytest.mark.parametrize("kind", ["refused", "timeout", "rate_limited"])
 @without_waiting
 async def test_what_a_failure_without_a_reply_cost_is_not_known(kind: Any) -> None:
