@@ -88,7 +88,8 @@ class Attempts:
                     raise _given_up(error, failures) from error
                 self._usage.retries[error.kind] += 1
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._ends[request.kind].wait(), _backoff(error, failures))
+                    async with asyncio.timeout(_backoff(error, failures)):
+                        await self._ends[request.kind].wait()
 
     async def _attempt(self, request: Request) -> Any:
         self._check(request)

@@ -263,6 +263,8 @@ def _check_file(path: Path) -> None:
 
     if not path.parent.is_dir():
         raise ValueError("its directory does not exist")
+    if not os.access(path.parent, os.W_OK | os.X_OK):  # SQLite makes files of its own beside it.
+        raise ValueError("its directory cannot be written")
     if not path.exists():
         return
     if not path.is_file() or path.stat().st_size == 1:  # which SQLite takes for empty

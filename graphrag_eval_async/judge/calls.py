@@ -99,7 +99,9 @@ class MetricCalls:
         if session.cache is None:
             session.usage.calls += 1
             return await call(sharers)
-        if (kept := await session.cache.get(key)) is not None:
+        kept = await session.cache.get(key)
+        session.usage.cache_errors = session.cache.failures
+        if kept is not None:
             with suppress(JudgeError):  # What an earlier version kept may not pass the checks of this one.
                 reply = check(orjson.loads(kept))
                 session.usage.cache_hits += 1
@@ -190,7 +192,7 @@ def _checked_vectors(count: int, vectors: Sequence[Sequence[float]]) -> list[lis
 
 
 def _correction(problem: JudgeError) -> list[Message]:
-    if problem.reply is None:
+    if not problem.reply:
         return []
     mend = f"This reply cannot be used: {problem.message}. Reply once more, whole and mended."
     return [

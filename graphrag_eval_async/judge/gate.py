@@ -70,6 +70,7 @@ class Gate:
         self._in_flight = 0
         self._waiting: list[tuple[int, int, float, asyncio.Future[None], str]] = []
         self._numbers = 0
+        self._dismissed: dict[str, Callable[[], JudgeError]] = {}
         self._paused_until = -inf
         self._timer: asyncio.TimerHandle | None = None
         self._round = 0
@@ -94,11 +95,11 @@ class Gate:
             await self._wait_for_turn(order, number, tokens, kind)
             if self._paused_until <= loop.time():
                 return self._round
-            self._requests.take(-1)  # A pause began after its turn had come.
-            self._tokens.take(-tokens)
-            self.leave()
+            self._give_back(tokens)  # A pause began after its turn had come.
 
     async def _wait_for_turn(self, order: int, number: int, tokens: float, kind: str) -> None:
+        if kind in self._dismissed:
+            raise self._dismissed[kind]()
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heappush(self._waiting, (order, number, tokens, turn, kind))
         self._admit()
@@ -108,10 +109,15 @@ class Gate:
                 await turn
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled() and turn.exception() is None:
-                    self.leave()
+                    self._give_back(tokens)
                 raise
             finally:
                 self._usage.waiting -= 1
+
+    def _give_back(self, tokens: float) -> None:
+        self._requests.take(-1)
+        self._tokens.take(-tokens)
+        self.leave()
 
     def leave(self) -> None:
         """Count a request out, whatever became of it."""
@@ -150,7 +156,8 @@ class Gate:
             self.deadlines.freeze(until)
 
     def dismiss(self, kind: str, error: Callable[[], JudgeError]) -> None:
-        """Let all requests of a kind that wait for their turn fail at once: none is to be sent any more."""
+        """Let all requests of a kind that wait for their turn, or come, fail: none is to be sent any more."""
+        self._dismissed[kind] = error
         for *_, turn, waiting in self._waiting:
             if waiting == kind and not turn.done():
                 turn.set_exception(error())

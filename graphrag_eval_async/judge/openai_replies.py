@@ -53,7 +53,8 @@ def read_completion(reply: Reply, scrub: Scrubber) -> tuple[Any, TokenUsage | No
         case [{"message": {} as message} as choice, *_]:
             pass
         case _:
-            raise JudgeError("invalid_reply", f"no choices: {_excerpt(reply, scrub)}", usage=usage)
+            problem = f"no choices: {_excerpt(reply, scrub)}"
+            raise JudgeError("invalid_reply", problem, reply="", usage=usage)
     content, reason = message.get("content"), choice.get("finish_reason")
     text = scrub.content(content) if isinstance(content, str) else None
     if (refusal := message.get("refusal")) or reason == "content_filter":
@@ -62,7 +63,7 @@ def read_completion(reply: Reply, scrub: Scrubber) -> tuple[Any, TokenUsage | No
         problem = "the reply was cut off; raise llm.generation.max_tokens"
         raise JudgeError("invalid_reply", problem, reply=text, usage=usage, final=True)
     if text is None:
-        raise JudgeError("invalid_reply", "the reply has no text content", usage=usage)
+        raise JudgeError("invalid_reply", "the reply has no text content", reply="", usage=usage)
     try:
         return decode(text.encode()), usage
     except InvalidRecord as error:

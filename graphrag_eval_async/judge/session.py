@@ -68,9 +68,9 @@ class JudgeSession:
         self.completions = Meter("completion", self.usage.add_completion, prices.completion, estimate_reply)
         self.embeddings = Meter("embedding", self.usage.add_embedding, prices.embedding_cost, lambda _: 0)
         self.attempts = Attempts(limits, self.usage)
-        self.shared = Shared(self.usage, self.attempts.gate.deadlines)
         self.starts = Turns(STARTS)
         self.turns = Turns(CALLS, max(PREPARED, 4 * limits.max_concurrency))
+        self.shared = Shared(self.usage, self.attempts.gate.deadlines, self.turns)
         self.cache: CallCache | None = None
         self._open_judge = open_judge
         self._cache_path = cache
@@ -90,11 +90,10 @@ class JudgeSession:
         return await asyncio.shield(self._starting)
 
     async def _start(self) -> Judge:
-        judge = await asyncio.to_thread(self._open_judge)
-        if self._cache_path is not None:
+        if self._cache_path is not None and self.cache is None:
             self.cache = await CallCache.open(self._cache_path)
-        self._opened = judge
-        return judge
+        self._opened = await asyncio.to_thread(self._open_judge)
+        return self._opened
 
     def result(self) -> ResultCalls:
         """What the metrics of one more result call the judge by."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from anyio import CancelScope
 
     from graphrag_eval_async.judge.gate import Deadlines
+    from graphrag_eval_async.judge.turns import Turns
     from graphrag_eval_async.judge.usage import JudgeUsage
 
 
@@ -47,11 +48,15 @@ class Sharers:
 
 
 class Shared:
-    """The calls in flight, by key; `usage` counts those that were answered by another."""
+    """The calls in flight, by key; `usage` counts those that were answered by another.
 
-    def __init__(self, usage: JudgeUsage, deadlines: Deadlines) -> None:
+    Who only waits for another's call takes no place among those that are admitted by `turns`.
+    """
+
+    def __init__(self, usage: JudgeUsage, deadlines: Deadlines, turns: Turns) -> None:
         self._usage = usage
         self._deadlines = deadlines
+        self._turns = turns
         self._running: dict[Hashable, Sharers] = {}
 
     async def call(self, key: Hashable, scope: CancelScope, make: Callable[[Sharers], Awaitable[Any]]) -> Any:
@@ -65,7 +70,7 @@ class Shared:
             make: makes the call, and tells those who share it when a request is sent.
         """
         while (running := self._running.get(key)) is not None:
-            with running.joined(scope):
+            with running.joined(scope), self._turns.resting():
                 await asyncio.wait([running.outcome])
             if not running.outcome.cancelled():
                 self._usage.shared_calls += 1

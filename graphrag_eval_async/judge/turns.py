@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import contextmanager
 from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Turns:
@@ -23,7 +28,7 @@ class Turns:
 
     async def enter(self, order: int) -> None:
         """Wait to be admitted, those with the lowest `order` first. Where `most` matters, `leave` later."""
-        if self._left and self._free and not self._waiting:
+        if self._left and self._free > 0 and not self._waiting:
             self._take()
             self._start()
             return
@@ -43,19 +48,28 @@ class Turns:
         self._free += 1
         self._start()
 
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Within it, one who was admitted makes room for another; afterwards nobody has to go for it."""
+        self.leave()
+        try:
+            yield
+        finally:
+            self._free -= 1
+
     def _take(self) -> None:
         self._free -= 1
         self._left -= 1
 
     def _start(self) -> None:
-        if not self._is_due and (self._left < self._a_turn or (self._waiting and self._free)):
+        if not self._is_due and (self._left < self._a_turn or (self._waiting and self._free > 0)):
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._admit)
 
     def _admit(self) -> None:
         self._is_due = False
         self._left = self._a_turn
-        while self._waiting and self._free and self._left:
+        while self._waiting and self._free > 0 and self._left:
             _, _, turn = heappop(self._waiting)
             if not turn.done():
                 turn.set_result(None)

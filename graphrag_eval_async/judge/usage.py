@@ -15,8 +15,8 @@ class JudgeUsage:
     """Running counts of a judge's calls; they can be read at any time.
 
     Attributes:
-        calls: what the metrics have asked for and the judge has begun to answer; the cache's and shared ones
-            are not among them.
+        calls: what the metrics have asked of the judge, whether or not it could still be sent; those that the
+            cache or an equal call in flight answers are not among them.
         attempts: requests sent, which are more than the calls by their retries and repetitions.
         input_tokens: of generation, all attempts that the server counted.
         output_tokens: likewise.
@@ -25,7 +25,7 @@ class JudgeUsage:
         cache_hits: calls answered by the cache.
         cache_errors: calls that could not be looked up in the cache, or not kept.
         shared_calls: calls answered by an equal one that was in flight.
-        retries: attempts that failed and were followed by another, by kind of failure.
+        retries: attempts that failed and that another was to follow, by kind of failure.
         outcomes: metrics by how they ended: "ok", "skipped" where an input is missing, or a kind of failure.
         in_flight: requests in flight now.
         waiting: requests that wait for their turn now.

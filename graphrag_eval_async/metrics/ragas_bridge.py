@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from anyio import create_task_group
 
-from graphrag_eval_async.errors import ConfigError, JudgeError
+from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.form import Form, strict
 
 if TYPE_CHECKING:
@@ -182,21 +182,28 @@ async def together(*calls: Callable[[], Awaitable[Any]]) -> list[Any]:
     """What the calls return, all made at once.
 
     If some fail, the error of the first of them is raised, once the others are done: they are paid for in any
-    case, and so are counted, and cached.
+    case, and so are counted, and cached. Where no call can succeed, none is waited for.
     """
     results: list[Any] = [None] * len(calls)
 
     async def run(index: int, call: Callable[[], Awaitable[Any]]) -> None:
         try:
             results[index] = await call()
+        except JudgeUnavailable:
+            raise
         except JudgeError as error:
             results[index] = error
 
-    async with create_task_group() as group:
-        for index, call in enumerate(calls):
-            group.start_soon(run, index, call)
-            if index % STARTS == STARTS - 1:
-                await asyncio.sleep(0)
+    try:
+        async with create_task_group() as group:
+            for index, call in enumerate(calls):
+                group.start_soon(run, index, call)
+                if index % STARTS == STARTS - 1:
+                    await asyncio.sleep(0)
+    except ExceptionGroup as errors:
+        results = list(errors.exceptions)
+        if not all(isinstance(error, JudgeUnavailable) for error in results):
+            raise
     for result in results:
         if isinstance(result, JudgeError):
             raise result

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import anyio
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.config import LimitsConfig
+from graphrag_eval_async.errors import JudgeUnavailable
 from graphrag_eval_async.judge.gate import RETRY_AFTER_CAP, Gate
 from graphrag_eval_async.judge.usage import JudgeUsage
 from tests.judge.virtual_time import now, run
@@ -156,6 +158,36 @@ def test_a_pause_holds_up_those_whose_turn_has_just_come() -> None:
         return times
 
     assert run(main()) == [6, 7]
+
+
+def test_those_that_a_pause_sends_back_hear_that_they_are_dismissed() -> None:
+    async def main() -> None:
+        one = gate(max_concurrency=1)
+        await one.enter(0, 0, "a")
+        waiting = asyncio.ensure_future(one.enter(0, 0, "a"))
+        await asyncio.sleep(1)
+        one.leave()
+        one.dismiss("a", partial(JudgeUnavailable, "no"))
+        one.pause(300)
+        with pytest.raises(JudgeUnavailable):
+            await waiting
+        assert now() == 1
+
+    run(main())
+
+
+def test_one_that_is_cancelled_in_its_turn_gives_back_its_rate() -> None:
+    async def main() -> None:
+        one = gate(max_concurrency=1, tokens_per_minute=600)
+        await one.enter(0, 0)
+        waiting = asyncio.ensure_future(one.enter(0, 300))
+        await asyncio.sleep(1)
+        one.leave()
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert await send(one, tokens=10) == 1
+
+    run(main())
 
 
 @pytest.mark.parametrize(("pause", "ends_at"), [(20.0, 10.0), (RETRY_AFTER_CAP + 40, 110.0)])

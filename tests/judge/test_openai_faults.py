@@ -89,8 +89,8 @@ HTTP: dict[str, Expected] = {
 CHAT: dict[str, Expected] = {
     "truncated content": Expected("invalid_reply", "content is not JSON", usage=USED, reply='{"value": '),
     "nan": Expected("invalid_reply", "content is not JSON", usage=USED, reply='{"value": NaN}'),
-    "null content": Expected("invalid_reply", "the reply has no text content", usage=USED),
-    "no choices": Expected("invalid_reply", "no choices: {", usage=USED),
+    "null content": Expected("invalid_reply", "the reply has no text content", usage=USED, reply=""),
+    "no choices": Expected("invalid_reply", "no choices: {", usage=USED, reply=""),
     "refusal": Expected("refused", "I cannot help with that.", usage=USED),
     "content filter": Expected("refused", "by the content filter", usage=USED),
     "length": Expected(

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
+from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.form import Form
 from graphrag_eval_async.judge.protocol import SchemaRefused, TokenUsage
+from graphrag_eval_async.judge.session import PREPARED
 from graphrag_eval_async.judge.tokens import estimate_prompt, estimate_reply
 from tests.judge.support import COST, PRICES, VERDICT, ScriptedJudge, Verdict, message, session
 from tests.judge.virtual_time import now, run
@@ -365,6 +366,25 @@ def test_errors_of_all_sorts(make: Callable[[], Exception], told: str) -> None:
     asked(Odd(), use, max_attempts=1)
 
 
+@pytest.mark.parametrize("turns", range(6))
+def test_a_cancellation_is_never_lost(turns: int) -> None:
+    judge = ScriptedJudge(lambda n: JudgeUnavailable("no") if n else refused("unavailable", retry_after=50.0))
+
+    async def use(one: JudgeSession) -> None:
+        task = asyncio.ensure_future(one.result().asking().ask(message, VERDICT))
+        await asyncio.sleep(1)
+        await outcome(one.result().asking(), "b")
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        if task.cancel():
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        else:
+            assert isinstance(task.exception(), JudgeUnavailable)
+
+    asked(judge, use)
+
+
 def test_an_unknown_model_of_embeddings_is_no_reason_to_stop_completions() -> None:
     judge = ScriptedJudge(lambda n: {"value": n} if n else JudgeUnavailable("no such model"))
 
@@ -380,6 +400,29 @@ def test_an_unknown_model_of_embeddings_is_no_reason_to_stop_completions() -> No
 
 
 # Deadlines
+
+
+def test_those_who_share_a_call_hold_up_nobody() -> None:
+    async def use(one: JudgeSession) -> None:
+        shared = [asyncio.ensure_future(outcome(one.result().asking(), "same")) for _ in range(PREPARED + 10)]
+        await asyncio.sleep(1)
+        assert await outcome(one.result().asking(), "other") == 1
+        assert now() < 2
+        assert await asyncio.gather(*shared) == [0] * len(shared)
+
+    async def slowly() -> Any:
+        await asyncio.sleep(30)
+        return {"value": 0}
+
+    def script(number: int) -> Any:
+        return slowly() if number == 0 else {"value": number}
+
+    class Slow(ScriptedJudge):
+        async def complete(self, *arguments: Any) -> Any:
+            reply, usage = await super().complete(*arguments)
+            return (await reply if asyncio.iscoroutine(reply) else reply), usage
+
+    asked(Slow(script), use)
 
 
 def test_results_that_share_a_call_have_their_time_together() -> None:
@@ -622,6 +665,19 @@ async def test_a_judge_that_cannot_be_opened() -> None:
     one._open_judge = succeed
     assert await one.result().asking().ask(message, VERDICT) == Verdict(1)
     await one.aclose()
+
+
+async def test_what_an_opening_that_fails_has_opened_is_closed(tmp_path: Path) -> None:
+    opened = []
+    one = session(ScriptedJudge(), cache=str(tmp_path / "folder" / "calls.sqlite"))
+    open_judge = one._open_judge
+    one._open_judge = lambda: opened.append(1) or open_judge()  # type: ignore[func-returns-value]
+    with pytest.raises(ConfigError, match="its directory does not exist"):
+        await one.result().asking().ask(message, VERDICT)
+    (tmp_path / "folder").mkdir()
+    assert await one.result().asking().ask(message, VERDICT) == Verdict(1)
+    await one.aclose()
+    assert opened == [1]
 
 
 async def test_closing_without_use() -> None:

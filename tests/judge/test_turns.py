@@ -63,3 +63,17 @@ async def test_one_that_is_cancelled_takes_no_place(turns_of_the_loop: int) -> N
         await task
     async with asyncio.timeout(10):
         await turns.enter(0)
+
+
+async def test_one_that_rests_makes_room_for_another() -> None:
+    turns = Turns(10, 1)
+    await turns.enter(0)
+    with turns.resting():
+        async with asyncio.timeout(10):
+            await turns.enter(0)
+    waiting = asyncio.ensure_future(turns.enter(0))
+    turns.leave()
+    await settle()
+    assert not waiting.done()
+    turns.leave()
+    await waiting

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from graphrag_eval_async.errors import ConfigError, JudgeError
+from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.form import strict
 from graphrag_eval_async.metrics import ragas_bridge
 from graphrag_eval_async.metrics.ragas_bridge import (
@@ -233,6 +233,22 @@ async def test_an_error_is_raised_when_all_are_done() -> None:
             await together(partial(end, 3, errors[0]), partial(end, 5, None), partial(end, 0, errors[1]))
     assert caught.value is errors[0]
     assert done == [0, 3, 5]
+
+
+async def test_where_no_call_can_succeed_none_is_waited_for() -> None:
+    waiting = WaitingAsking(fixed())
+
+    async def fail(error: JudgeError) -> None:
+        raise error
+
+    async with leaving_nothing():
+        with pytest.raises(JudgeUnavailable):
+            await together(
+                partial(fail, JudgeError("refused", "no")),
+                partial(waiting.embed, []),
+                partial(fail, JudgeUnavailable("no key")),
+            )
+    assert waiting.cancelled == 1
 
 
 async def test_together_is_cancelled_as_a_whole() -> None:
