@@ -59,7 +59,6 @@ class Attempts:
         self.gate = Gate(limits, usage)
         self._limits = limits
         self._usage = usage
-        self._ended: dict[str, Callable[[], JudgeError]] = {}
         self._ends: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._check_budget()
 
@@ -92,10 +91,9 @@ class Attempts:
                         await self._ends[request.kind].wait()
 
     async def _attempt(self, request: Request) -> Any:
-        self._check(request)
         sent_in = await self.gate.enter(request.order, request.tokens, request.kind)
         try:
-            self._check(request)
+            self.gate.check(request.kind)
             request.sent()
             reply, used = await self._send(request)
         except Exception as error:
@@ -145,15 +143,8 @@ class Attempts:
 
     def _end(self, kind: str, error: Callable[[], JudgeError]) -> None:
         """Send no more requests of a kind, and let those that wait for anything know."""
-        if kind not in self._ended:
-            self._ended[kind] = error
-            self._ends[kind].set()
-            self.gate.dismiss(kind, error)
-
-    def _check(self, request: Request) -> None:
-        """Refuse a request that would be in vain, or one too many."""
-        if (error := self._ended.get(request.kind)) is not None:
-            raise error()
+        self._ends[kind].set()
+        self.gate.dismiss(kind, error)
 
     def _failure(self, error: Exception, kind: str, sent_in: int) -> JudgeError:
         """What the exception of an attempt stands for; the gate and the requests to come learn of it.

@@ -95,22 +95,22 @@ class MetricCalls:
 
     async def _cached(self, key: bytes, check: Check, call: Call, sharers: Sharers) -> Any:
         session = self._session
-        await session.judge()
-        if session.cache is None:
-            session.usage.calls += 1
-            return await call(sharers)
-        kept = await session.cache.get(key)
-        session.usage.cache_errors = session.cache.failures
-        if kept is not None:
+        await session.judge()  # That opens the cache, too.
+        cache, usage = session.cache, session.usage
+        if cache is not None and (kept := await cache.get(key)) is not None:
             with suppress(JudgeError):  # What an earlier version kept may not pass the checks of this one.
                 reply = check(orjson.loads(kept))
-                session.usage.cache_hits += 1
+                usage.cache_hits += 1
                 return reply
-        session.usage.calls += 1
-        reply = await call(sharers)
-        await session.cache.put(key, orjson.dumps(reply))
-        session.usage.cache_errors = session.cache.failures
-        return reply
+        usage.calls += 1
+        try:
+            reply = await call(sharers)
+            if cache is not None:
+                await cache.put(key, orjson.dumps(reply))
+            return reply
+        finally:
+            if cache is not None:
+                usage.cache_errors = cache.failures
 
     async def _embed(self, texts: list[str], check: Check, sharers: Sharers) -> Any:
         judge = await self._session.judge()

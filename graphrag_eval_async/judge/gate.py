@@ -98,8 +98,7 @@ class Gate:
             self._give_back(tokens)  # A pause began after its turn had come.
 
     async def _wait_for_turn(self, order: int, number: int, tokens: float, kind: str) -> None:
-        if kind in self._dismissed:
-            raise self._dismissed[kind]()
+        self.check(kind)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heappush(self._waiting, (order, number, tokens, turn, kind))
         self._admit()
@@ -113,6 +112,15 @@ class Gate:
                 raise
             finally:
                 self._usage.waiting -= 1
+
+    def check(self, kind: str) -> None:
+        """See whether requests of a kind are still to be sent.
+
+        Raises:
+            JudgeError: they were dismissed.
+        """
+        if (error := self._dismissed.get(kind)) is not None:
+            raise error()
 
     def _give_back(self, tokens: float) -> None:
         self._requests.take(-1)
@@ -156,7 +164,12 @@ class Gate:
             self.deadlines.freeze(until)
 
     def dismiss(self, kind: str, error: Callable[[], JudgeError]) -> None:
-        """Let all requests of a kind that wait for their turn, or come, fail: none is to be sent any more."""
+        """Let all requests of a kind that wait for their turn, or come, fail: none is to be sent any more.
+
+        The first error for a kind counts.
+        """
+        if kind in self._dismissed:
+            return
         self._dismissed[kind] = error
         for *_, turn, waiting in self._waiting:
             if waiting == kind and not turn.done():
