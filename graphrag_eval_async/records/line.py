@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 
 import orjson
+
+from graphrag_eval_async.records.position import Position
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.records.position import FileId
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Line(NamedTuple):
-    """One record as it stands in its source: JSON text without the newline."""
+    """One record as it stands in its source: JSON text without the newline.
+
+    Attributes:
+        number: of the line in its file, or of the record in its iterable, from 1.
+        offset: bytes of the source before it.
+        data: the text, as bytes.
+        file: where it was read from, if that is known.
+        whole: False for what stands at the end of a followed file without a newline, as yet.
+    """
 
     number: int
     offset: int
     data: bytes
+    file: FileId | None = None
+    whole: bool = True
+
+    @property
+    def position(self) -> Position | None:
+        """Where it stands, if its file is known; reading can go on after it."""
+        if self.file is None:
+            return None
+        digest = hashlib.sha256(self.data).hexdigest()
+        return Position(self.file.path, self.file.key, self.offset, len(self.data), digest)
 
 
 class LongLine(NamedTuple):
@@ -29,6 +53,14 @@ class LongLine(NamedTuple):
     limit: int
     sha256: str
     content: bytes | BinaryIO | None
+    file: FileId | None = None
+
+    @property
+    def position(self) -> Position | None:
+        """Where it stands, if its file is known; reading can go on after it."""
+        if self.file is None:
+            return None
+        return Position(self.file.path, self.file.key, self.offset, self.length, self.sha256)
 
 
 class Unwritable(NamedTuple):

@@ -12,6 +12,9 @@ from graphrag_eval_async.records.response import Response, read_response
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_OF_TEXT = {"invalid_utf8", "invalid_json"}
+"""Reasons that may be gone once the rest of a line has come."""
+
 
 def read_record(record: Record, known: Mapping[str, Any]) -> Response | Reject:
     """The response that a record holds to one of the questions whose ids are the keys of `known`."""
@@ -19,6 +22,8 @@ def read_record(record: Record, known: Mapping[str, Any]) -> Response | Reject:
         try:
             return read_response(record.data, known)
         except InvalidRecord as error:
+            if not record.whole and error.reason in _OF_TEXT:
+                return reject(record, "incomplete", f"its newline did not come; so far: {error}")
             return reject(record, error.reason, str(error))
     if isinstance(record, LongLine):
         return reject_long(record)

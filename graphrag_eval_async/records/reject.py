@@ -20,6 +20,7 @@ Reason = Literal[
     "invalid_field",
     "too_long",
     "too_deep",
+    "incomplete",
 ]
 
 HEAD_BYTES = 4096

@@ -55,7 +55,7 @@ class Usage:
 def test_what_has_json_text(item: Any, text: str) -> None:
     line = write_line(item, 3, 7)
     assert isinstance(line, Line)
-    assert line == (3, 7, text.encode())
+    assert line == Line(3, 7, text.encode())
 
 
 @pytest.mark.parametrize(

@@ -103,4 +103,5 @@ def test_the_reasons_are_these() -> None:
         "invalid_field",
         "too_long",
         "too_deep",
+        "incomplete",
     )

@@ -105,7 +105,7 @@ async def test_any_chunks_of_any_bytes(data: bytes, cuts: list[int], limit: int)
     ],
 )
 async def test_lines(chunks: list[bytes], lines: list[tuple[int, int, bytes]]) -> None:
-    assert await split(chunks) == lines
+    assert await split(chunks) == [Line(*line) for line in lines]
 
 
 async def test_lines_come_as_soon_as_they_are_complete() -> None:
@@ -197,4 +197,4 @@ async def test_a_long_line_is_not_held() -> None:
     assert isinstance(first, LongLine)
     assert first.length == 200 << 20
     assert first.head == b"x" * 4096
-    assert last == (2, (200 << 20) + 1, b'{"a": 1}')
+    assert last == Line(2, (200 << 20) + 1, b'{"a": 1}')

@@ -66,10 +66,10 @@ async def test_places_are_those_in_the_joined_text(items: list[str]) -> None:
 
 async def test_what_has_no_json_text_is_passed_on() -> None:
     good, bad, last = await read([{"a": 1}, {"a": {1}}, "x"])
-    assert good == (1, 0, b'{"a":1}')
+    assert good == Line(1, 0, b'{"a":1}')
     assert isinstance(bad, Unwritable)
     assert (bad.number, bad.offset, bad.data) == (2, 8, b"{'a': {1}}")
-    assert last == (3, 19, b"x")
+    assert last == Line(3, 19, b"x")
 
 
 async def test_long_lines() -> None:
@@ -82,7 +82,7 @@ async def test_long_lines() -> None:
     ]
     long = records[1]
     assert isinstance(long, LongLine)
-    assert long[2:] == (b"b" * 6, 6, 5, hashlib.sha256(b"b" * 6).hexdigest(), b"b" * 6)
+    assert long == LongLine(2, 6, b"b" * 6, 6, 5, hashlib.sha256(b"b" * 6).hexdigest(), b"b" * 6)
 
 
 async def test_each_item_goes_on_its_way_before_the_next_is_asked_for() -> None:
@@ -104,7 +104,7 @@ async def test_what_came_before_an_error_is_not_lost() -> None:
         raise KeyError("gone")
 
     batches = from_iterable(source(), max_line_bytes=10)
-    assert [await anext(batches), await anext(batches)] == [[(1, 0, b"a")], [(2, 2, b"b")]]
+    assert [await anext(batches), await anext(batches)] == [[Line(1, 0, b"a")], [Line(2, 2, b"b")]]
     with pytest.raises(KeyError):
         await anext(batches)
 

@@ -1,0 +1,39 @@
+"""Where a line stands: in which file, whatever its name is by now, and where in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class FileId:
+    """A file, shared by all lines that are read from it.
+
+    Attributes:
+        path: its name when it was opened.
+        key: what stays the same when it is renamed, and differs for another file that takes over its name or
+            its inode number, and for what is written to it after it was truncated.
+    """
+
+    path: str
+    key: str
+
+
+class Position(NamedTuple):
+    """Where a line stands, and what stands there; JSON can hold all of it.
+
+    Attributes:
+        path: the name of the file when it was opened.
+        file: the `FileId.key` of the file.
+        offset: bytes of the file before the line.
+        length: of the line in bytes, without the newline.
+        sha256: hexadecimal digest of the line, without the newline: by it, a file that was rewritten is told
+            from one that was appended to.
+    """
+
+    path: str
+    file: str
+    offset: int
+    length: int
+    sha256: str
