@@ -1,7 +1,7 @@
 """What flows: questions, lines, responses, and what had to be rejected."""
 
 from graphrag_eval_async.records.line import BYTE_ORDER_MARK, Line, LongLine, Record, Unwritable, write_line
-from graphrag_eval_async.records.position import FileId, Position
+from graphrag_eval_async.records.position import FileId, Known, Position
 from graphrag_eval_async.records.question import Question
 from graphrag_eval_async.records.read import read_record
 from graphrag_eval_async.records.reject import Reason, Reject, Rejects
@@ -10,6 +10,7 @@ from graphrag_eval_async.records.response import Response
 __all__ = [
     "BYTE_ORDER_MARK",
     "FileId",
+    "Known",
     "Line",
     "LongLine",
     "Position",

@@ -37,3 +37,17 @@ class Position(NamedTuple):
     offset: int
     length: int
     sha256: str
+
+
+class Known(NamedTuple):
+    """What an earlier run has read of a file that is followed.
+
+    Attributes:
+        begin: bytes that need not be read again; a line begins there.
+        number: of that line.
+        last: the last line that was read, by which the file is recognised; None if there was none.
+    """
+
+    begin: int
+    number: int
+    last: Position | None
