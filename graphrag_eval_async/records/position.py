@@ -14,10 +14,13 @@ class FileId:
         path: its name when it was opened.
         key: what stays the same when it is renamed, and differs for another file that takes over its name or
             its inode number, and for what is written to it after it was truncated.
+        followed: whether more is read as it comes; what is read once is read again, from its start, whenever
+            it is read another time.
     """
 
     path: str
     key: str
+    followed: bool = False
 
 
 class Position(NamedTuple):
