@@ -23,6 +23,9 @@ from graphrag_eval_async.errors import (
     AggregationError,
     ConfigError,
     GraphragEvalError,
+    JournalError,
+    JournalLocked,
+    JournalMismatch,
     JudgeError,
     JudgeUnavailable,
     MissingResponses,
@@ -34,8 +37,9 @@ from graphrag_eval_async.errors import (
 )
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.judge import Judge, JudgeUsage, TokenUsage
-from graphrag_eval_async.records import Question, Reject, Rejects
+from graphrag_eval_async.records import Line, Position, Question, Reject, Rejects
 from graphrag_eval_async.reference import Reference, load_reference
+from graphrag_eval_async.sinks.journal import Journal
 from graphrag_eval_async.steps import average_precision, recall_at_k
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
 
@@ -51,14 +55,20 @@ __all__ = [
     "Evaluator",
     "GenerationConfig",
     "GraphragEvalError",
+    "Journal",
+    "JournalError",
+    "JournalLocked",
+    "JournalMismatch",
     "Judge",
     "JudgeError",
     "JudgeUnavailable",
     "JudgeUsage",
     "LLMConfig",
     "LimitsConfig",
+    "Line",
     "MissingResponses",
     "OutputConfig",
+    "Position",
     "PricingConfig",
     "Question",
     "RagasAnswerCorrectnessConfig",

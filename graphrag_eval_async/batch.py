@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from graphrag_eval_async.aggregates import RunningAggregates
 from graphrag_eval_async.errors import MissingResponses, RejectedResponses, UsageError
 from graphrag_eval_async.reference import load_reference
-from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, OnReject, Result, evaluate_stream
+from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, evaluate_stream
 
 if TYPE_CHECKING:
     import os
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.evaluator import StepsGroups
+    from graphrag_eval_async.intake import OnReject, Result
     from graphrag_eval_async.judge import Judge
     from graphrag_eval_async.metrics import OnFatal
     from graphrag_eval_async.reference import Reference, Templates

@@ -5,6 +5,9 @@ GraphragEvalError
 ├── ConfigError               a configuration that cannot be right; every problem names its key
 ├── ReferenceDataError        a reference set that cannot be right; every problem, located
 ├── SourceError               what was given as responses, or as results, cannot be read as such
+├── JournalError              a journal that cannot be read or written
+│   ├── JournalLocked         ... because somebody else writes to it
+│   └── JournalMismatch       ... because it was begun under other conditions, or is none at all
 ├── RejectedResponse          one response that cannot be evaluated
 ├── RejectedResponses         a finished set in which responses could not be evaluated
 ├── MissingResponses          a finished set that leaves questions unanswered
@@ -72,6 +75,25 @@ class ReferenceDataError(GraphragEvalError):
 
 class SourceError(GraphragEvalError):
     """What was given as a source of records cannot be read as one."""
+
+
+class JournalError(GraphragEvalError):
+    """A journal cannot be read or written; what stands in it stays valid. The message names the file."""
+
+
+class JournalLocked(JournalError):  # noqa: N818
+    """Another process, or another stream of this one, writes to the journal."""
+
+
+class JournalMismatch(JournalError):  # noqa: N818
+    """The journal was begun under another reference set, configuration or version, or is none at all.
+
+    `differences` names what is different.
+    """
+
+    def __init__(self, message: str, differences: Sequence[str] = ()) -> None:
+        self.differences = tuple(differences)
+        super().__init__(message)
 
 
 class RejectedResponse(GraphragEvalError):  # noqa: N818  (a verdict on the input, not on the program)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from graphrag_eval_async.concurrency import run_in_thread
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, UsageError
+from graphrag_eval_async.judge.cache import digest
 from graphrag_eval_async.records import Line, Reject, read_record, write_line
 from graphrag_eval_async.records.copying import copier
 from graphrag_eval_async.reference import Groups, Reference, Templates, load_reference
 from graphrag_eval_async.result import blank, complete, fill
 from graphrag_eval_async.steps import QUICK_SEARCH_STEPS, Budget, prepare_step, score_steps
+from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:
     import os
@@ -90,6 +93,7 @@ class Evaluator:
             if not isinstance(name, str) or not callable(comparator):
                 raise UsageError(f"comparators[{name!r}]: expected a function, got {comparator!r}")
         self._mode: StepsGroups = steps_groups or "last"
+        self._comparators = dict(comparators or {})
         self._judging: Judging | None = None
         if config is not None or judge is not None:
             self._configure(config, judge, on_fatal, steps_groups)
@@ -168,6 +172,16 @@ class Evaluator:
             return Scored(result)
         question = self.reference.questions[response.question_id]
         return Scored(result, self._judging.plan(question, response.fields, scored.matches if scored else ()))
+
+    def fingerprints(self) -> dict[str, str]:
+        """What tells results of this evaluator from those of others: a word or a hash, by what it is of."""
+        questions = [asdict(question) for question in self.reference]
+        config = [self._mode, self._judging and self._judging.fingerprint, sorted(self._comparators)]
+        return {
+            "version": version(),
+            "reference": digest([self.reference.templates, questions]).hex(),
+            "configuration": digest(config).hex(),
+        }
 
     def session(self) -> JudgeSession | None:
         """The judge, as one stream calls it; None where only steps are scored."""

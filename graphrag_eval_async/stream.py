@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from graphrag_eval_async.aggregates import RunningAggregates
-from graphrag_eval_async.concurrency import BoundedMap, Later
-from graphrag_eval_async.errors import RejectedResponse, UsageError
-from graphrag_eval_async.evaluator import Evaluator, Scored, StepsGroups, weight
+from graphrag_eval_async.concurrency import BoundedMap
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.evaluator import Evaluator, StepsGroups
+from graphrag_eval_async.intake import Intake, OnReject, Result
 from graphrag_eval_async.judge.usage import JudgeUsage
-from graphrag_eval_async.records import Record, Reject, Rejects, read_record
-from graphrag_eval_async.records.copying import copier
-from graphrag_eval_async.sources import Responses, open_source
+from graphrag_eval_async.records import Rejects
+from graphrag_eval_async.resuming import Resuming, Tally
+from graphrag_eval_async.sinks.journal import Dedupe, Journal
+from graphrag_eval_async.sources import Follower, Responses, Source, open_source
 
 if TYPE_CHECKING:
     import os
@@ -25,12 +25,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.judge import Judge, JudgeSession
     from graphrag_eval_async.metrics import OnFatal
-    from graphrag_eval_async.records import Response
     from graphrag_eval_async.reference import Reference, Templates
+    from graphrag_eval_async.sinks.journal import OpenJournal
     from graphrag_eval_async.steps import Comparator
-
-Result = dict[str, Any]
-OnReject = Literal["collect", "raise"] | Callable[[Reject], object]
 
 MAX_IN_FLIGHT = 256
 MAX_LINE_BYTES = 32 * 1024 * 1024
@@ -60,6 +57,8 @@ class EvaluationStream:
         aggregates: RunningAggregates | None = None,
         on_reject: OnReject = "collect",
         stages: bool = False,
+        journal: str | os.PathLike[str] | Journal | None = None,
+        dedupe: Dedupe = "position",
     ) -> None:
         """See `evaluate_stream`."""
         _check_positive("max_in_flight", max_in_flight)
@@ -71,25 +70,60 @@ class EvaluationStream:
             raise UsageError(f"aggregates: expected a RunningAggregates, got {aggregates!r}")
         if iscoroutinefunction(on_reject) or not (callable(on_reject) or on_reject in ("collect", "raise")):
             raise UsageError(f'on_reject: expected "collect", "raise" or a plain function, got {on_reject!r}')
+        if dedupe not in ("position", "content"):
+            raise UsageError(f'dedupe: expected "position" or "content", got {dedupe!r}')
         self.aggregates = RunningAggregates() if aggregates is None else aggregates
         self.aggregates.order_templates(evaluator.reference.templates)
-        session = evaluator.session()
-        self._intake = _Intake(evaluator, session, on_reject, stages=stages)
-        self.rejects = self._intake.rejects
+        self._reference = evaluator.reference
+        self._session = session = evaluator.session()
+        self.rejects = Rejects()
         self.usage = JudgeUsage() if session is None else session.usage
-        source = open_source(responses, max_line_bytes=max_line_bytes, spool=callable(on_reject))
+        self._tally = Tally(self.aggregates, self.usage, self.rejects)
+        self._resuming: Resuming | None = None
+        if journal is not None or dedupe == "content":
+            options = journal if isinstance(journal, Journal | None) else Journal(journal)
+            self._resuming = Resuming(dedupe, options, evaluator.fingerprints, self._tally)
+        intake = Intake(evaluator, session, self._tally, self._resuming, on_reject=on_reject, stages=stages)
+        spool = callable(on_reject) or journal is not None
+        source = open_source(responses, max_line_bytes=max_line_bytes, spool=spool)
+        if self._resuming is not None:
+            follower = responses if isinstance(responses, Follower) else None
+            source = Source(self._resuming.read(source, follower), source)
         self._results: BoundedMap[Result] = BoundedMap(
             source,
-            self._intake.evaluate,
+            intake.evaluate,
             limit=max_in_flight,
             ordered=ordered,
-            finish=None if session is None else session.aclose,
+            commit=self._resuming.commit if self._resuming is not None and journal is not None else None,
+            finish=partial(_close, session, self._resuming),
         )
+        if self._resuming is not None:
+            self._resuming.abort = self._results.abort
 
     @property
     def missing(self) -> list[str]:
         """Ids of the questions that no response answered so far, in the order of the reference set."""
-        return self._intake.unanswered()
+        answered = self._tally.samples
+        return [question_id for question_id in self._reference.questions if question_id not in answered]
+
+    @property
+    def in_flight(self) -> int:
+        """How many responses, by their weights, are read and not yet handed out as results."""
+        return self._results.in_flight
+
+    @property
+    def journal(self) -> OpenJournal | None:
+        """The journal, once it is open; None without one."""
+        return self._resuming.journal if self._resuming is not None else None
+
+    @property
+    def skipped(self) -> int:
+        """How many lines were left out since they had come before; 0 without a journal or `dedupe`."""
+        return self._resuming.admission.skipped if self._resuming is not None else 0
+
+    def stop(self) -> None:
+        """Read no more; the results of what was read still come. Safe to call at any time."""
+        self._results.stop()
 
     def __aiter__(self) -> Self:
         return self
@@ -121,75 +155,6 @@ class EvaluationStream:
         await self.aclose()
 
 
-class _Intake:
-    """What happens to each record: it is read, numbered and evaluated, or rejected.
-
-    It knows nothing of the stream, so that dropping the stream ends the work.
-    """
-
-    def __init__(
-        self, evaluator: Evaluator, session: JudgeSession | None, on_reject: OnReject, *, stages: bool
-    ) -> None:
-        self._evaluator = evaluator
-        self._session = session
-        self._on_reject = on_reject
-        self._stages = stages
-        self._samples: Counter[str] = Counter()
-        self.rejects = Rejects()
-
-    def evaluate(self, record: Record) -> Result | Later[Result] | None:
-        response = read_record(record, self._evaluator.reference.questions)
-        if isinstance(response, Reject):
-            self._reject(response)
-            return None
-        sample = self._samples[response.question_id] = self._samples[response.question_id] + 1
-        scored = self._evaluator.score_at_once(record, response, sample)
-        if scored is not None and not self._is_due(scored):
-            return scored.result
-        return Later(partial(self._finish, scored, response, sample), weight=max(1, weight(record)))
-
-    async def _finish(
-        self, scored: Scored | None, response: Response, sample: int, hand_out: Callable[[Result], None]
-    ) -> Result:
-        """What takes time: scoring large steps, and judging."""
-        if scored is None:
-            scored = await self._evaluator.score_in_thread(response, sample)
-            if not self._is_due(scored):
-                return scored.result
-        result, plan = scored
-        assert plan is not None and self._session is not None  # noqa: PT018, S101
-        if self._stages:
-            hand_out({**copier(result)(), "pending": plan.pending})
-        return await self._evaluator.judge(result, plan, self._session)
-
-    def _is_due(self, scored: Scored) -> bool:
-        """Whether there is something to judge."""
-        if scored.plan is None or self._session is None:
-            return False
-        self._session.usage.outcomes["skipped"] += scored.plan.skipped
-        return bool(scored.plan.due)
-
-    def _reject(self, reject: Reject) -> None:
-        if self._on_reject == "collect":
-            self.rejects.keep(reject)
-            return
-        self.rejects.tally(reject)
-        if self._on_reject == "raise":
-            raise RejectedResponse(reject)
-        try:
-            self._on_reject(reject)
-        finally:
-            if reject.content is not None and not isinstance(reject.content, bytes):
-                reject.content.close()
-
-    def unanswered(self) -> list[str]:
-        return [
-            question_id
-            for question_id in self._evaluator.reference.questions
-            if question_id not in self._samples
-        ]
-
-
 def evaluate_stream(
     reference: str | os.PathLike[str] | Templates | Reference,
     responses: Responses,
@@ -205,6 +170,8 @@ def evaluate_stream(
     judge: Judge | None = None,
     on_fatal: OnFatal = "raise",
     stages: bool = False,
+    journal: str | os.PathLike[str] | Journal | None = None,
+    dedupe: Dedupe = "position",
 ) -> EvaluationStream:
     """Evaluate responses as they arrive.
 
@@ -229,6 +196,15 @@ def evaluate_stream(
         stages: whether a result that is to be judged comes twice: first when its steps are scored, with the
             names of the metrics that are still to come in `pending`, and then whole. Aggregates count it
             once, and `ordered` is the order of whole results.
+        journal: where results are kept as JSONL, each before it is handed out, so that a stream that is
+            started again with the same journal goes on where this one ended, however it ended: what stands
+            there counts in `aggregates`, `missing` and `rejects.counts`, its lines are not evaluated again,
+            and its results do not come again. See `Journal`.
+        dedupe: by what a line is recognised that was evaluated before, in this run or, with a journal, in an
+            earlier one. "position": a line of a followed file by its place; lines of any other source,
+            which is to be read from its start again, as the same of as many equal ones. "content": any line
+            that equals an earlier one, so that true duplicates do not count. To know them takes 16 bytes of
+            memory a line, with a journal or "content".
 
     Returns:
         an asynchronous iterator of results: dicts with the documented output keys.
@@ -238,6 +214,9 @@ def evaluate_stream(
         ConfigError: the configuration cannot be right, or needs a package that is not installed.
         UsageError: an argument has a value it cannot have.
         SourceError: on iteration, after the results in flight: the responses cannot be read.
+        JournalError: on iteration: somebody else writes to the journal (`JournalLocked`), it was begun under
+            another reference set, configuration or version (`JournalMismatch`), or it cannot be read or
+            written; what stands in it stays valid.
         JudgeUnavailable: on iteration, after the results that are finished: the judge refuses the key, lacks
             the model, or the quota is used up.
     """
@@ -258,7 +237,18 @@ def evaluate_stream(
         aggregates=aggregates,
         on_reject=on_reject,
         stages=stages,
+        journal=journal,
+        dedupe=dedupe,
     )
+
+
+async def _close(session: JudgeSession | None, resuming: Resuming | None) -> None:
+    try:
+        if session is not None:
+            await session.aclose()
+    finally:
+        if resuming is not None:
+            await resuming.aclose()
 
 
 def _check_positive(name: str, value: object) -> None:

@@ -16,6 +16,8 @@ LEVELS = [
     {"cli"},
     {"batch"},
     {"stream"},
+    {"intake"},
+    {"resuming"},
     {"sources", "sinks", "evaluator"},
     {"result"},
     {"concurrency", "reference"},  # what the evaluator builds on
@@ -24,7 +26,7 @@ LEVELS = [
     {"judge"},
     {"config"},
     {"records"},
-    {"errors"},
+    {"errors", "version"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(LEVELS) for room in rooms}
 

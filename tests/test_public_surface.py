@@ -18,14 +18,20 @@ def test_the_public_names() -> None:
         "Evaluator",
         "GenerationConfig",
         "GraphragEvalError",
+        "Journal",
+        "JournalError",
+        "JournalLocked",
+        "JournalMismatch",
         "Judge",
         "JudgeError",
         "JudgeUnavailable",
         "JudgeUsage",
         "LLMConfig",
         "LimitsConfig",
+        "Line",
         "MissingResponses",
         "OutputConfig",
+        "Position",
         "PricingConfig",
         "Question",
         "RagasAnswerCorrectnessConfig",
@@ -78,6 +84,8 @@ def test_the_arguments() -> None:
         "judge",
         "on_fatal",
         "stages",
+        "journal",
+        "dedupe",
     ]
     assert positional(package.run_evaluation) == ["reference", "responses"]
     assert options(package.run_evaluation) == [
@@ -107,7 +115,14 @@ def public(kind: type) -> set[str]:
 
 
 def test_the_methods() -> None:
-    assert public(package.EvaluationStream) == {"aclose", "missing"}
+    assert public(package.EvaluationStream) == {
+        "aclose",
+        "in_flight",
+        "journal",
+        "missing",
+        "skipped",
+        "stop",
+    }
     stream = package.evaluate_stream([{"template_id": "t", "questions": []}], [])
     assert public(stream) - public(type(stream)) == {"aggregates", "rejects", "usage"}  # type: ignore[arg-type]
     for method in ("__aiter__", "__anext__", "__aenter__", "__aexit__"):

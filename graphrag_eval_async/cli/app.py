@@ -1,6 +1,5 @@
 """The commands."""
 
-import importlib.metadata
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
@@ -22,6 +21,7 @@ from graphrag_eval_async.cli.text import describe, tell
 from graphrag_eval_async.cli.validate import validate as run_validate
 from graphrag_eval_async.errors import ConfigError, ReferenceDataError, UsageError
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES
+from graphrag_eval_async.version import version
 
 Command = Callable[[Interrupts], Exit]
 
@@ -86,11 +86,7 @@ def _shown(error: Any) -> str:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        try:
-            version = importlib.metadata.version(PROGRAM)
-        except importlib.metadata.PackageNotFoundError:
-            version = "(not installed)"
-        typer.echo(f"{PROGRAM} {version}")
+        typer.echo(f"{PROGRAM} {version()}")
         raise typer.Exit
 
 

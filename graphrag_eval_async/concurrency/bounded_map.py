@@ -55,8 +55,15 @@ class BoundedMap(Generic[R]):
     function ends the reading; what was admitted before comes out first, then the exception. Whatever way it
     ends, `finish` is awaited once all work is done.
 
+    `commit` is awaited with results before they come out: all those that are ready then, in that order. Once
+    it raises, no more results come out, and all work is cancelled.
+
     One owner task reads and works. `__anext__` only waits, so a cancelled one loses nothing; `aclose` may
     come from any task. An iterator that is dropped without `aclose` cancels its owner.
+
+    Attributes:
+        stop: ends the reading; what was admitted comes out.
+        abort: ends all work, with an exception that comes after the results that are there.
     """
 
     def __init__(
@@ -66,12 +73,21 @@ class BoundedMap(Generic[R]):
         *,
         limit: int,
         ordered: bool = False,
+        commit: Callable[[Sequence[R]], Awaitable[None]] | None = None,
         finish: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._exchange: Exchange[R] = Exchange(limit, ordered)
+        self._exchange: Exchange[R] = Exchange(limit, ordered, staged=commit is not None)
         self._source = source
-        self._run = _Work(self._exchange, function, source, finish).run
+        work = _Work(self._exchange, function, source, commit, finish)
+        self._run = work.run
+        self.stop = work.stop
+        self.abort = work.abort
         self._owner: asyncio.Task[None] | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """How many items, by their weights, are admitted and not yet handed out."""
+        return self._exchange.admitted
 
     def __aiter__(self) -> BoundedMap[R]:
         return self
@@ -129,20 +145,40 @@ class _Work(Generic[T, R]):
         exchange: Exchange[R],
         function: Callable[[T], R | Later[R] | None],
         source: Source[T],
+        commit: Callable[[Sequence[R]], Awaitable[None]] | None,
         finish: Callable[[], Awaitable[None]] | None,
     ) -> None:
         self._exchange = exchange
         self._function = function
         self._source = source
+        self._commit = commit
         self._finish = finish
+        self._ended = self._stopped = False
+        self._working: anyio.CancelScope | None = None
+        self._reading: anyio.CancelScope | None = None
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def abort(self, error: BaseException) -> None:
+        self._exchange.fail(error)
+        self._ended = True
+        if self._working is not None:
+            self._working.cancel()
 
     async def run(self) -> None:
         try:
-            async with anyio.create_task_group() as self._workers:
-                with anyio.CancelScope() as self._reading:
-                    await self._read()
-                if _is_cancelled():  # The cancellation was lost to an error in the clean-up of the source.
-                    self._workers.cancel_scope.cancel()
+            if self._commit is None:
+                await self._work()
+            else:
+                async with anyio.create_task_group() as committing:
+                    committing.start_soon(self._commit_all, self._commit)
+                    try:
+                        await self._work()
+                    finally:
+                        self._exchange.complete()
         except BaseExceptionGroup as group:  # SystemExit and its like; all others are kept for the consumer.
             raise group.exceptions[0] from None
         finally:
@@ -154,6 +190,29 @@ class _Work(Generic[T, R]):
                 self._exchange.fail(error)
             finally:
                 self._exchange.finish()
+
+    async def _work(self) -> None:
+        with anyio.CancelScope() as self._working:
+            if self._ended:
+                self._working.cancel()
+            async with anyio.create_task_group() as self._workers:
+                with anyio.CancelScope() as self._reading:
+                    if self._stopped:
+                        self._reading.cancel()
+                    await self._read()
+                if _is_cancelled():  # The cancellation was lost to an error in the clean-up of the source.
+                    self._working.cancel()
+
+    async def _commit_all(self, commit: Callable[[Sequence[R]], Awaitable[None]]) -> None:
+        """Commit and publish what is complete, even under cancellation: it has been paid for."""
+        exchange = self._exchange
+        with anyio.CancelScope(shield=True):
+            try:
+                while staged := await exchange.stage():
+                    await commit([result for result, _ in staged])
+                    exchange.publish(staged)
+            except Exception as error:  # noqa: BLE001  (the consumer gets it)
+                self.abort(error)
 
     async def _read(self) -> None:
         exchange = self._exchange
@@ -191,7 +250,7 @@ class _Work(Generic[T, R]):
             result = await later.call(self._exchange.hand_out)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (the consumer gets it)
             self._fail(error)
-            self._reading.cancel()
+            self.stop()
         finally:
             self._exchange.put(place, result, later.weight)
 

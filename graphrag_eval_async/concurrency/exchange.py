@@ -12,9 +12,12 @@ R = TypeVar("R")
 class Exchange(Generic[R]):
     """What the owner task and the iterator share: results, and how many items are on their way to one."""
 
-    def __init__(self, limit: int, ordered: bool) -> None:
+    def __init__(self, limit: int, ordered: bool, *, staged: bool = False) -> None:
+        """With `staged`, results wait in `staged` until they are published."""
         self._limit = limit
         self._ordered = ordered
+        self._stages = staged
+        self.staged: list[tuple[R, int]] = []
         self.ready: deque[tuple[R, int]] = deque()
         self.error: BaseException | None = None
         self.finished = False
@@ -25,6 +28,13 @@ class Exchange(Generic[R]):
         self._early: dict[int, tuple[R | None, int]] = {}
         self._result = asyncio.Event()
         self._room = asyncio.Event()
+        self._change = asyncio.Event()
+        self._complete = False
+
+    @property
+    def admitted(self) -> int:
+        """How many items, by their weights, are on their way."""
+        return self._admitted
 
     @property
     def full(self) -> bool:
@@ -61,8 +71,29 @@ class Exchange(Generic[R]):
         if result is None:
             self._admitted -= weight
             self._room.set()
+        elif self._stages:
+            self.staged.append((result, weight))
+            self._change.set()
         else:
-            self.ready.append((result, weight))
+            self.publish([(result, weight)])
+
+    async def stage(self) -> list[tuple[R, int]]:
+        """What is to be published next: all that is staged, once there is something; empty at the end."""
+        while not self.staged and not self._complete:
+            self._change.clear()
+            await self._change.wait()
+        staged, self.staged = self.staged, []
+        return staged
+
+    def complete(self) -> None:
+        """Note that nothing more will be staged."""
+        self._complete = True
+        self._change.set()
+
+    def publish(self, results: list[tuple[R, int]]) -> None:
+        """Let results be taken."""
+        if not self.abandoned:
+            self.ready.extend(results)
             self._result.set()
 
     def take(self) -> R:

@@ -30,6 +30,7 @@ class JudgeUsage:
         in_flight: requests in flight now.
         waiting: requests that wait for their turn now.
         concurrency: how many requests may be in flight now.
+        restored_dollars: what the results that a journal brought back had cost, in US dollars.
     """
 
     def __init__(self, prices: Prices | None = None) -> None:
@@ -47,6 +48,7 @@ class JudgeUsage:
         self.in_flight = 0
         self.waiting = 0
         self.concurrency = 0
+        self.restored_dollars = 0.0
         self._prices = prices
         self._paused_until = 0.0
 
@@ -62,13 +64,13 @@ class JudgeUsage:
 
     @property
     def dollars(self) -> float | None:
-        """The price of all tokens in US dollars; None where a price is not known."""
+        """The price of all tokens, and what was restored, in US dollars; None where a price is not known."""
         prices = self._prices or (None, None, None)
         tokens = (self.input_tokens, self.output_tokens, self.embedding_tokens)
         used = [(count, price) for count, price in zip(tokens, prices, strict=True) if count]
         if any(price is None for _, price in used):
             return None
-        return sum(count * (price or 0.0) for count, price in used) / 1e6
+        return self.restored_dollars + sum(count * (price or 0.0) for count, price in used) / 1e6
 
     @property
     def paused_sec(self) -> float:

@@ -6,9 +6,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import anyio
+import msgspec
 import orjson
 
-from graphrag_eval_async.config import LLMConfig
+from graphrag_eval_async.config import Config, LLMConfig
 from graphrag_eval_async.config.checks import metrics_that_embed
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.opening import Opening
@@ -20,13 +21,15 @@ from graphrag_eval_async.records.copying import copier
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphrag_eval_async.config import Config
     from graphrag_eval_async.judge.protocol import Judge
     from graphrag_eval_async.judge.session import JudgeSession, ResultCalls
     from graphrag_eval_async.metrics.evaluation import Evaluation
     from graphrag_eval_async.records import Question
 
 OnFatal = Literal["raise", "continue"]
+
+
+SECTIONS = [name for name in Config.__struct_fields__ if name != "llm"]
 
 
 class Plan(NamedTuple):
@@ -55,6 +58,7 @@ class Judging:
         provenance: returns what a result says of its judge: the `model`; the `embedding` model, if a metric
             embeds; a hash of the `prompts` of all metrics and of the models' parameters; the `outputs` of
             custom evaluations.
+        fingerprint: JSON that tells what these metrics say from what others say.
     """
 
     def __init__(self, config: Config, *, judge: Judge | None, on_fatal: OnFatal) -> None:
@@ -82,6 +86,8 @@ class Judging:
         if outputs := [name for evaluation in config.custom_evaluations for name in evaluation.outputs]:
             provenance["outputs"] = outputs
         self.provenance: Callable[[], dict[str, Any]] = copier(provenance)
+        sections = {name: msgspec.to_builtins(getattr(config, name)) for name in SECTIONS}
+        self.fingerprint = [provenance, self._opening.identities, sections]
 
     def session(self) -> JudgeSession:
         """The judge, as one stream calls it."""

@@ -12,7 +12,7 @@ from graphrag_eval_async.sinks.line_file import LineFile
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from graphrag_eval_async.records import Reject
 
@@ -41,7 +41,7 @@ class RejectsFile:
         Raises:
             OSError: it cannot be written.
         """
-        self._lines.write(_pieces(reject, {} if file is None else {"file": _text(file)}))
+        self._lines.write(reject_line(reject, {} if file is None else {"file": _text(file)}))
 
     def close(self) -> None:
         """Close the file."""
@@ -54,8 +54,10 @@ class RejectsFile:
         self.close()
 
 
-def _pieces(reject: Reject, record: dict[str, Any]) -> Iterator[bytes]:
-    record |= {
+def reject_line(reject: Reject, more: Mapping[str, Any]) -> Iterator[bytes]:
+    """The line of a reject, in pieces: its keys after those of `more`."""
+    record = {
+        **more,
         "line": reject.line,
         "offset": reject.offset,
         "reason": reject.reason,

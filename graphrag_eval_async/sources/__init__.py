@@ -17,7 +17,7 @@ from graphrag_eval_async.sources.lines import split_lines
 from graphrag_eval_async.sources.objects import from_async_iterable, from_iterable
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.records import Record
+    from graphrag_eval_async.records import Known, Record
 
 __all__ = ["Responses", "Source", "open_source", "read_descriptor", "read_file", "split_lines"]
 
@@ -28,6 +28,13 @@ Responses = str | os.PathLike[str] | Iterable[Item] | AsyncIterable[Item] | Stre
 
 A stream of bytes or text may cut its lines anywhere.
 """
+
+
+class Follower:
+    """STUB"""
+
+    async def begin(self, known: Mapping[str, Known], exclude: Iterable[str]) -> dict[str, int]:
+        raise NotImplementedError
 
 
 CLOSING_SECONDS = 5.0

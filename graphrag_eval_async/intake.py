@@ -1,0 +1,110 @@
+"""What happens to each record of a stream: it is read, numbered and evaluated, or rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from graphrag_eval_async.concurrency import Later
+from graphrag_eval_async.errors import RejectedResponse
+from graphrag_eval_async.evaluator import weight
+from graphrag_eval_async.records import Reject, read_record
+from graphrag_eval_async.records.copying import copier
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.evaluator import Evaluator, Scored
+    from graphrag_eval_async.judge import JudgeSession
+    from graphrag_eval_async.records import Record, Response
+    from graphrag_eval_async.resuming import Resuming, Tally
+    from graphrag_eval_async.sinks.journal import Source
+
+Result = dict[str, Any]
+OnReject = Literal["collect", "raise"] | Callable[[Reject], object]
+
+
+class Intake:
+    """Makes results of records, one after the other.
+
+    It knows nothing of the stream, so that dropping the stream ends the work.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        session: JudgeSession | None,
+        tally: Tally,
+        resuming: Resuming | None,
+        *,
+        on_reject: OnReject,
+        stages: bool,
+    ) -> None:
+        self._evaluator = evaluator
+        self._session = session
+        self._tally = tally
+        self._resuming = resuming
+        self._on_reject = on_reject
+        self._stages = stages
+
+    def evaluate(self, record: Record) -> Result | Later[Result] | None:
+        """The result, or what is to be awaited for it; None where there is none."""
+        source = None
+        if self._resuming is not None:
+            source = self._resuming.admission.admit(record)
+            if source is None:
+                return None
+        response = read_record(record, self._evaluator.reference.questions)
+        if isinstance(response, Reject):
+            self._reject(response, source)
+            return None
+        sample = self._tally.take_sample(response.question_id)
+        scored = self._evaluator.score_at_once(record, response, sample)
+        if scored is not None:
+            if source is not None:
+                scored.result["source"] = source
+            if not self._is_due(scored):
+                return scored.result
+        return Later(partial(self._finish, scored, response, sample, source), weight=max(1, weight(record)))
+
+    async def _finish(
+        self,
+        scored: Scored | None,
+        response: Response,
+        sample: int,
+        source: Source | None,
+        hand_out: Callable[[Result], None],
+    ) -> Result:
+        """What takes time: scoring large steps, and judging."""
+        if scored is None:
+            scored = await self._evaluator.score_in_thread(response, sample)
+            if source is not None:
+                scored.result["source"] = source
+            if not self._is_due(scored):
+                return scored.result
+        result, plan = scored
+        assert plan is not None and self._session is not None  # noqa: PT018, S101
+        if self._stages:
+            hand_out({**copier(result)(), "pending": plan.pending})
+        return await self._evaluator.judge(result, plan, self._session)
+
+    def _is_due(self, scored: Scored) -> bool:
+        """Whether there is something to judge."""
+        if scored.plan is None or self._session is None:
+            return False
+        self._session.usage.outcomes["skipped"] += scored.plan.skipped
+        return bool(scored.plan.due)
+
+    def _reject(self, reject: Reject, source: Source | None) -> None:
+        try:
+            if self._resuming is not None and source is not None:
+                self._resuming.reject(reject, source)
+            if self._on_reject == "collect":
+                self._tally.rejects.keep(reject)
+                return
+            self._tally.rejects.tally(reject)
+            if self._on_reject == "raise":
+                raise RejectedResponse(reject)
+            self._on_reject(reject)
+        finally:
+            if reject.content is not None and not isinstance(reject.content, bytes):
+                reject.content.close()

@@ -1,0 +1,169 @@
+"""How a stream goes on with its journal, and keeps it."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.concurrency import run_in_thread
+from graphrag_eval_async.concurrency.bounded_map import SLICE_SECONDS
+from graphrag_eval_async.records.metrics import COST
+from graphrag_eval_async.sinks.journal import Admission, Numbers, OpenJournal, read_source
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+
+    from graphrag_eval_async.aggregates import RunningAggregates
+    from graphrag_eval_async.judge import JudgeUsage
+    from graphrag_eval_async.records import Record, Reject, Rejects
+    from graphrag_eval_async.sinks.journal import Dedupe, Journal, Source
+    from graphrag_eval_async.sources import Follower
+    from graphrag_eval_async.sources import Source as Records
+
+
+class Tally:
+    """What a stream knows of the results and rejects so far; a journal brings back that of earlier runs."""
+
+    def __init__(self, aggregates: RunningAggregates, usage: JudgeUsage, rejects: Rejects) -> None:
+        self.aggregates = aggregates
+        self.usage = usage
+        self.rejects = rejects
+        self.samples: dict[str, Numbers] = {}
+
+    def take_sample(self, question_id: str) -> int:
+        """The number of one more sample of a question: the lowest that no other has."""
+        numbers = self.samples.get(question_id)
+        if numbers is None:
+            numbers = self.samples[question_id] = Numbers()
+        return numbers.take()
+
+    def restore_result(self, result: Mapping[str, Any]) -> None:
+        """Count a result of an earlier run.
+
+        Raises:
+            AggregationError, KeyError, TypeError, ValueError: it is none, and nothing of it was counted.
+        """
+        question_id, sample = result["question_id"], result["sample"]
+        if type(question_id) is not str or type(sample) is not int or sample < 1 or "pending" in result:
+            raise ValueError("no whole result")
+        self.aggregates.add(result)
+        self.samples.setdefault(question_id, Numbers()).add(sample)
+        if "judge" in result:
+            self.usage.restored_dollars += _cost(result)
+
+    def restore_reject(self, reason: Any) -> None:
+        """Count a reject of an earlier run."""
+        self.rejects.counts[reason] += 1
+
+
+class Resuming:
+    """What is kept of the lines of a stream: in memory which there were, and in a journal what came of them.
+
+    Attributes:
+        admission: says which lines are new.
+        journal: once it is open, and if there is one.
+    """
+
+    def __init__(
+        self,
+        dedupe: Dedupe,
+        options: Journal | None,
+        fingerprints: Callable[[], Mapping[str, str]],
+        tally: Tally,
+    ) -> None:
+        self.admission = Admission(dedupe)
+        self.journal: OpenJournal | None = None
+        self.abort: Callable[[BaseException], object] | None = None
+        self._options = options
+        self._fingerprints = fingerprints
+        self._tally = tally
+
+    async def read(self, records: Records, follower: Follower | None) -> AsyncGenerator[list[Record]]:
+        """The batches of a source, after the journal was opened and what it has was counted.
+
+        Raises:
+            JournalError: the journal cannot be gone on with.
+        """
+        if self._options is not None:
+            await run_in_thread(self._open, lambda: None)
+            await self._restore()
+            if follower is not None:
+                await self._begin(follower)
+        async for batch in records:
+            yield batch
+
+    def _open(self) -> None:
+        assert self._options is not None  # noqa: S101
+        self.journal = OpenJournal(self._options, self._fingerprints(), self._fail)
+
+    def _fail(self, error: BaseException) -> None:
+        if self.abort is not None:
+            self.abort(error)
+
+    async def _restore(self) -> None:
+        assert self.journal is not None  # noqa: S101
+        due = monotonic() + SLICE_SECONDS
+        for _ in self.journal.restore(self._restore_result, self._restore_reject):
+            if monotonic() >= due:
+                await asyncio.sleep(0)
+                due = monotonic() + SLICE_SECONDS
+        self.admission.done.pass_over(self.journal.origins)
+
+    def _restore_result(self, result: Any) -> None:
+        line = read_source(result["source"])
+        self._tally.restore_result(result)
+        self.admission.restore(line)
+
+    def _restore_reject(self, record: Any) -> None:
+        line = read_source(record["source"])
+        if record["reason"] != "incomplete":  # The rest of the line may have come since.
+            self._tally.restore_reject(record["reason"])
+            self.admission.restore(line)
+
+    async def _begin(self, follower: Follower) -> None:
+        assert self.journal is not None  # noqa: S101
+        origins = await follower.begin(self.admission.done.known(), self.journal.paths)
+        await run_in_thread(partial(self.journal.begin, origins), lambda: None)
+
+    async def commit(self, results: Sequence[Mapping[str, Any]]) -> None:
+        """Keep whole results, in their order.
+
+        Raises:
+            JournalError: they cannot be kept.
+        """
+        assert self.journal is not None  # noqa: S101
+        await self.journal.append([result for result in results if "pending" not in result])
+
+    def reject(self, reject: Reject, source: Source) -> None:
+        """Keep a reject.
+
+        Raises:
+            JournalError: it cannot be kept.
+        """
+        if self.journal is not None:
+            self.journal.reject(reject, source)
+            if reject.content is not None and not isinstance(reject.content, bytes):
+                reject.content.seek(0)
+
+    async def aclose(self) -> None:
+        """Bring what was kept to the disk, and let others have the journal.
+
+        Raises:
+            JournalError: it cannot be brought there.
+        """
+        if self.journal is not None:
+            await self.journal.aclose()
+
+
+def _cost(result: Mapping[str, Any]) -> float:
+    """What judging a result has cost, in US dollars, as far as that is known."""
+    steps = [step for step in result.get("actual_steps") or () if step.get("name") == "retrieval"]
+    return sum(
+        value
+        for part in (result, *steps)
+        for key, value in part.items()
+        # The cost of an F1 is that of its recall and precision.
+        if key.endswith(COST) and not key.endswith("_f1" + COST) and isinstance(value, int | float)
+    )

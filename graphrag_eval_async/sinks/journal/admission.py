@@ -1,0 +1,111 @@
+"""Which lines are new, and what results say of the line they come from."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from graphrag_eval_async.records import Line, LongLine, Position
+from graphrag_eval_async.sinks.journal.contents import DIGEST_BYTES, Contents
+from graphrag_eval_async.sinks.journal.done import Done
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphrag_eval_async.records import Record
+
+SHA256_BYTES = 32
+
+Dedupe = Literal["position", "content"]
+Source = dict[str, Any]
+
+
+class Admission:
+    """Knows all lines that were evaluated or rejected, in this run or an earlier one of the same journal.
+
+    By "position", a line of a followed file was there already if its file and offset, and its content, were;
+    any other line if its content was there as often as it has come in this run: such a source is read from
+    its start again. By "content", a line was there already if its content was. Either way the digests of all
+    lines are held, 16 bytes for each.
+
+    Attributes:
+        done: the lines of followed files.
+        skipped: how many lines were not admitted.
+    """
+
+    def __init__(self, dedupe: Dedupe) -> None:
+        self.done = Done()
+        self.skipped = 0
+        self._by_content = dedupe == "content"
+        self._contents = Contents()
+        self._met: Contents | None = None
+
+    def admit(self, record: Record) -> Source | None:
+        """What the result of a line says of it, as `source`; None if the line was there already."""
+        if isinstance(record, LongLine):
+            sha256, length = record.sha256, record.length
+        else:
+            sha256, length = hashlib.sha256(record.data).hexdigest(), len(record.data)
+        digest = _digest(sha256)
+        file = record.file if isinstance(record, Line | LongLine) else None
+        position = None
+        if file is not None and file.followed:
+            position = Position(file.path, file.key, record.offset, length, sha256)
+        if self._was_there(digest, position):
+            self.skipped += 1
+            return None
+        source: Source = {} if file is None else {"path": file.path, "file": file.key}
+        source |= {"line": record.number, "offset": record.offset, "length": length, "sha256": sha256}
+        source["occurrence"] = self._contents.take(digest)
+        whole = not isinstance(record, Line) or record.whole
+        if not whole:
+            source["whole"] = False
+        if position is not None:
+            self.done.add(position, whole=whole)
+        return source
+
+    def _was_there(self, digest: bytes, position: Position | None) -> bool:
+        if self._by_content:
+            return digest in self._contents
+        if position is not None:
+            return position in self.done and digest in self._contents
+        return self._met is not None and self._contents.has(digest, self._met.take(digest))
+
+    def restore(self, line: KeptLine) -> None:
+        """Note a line of an earlier run."""
+        if line.position is not None:
+            self.done.add(line.position, whole=line.whole)
+        self._contents.add(line.digest, line.occurrence)
+        if self._met is None:
+            self._met = Contents()
+
+
+class KeptLine(NamedTuple):
+    """What a journal says of a line."""
+
+    digest: bytes
+    occurrence: int
+    position: Position | None
+    whole: bool
+
+
+def read_source(source: Mapping[str, Any]) -> KeptLine:
+    """The line that a result says it comes from.
+
+    Raises:
+        KeyError, TypeError, ValueError: it says nothing of a line.
+    """
+    sha256, occurrence = source["sha256"], source["occurrence"]
+    if type(occurrence) is not int or occurrence < 1 or len(sha256) != 2 * SHA256_BYTES:
+        raise ValueError("no digest of a line, or no occurrence of it")
+    position = None
+    if (file := source.get("file")) is not None:
+        offset, length = source["offset"], source["length"]
+        if type(offset) is not int or type(length) is not int or type(file) is not str:
+            raise TypeError("no place of a line")
+        position = Position(source["path"], file, offset, length, sha256)
+    return KeptLine(_digest(sha256), occurrence, position, source.get("whole", True))
+
+
+def _digest(sha256: str) -> bytes:
+    return bytes.fromhex(sha256[: 2 * DIGEST_BYTES])

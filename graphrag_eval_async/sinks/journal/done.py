@@ -1,0 +1,104 @@
+"""Which lines of which files are done."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from graphrag_eval_async.records import Known, Position
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Stretches:
+    """Stretches of bytes of one file that are done; those that touch are one."""
+
+    __slots__ = ("_ends", "_lines", "_starts")
+
+    def __init__(self) -> None:
+        self._starts = array("q")
+        self._ends = array("q")
+        self._lines = array("q")
+
+    def __contains__(self, offset: int) -> bool:
+        index = bisect_right(self._starts, offset) - 1
+        return index >= 0 and offset < self._ends[index]
+
+    def add(self, start: int, end: int, lines: int = 1) -> None:
+        """Note a stretch of so many lines, of which nothing was done."""
+        starts, ends = self._starts, self._ends
+        index = bisect_right(starts, start)
+        if index and ends[index - 1] == start:
+            index -= 1
+            ends[index] = end
+            self._lines[index] += lines
+        else:
+            starts.insert(index, start)
+            ends.insert(index, end)
+            self._lines.insert(index, lines)
+        if index + 1 < len(starts) and starts[index + 1] == end:
+            ends[index] = ends[index + 1]
+            self._lines[index] += self._lines[index + 1]
+            for column in (starts, ends, self._lines):
+                del column[index + 1]
+
+    def beginning(self) -> tuple[int, int]:
+        """How many bytes from the start of the file are done, and how many lines these are."""
+        if self._starts and self._starts[0] == 0:
+            return self._ends[0], self._lines[0]
+        return 0, 0
+
+
+class _File:
+    """What is done of one file.
+
+    Attributes:
+        stretches: of lines that had their newline.
+        unfinished: where the last line begins, if it had none when it was evaluated.
+        last: the one that stands last in the file.
+    """
+
+    __slots__ = ("last", "stretches", "unfinished")
+
+    def __init__(self) -> None:
+        self.stretches = Stretches()
+        self.unfinished: int | None = None
+        self.last: Position | None = None
+
+
+class Done:
+    """The lines that are done, as stretches of their files: memory grows with the gaps, not the lines."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, _File] = {}
+
+    def add(self, position: Position, *, whole: bool = True) -> None:
+        """Note a line, which may be there already."""
+        file = self._files.setdefault(position.file, _File())
+        if not whole:
+            file.unfinished = position.offset
+        elif position.offset not in file.stretches:
+            file.stretches.add(position.offset, position.offset + position.length + 1)
+        if file.last is None or file.last.offset <= position.offset:
+            file.last = position
+
+    def pass_over(self, origins: Mapping[str, int]) -> None:
+        """Note that lines before an offset are none of ours, for each file by its key."""
+        for key, offset in origins.items():
+            stretches = self._files.setdefault(key, _File()).stretches
+            if offset and not stretches.beginning()[0]:
+                stretches.add(0, offset, lines=0)
+
+    def __contains__(self, position: Position) -> bool:
+        file = self._files.get(position.file)
+        return file is not None and (position.offset in file.stretches or position.offset == file.unfinished)
+
+    def known(self) -> dict[str, Known]:
+        """By the key of each file, what need not be read of it again."""
+        known = {}
+        for key, file in self._files.items():
+            begin, lines = file.stretches.beginning()
+            known[key] = Known(begin, lines + 1, file.last)
+        return known

@@ -1,0 +1,55 @@
+"""Where a journal is, and how it is kept."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Literal
+
+from graphrag_eval_async.errors import UsageError
+
+Fsync = Literal["never", "interval", "always"]
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """Results as JSONL that a stream adds to, and goes on with when it is started again.
+
+    Beside ``results.jsonl`` stand ``results.jsonl.run`` (fingerprints of the reference set, the configuration
+    and the version), ``results.jsonl.rejects`` and, if need be, ``results.jsonl.damaged`` (lines of the
+    journal that could not be read, which are evaluated again).
+
+    Attributes:
+        path: of the file, which is made if there is none.
+        force: whether to go on with a journal that was begun under other conditions.
+        fsync: what outlives a power failure or a crash of the system; a process that is killed loses nothing
+            that was written. "always": each result, before the consumer sees it. "interval": all but those
+            of the last `fsync_interval`. "never": what the system has written by then, usually all but those
+            of the last half a minute.
+        fsync_interval: in seconds, more than 0.
+        rejects: path of the file of rejects, in place of the one above.
+    """
+
+    path: str | os.PathLike[str]
+    force: bool = False
+    fsync: Fsync = "interval"
+    fsync_interval: float = 1.0
+    rejects: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        """See that the values can be.
+
+        Raises:
+            UsageError: one cannot.
+        """
+        if not isinstance(self.path, str | os.PathLike):
+            raise UsageError(f"journal: expected a path or a Journal, got {self.path!r}")
+        if not isinstance(self.rejects, str | os.PathLike | None):
+            raise UsageError(f"journal.rejects: expected a path, got {self.rejects!r}")
+        if not isinstance(self.force, bool):
+            raise UsageError(f"journal.force: expected a boolean, got {self.force!r}")
+        if self.fsync not in ("never", "interval", "always"):
+            raise UsageError(f'journal.fsync: expected "never", "interval" or "always", got {self.fsync!r}')
+        interval = self.fsync_interval
+        if not isinstance(interval, int | float) or isinstance(interval, bool) or not 0 < interval < 1e9:
+            raise UsageError(f"journal.fsync_interval: expected seconds, more than 0, got {interval!r}")

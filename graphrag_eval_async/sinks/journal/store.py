@@ -1,0 +1,156 @@
+"""The files of a journal, open."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from graphrag_eval_async.sinks.append_file import AppendFile
+from graphrag_eval_async.sinks.journal.fingerprints import RunFile
+from graphrag_eval_async.sinks.journal.mending import read_lines
+from graphrag_eval_async.sinks.journal.syncing import Syncing
+from graphrag_eval_async.sinks.rejects import reject_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from graphrag_eval_async.records import Reject
+    from graphrag_eval_async.sinks.journal.options import Journal
+
+LATER = 1e9
+"""In seconds; for files that are not brought to the disk as time passes."""
+
+
+class OpenJournal:
+    """Holds the locks of a journal's files until it is closed.
+
+    Attributes:
+        path: of the results.
+        restored: how many results were found in it.
+        rejected: how many rejects were found beside it.
+        damaged: how many lines could not be read, and were set aside.
+        origins: by the key of a followed file, the bytes of it that are none of ours.
+    """
+
+    def __init__(
+        self, options: Journal, fingerprints: Mapping[str, str], on_failure: Callable[[BaseException], object]
+    ) -> None:
+        """Open or make the files.
+
+        Args:
+            options: where they are, and how they are kept.
+            fingerprints: of the conditions of this run.
+            on_failure: called on the event loop, with the error, if what was written cannot be brought to the
+                disk.
+
+        Raises:
+            JournalLocked: somebody else writes to them.
+            JournalMismatch: the journal was begun under other conditions.
+            JournalError: they cannot be read or written.
+        """
+        self.path = os.fspath(options.path)
+        self.restored = self.rejected = self.damaged = 0
+        self._always = options.fsync == "always"
+        self._never = options.fsync == "never"
+        self._results = AppendFile(self.path)
+        try:
+            self._rejects = AppendFile(options.rejects or f"{self.path}.rejects")
+            try:
+                self._run = RunFile(f"{self.path}.run")
+                begun = self._results.size > 0 or self._rejects.size > 0
+                self._run.check(self.path, fingerprints, begun=begun, force=options.force)
+            except BaseException:
+                self._rejects.close()
+                raise
+        except BaseException:
+            self._results.close()
+            raise
+        files = (self._results, self._rejects)
+        self._syncing = Syncing(files, options.fsync_interval, on_failure)
+
+    @property
+    def paths(self) -> list[str]:
+        """Of the files that are written."""
+        return [self._results.path, self._rejects.path]
+
+    @property
+    def origins(self) -> Mapping[str, int]:
+        return self._run.origins
+
+    def begin(self, origins: Mapping[str, int]) -> None:
+        """Keep where the reading of followed files began.
+
+        Raises:
+            JournalError: it cannot be kept.
+        """
+        self._run.begin(origins)
+
+    def restore(
+        self, add_result: Callable[[Any], object], add_reject: Callable[[Any], object]
+    ) -> Iterator[None]:
+        """Hand over what is there, line after line; yields after each.
+
+        A last line without its newline is cut off. A line that is no JSON, or that its function refuses, is
+        set aside, in a file beside the journal.
+
+        Raises:
+            JournalError: the files cannot be read or mended.
+        """
+        for file, add in ((self._results, add_result), (self._rejects, add_reject)):
+            reading = read_lines(file, add, aside=f"{self.path}.damaged")
+            while True:
+                try:
+                    next(reading)
+                except StopIteration as end:
+                    lines, damaged = end.value
+                    break
+                yield
+            self.damaged += damaged
+            if file is self._results:
+                self.restored = lines
+            else:
+                self.rejected = lines
+
+    async def append(self, results: Sequence[Mapping[str, Any]]) -> None:
+        """Add results, in one write where the system takes it as one.
+
+        Raises:
+            JournalError: they, or earlier ones, cannot be written, or brought to the disk.
+        """
+        self._check()
+        option = orjson.OPT_APPEND_NEWLINE
+        self._results.write([b"".join([orjson.dumps(result, option=option) for result in results])])
+        if self._always:
+            await self._syncing.now()
+        elif not self._never:
+            self._syncing.soon()
+
+    def reject(self, reject: Reject, source: Mapping[str, Any]) -> None:
+        """Add a reject, with what is known of its line.
+
+        Raises:
+            JournalError: it, or something earlier, cannot be written, or brought to the disk.
+        """
+        self._check()
+        self._rejects.write(reject_line(reject, {"source": source}))
+        if not self._never:
+            self._syncing.soon()
+
+    def _check(self) -> None:
+        if self._syncing.failure is not None:
+            raise self._syncing.failure
+
+    async def aclose(self) -> None:
+        """Bring all to the disk, unless that is never to be done, and give up the locks.
+
+        Raises:
+            JournalError: something cannot be brought to the disk.
+        """
+        try:
+            if not self._never:
+                await self._syncing.finish()
+        finally:
+            self._results.close()
+            self._rejects.close()
