@@ -16,13 +16,14 @@ __all__ = ["answer_correctness", "main"]
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line on `arguments`, those of the process by default, and exit with its code."""
+    interrupts = Interrupts()
     try:
-        with Interrupts() as interrupts:
+        with interrupts:
             from graphrag_eval_async.cli.app import run  # takes a while, in which Ctrl-C may come
 
             run(arguments, interrupts)
     except KeyboardInterrupt:
-        sys.exit(Exit.INTERRUPTED)
+        sys.exit(interrupts.code or Exit.INTERRUPTED)
 
 
 def answer_correctness() -> NoReturn:

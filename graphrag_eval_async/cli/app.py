@@ -17,6 +17,7 @@ from graphrag_eval_async.cli.evaluate import evaluate as run_evaluate
 from graphrag_eval_async.cli.exits import Exit
 from graphrag_eval_async.cli.interrupts import Interrupts
 from graphrag_eval_async.cli.models import Models
+from graphrag_eval_async.cli.outputs import Outputs
 from graphrag_eval_async.cli.text import describe, tell
 from graphrag_eval_async.cli.validate import validate as run_validate
 from graphrag_eval_async.errors import ConfigError, ReferenceDataError, UsageError
@@ -32,11 +33,11 @@ MAX_RESULT_BYTES = 4 * MAX_LINE_BYTES
 
 EXIT_CODES = (
     "Exit codes: 2 wrong usage or broken reference data, 4 the run itself failed, 3 lines were rejected, "
-    "1 a gate does not hold, 130 Ctrl-C, else 0; the first that applies, in this order."
+    "1 a gate does not hold, 130 Ctrl-C, 143 SIGTERM, else 0; the first that applies, in this order."
 )
 EXIT_CODES_OF_ROWS = (
-    "Exit codes: 2 wrong usage, 4 the run itself failed, 130 Ctrl-C, else 0, also where rows could not be "
-    "judged; the first that applies, in this order."
+    "Exit codes: 2 wrong usage, 4 the run itself failed, 130 Ctrl-C, 143 SIGTERM, else 0, also where rows "
+    "could not be judged; the first that applies, in this order."
 )
 
 app = typer.Typer(
@@ -70,9 +71,9 @@ def _parse(arguments: Sequence[str] | None) -> Command | int:
     Nothing is left for typer to print, which has exit codes of its own where nobody reads.
     """
     with redirect_stdout(StringIO()) as text:
-        command: Command | int = typer.main.get_command(app)(
-            arguments, prog_name=PROGRAM, standalone_mode=False
-        )
+        given = sys.argv[1:] if arguments is None else arguments
+        known = [options.RESUME_FORCE if argument == "--resume=force" else argument for argument in given]
+        command: Command | int = typer.main.get_command(app)(known, prog_name=PROGRAM, standalone_mode=False)
     if isinstance(command, int):
         tell(sys.stdout, text.getvalue().removesuffix("\n"))
     return command
@@ -106,6 +107,10 @@ def evaluate(
     reference: options.ReferencePath,
     responses: options.Responses,
     output: options.Output = "-",
+    resume: options.Resume = False,
+    resume_force: options.ResumeForce = False,
+    fsync: options.FsyncOption = "interval",
+    dedupe: options.DedupeOption = "position",
     config: options.Config = None,
     llm: options.Llm = None,
     embedding: options.Embedding = None,
@@ -140,11 +145,10 @@ def evaluate(
         return command
     return partial(
         command,
-        output=output,
-        aggregates=aggregates,
-        rejects=rejects,
+        outputs=Outputs(output, aggregates, rejects, resume or resume_force, resume_force, fsync),
         gates=[*fail_under, *fail_over],
         include_errors=include_errors,
+        dedupe=dedupe,
         on_fatal=on_fatal,
         stages=stages,
         ordered=ordered,

@@ -42,8 +42,9 @@ def judging(model: str, usage: JudgeUsage) -> list[str]:
         f"{failed} failed" + (f" ({counts(usage.errors)})" if failed else ""),
     ]
     calls = f"{usage.calls} calls, {usage.attempts} attempts, {usage.cache_hits} cached{shared}"
+    before = f", {dollars(usage.restored_dollars)} of it before" if usage.restored_dollars else ""
     return [
-        f"judge {model}: {calls}, {about}{dollars(usage.dollars)}",
+        f"judge {model}: {calls}, {about}{dollars(usage.dollars)}{before}",
         f"tokens: {usage.input_tokens} in, {usage.output_tokens} out, {usage.embedding_tokens} embedded",
         f"metrics: {', '.join(metrics)}" + (f"; retries: {counts(usage.retries)}" if usage.retries else ""),
     ]

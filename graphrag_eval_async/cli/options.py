@@ -16,8 +16,12 @@ from graphrag_eval_async.cli.files import (
 from graphrag_eval_async.cli.gates import Gate, parse_gate
 from graphrag_eval_async.evaluator import StepsGroups
 from graphrag_eval_async.metrics import OnFatal
+from graphrag_eval_async.sinks.journal import Dedupe, Fsync
 
 T = TypeVar("T")
+
+RESUME_FORCE = "--resume-force"
+"""What ``--resume=force`` is read as, since an option has a value always or never."""
 
 
 def _parser(parse: Callable[[str], T]) -> Callable[[str], T]:
@@ -147,6 +151,32 @@ Aggregates = Annotated[
         parser=_parser(aggregates_path),
         metavar="FILE",
         help="Write the aggregates here, by the suffix as YAML (.yaml, .yml) or JSON (.json).",
+    ),
+]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Keep the output as a journal, and go on with what it has: lines that are done are not "
+        "evaluated again. --resume=force goes on even if it was begun under another reference set, "
+        "configuration or version.",
+    ),
+]
+ResumeForce = Annotated[bool, typer.Option(RESUME_FORCE, hidden=True)]
+FsyncOption = Annotated[
+    Fsync,
+    typer.Option(
+        "--fsync",
+        help="With --resume, when results are brought to the disk, so that they outlive a power failure: "
+        "each before it counts, those of a second together, or as the system likes.",
+    ),
+]
+DedupeOption = Annotated[
+    Dedupe,
+    typer.Option(
+        "--dedupe",
+        help="By what a line is recognised that was evaluated before: by its position or, where lines may "
+        "be delivered twice, by its content, so that true duplicates do not count.",
     ),
 ]
 StepsGroupsOption = Annotated[

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.exits import Ending, Exit
     from graphrag_eval_async.records import Reason
     from graphrag_eval_async.reference import Reference
+    from graphrag_eval_async.stream import EvaluationStream
 
 LISTED_REJECTS = 10
 """How many rejects are listed where no file takes them."""
@@ -35,7 +36,7 @@ class Run:
         listed: the rejects to list, as text.
         reference: the reference set, where there is one.
         answered: ids of the questions that the results answer.
-        judging: what the judge did, in lines, where there was one.
+        notes: what else is to be told, in lines.
     """
 
     ending: Ending
@@ -44,7 +45,7 @@ class Run:
     listed: Sequence[str]
     reference: Reference | None
     answered: Set[str]
-    judging: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
 
 def report(run: Run, *, aggregates: str | None, gates: Sequence[Gate], table: TextIO | None) -> Exit:
@@ -60,7 +61,7 @@ def report(run: Run, *, aggregates: str | None, gates: Sequence[Gate], table: Te
     list_rejects(run.rejected, run.listed)
     try:
         if table is not None:
-            summary = [_summary(run, snapshot["micro"]), *run.judging]
+            summary = [_summary(run, snapshot["micro"]), *run.notes]
             tell(table, "\n".join([render_table(snapshot, table), "", *summary]))
     except OSError as error:
         ending = ending._replace(error=ending.error or error)
@@ -71,6 +72,18 @@ def report(run: Run, *, aggregates: str | None, gates: Sequence[Gate], table: Te
     if ending.error is not None:
         tell(sys.stderr, f"Error: {describe(ending.error)}")
     return ending.code(rejects=bool(run.rejected), gates=bool(failures))
+
+
+def journaling(stream: EvaluationStream) -> list[str]:
+    """What became of the journal, in a line, where there is one."""
+    journal = stream.journal
+    if journal is None:
+        return []
+    damaged = (
+        f", {journal.damaged} damaged lines set aside in {journal.path}.damaged" if journal.damaged else ""
+    )
+    found = f"{journal.restored} results and {journal.rejected} rejects from before"
+    return [one_line(f"journal {journal.path}: {found}, {stream.skipped} lines done already{damaged}")]
 
 
 def list_rejects(rejected: Mapping[Reason, int], listed: Sequence[str]) -> None:

@@ -67,6 +67,32 @@ def test_the_first_stops_and_a_later_one_ends(clock: Clock) -> None:
         assert stopped == [1000]
 
 
+def test_a_later_one_cancels_what_does_not_end(clock: Clock) -> None:
+    called: list[str] = []
+    with Interrupts() as interrupts:
+        interrupts.stop = lambda: called.append("stop")
+        interrupts.cancel = lambda: called.append("cancel")
+        for expected in (["stop"], ["stop", "cancel"]):
+            signal.raise_signal(signal.SIGINT)
+            assert called == expected
+            clock.now += SAME_SECONDS * 1.01
+        with pytest.raises(Ended, match="130"):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_sigterm_has_a_code_of_its_own(clock: Clock) -> None:
+    previous = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with Interrupts() as interrupts:
+        interrupts.stop = lambda: None
+        signal.raise_signal(signal.SIGTERM)
+        assert interrupts.code == 143
+        clock.now += SAME_SECONDS * 1.01
+        with pytest.raises(Ended, match="130"):
+            signal.raise_signal(signal.SIGINT)
+        assert interrupts.code == 143
+    signal.signal(signal.SIGTERM, previous)
+
+
 def test_what_handles_it_afterwards(previous: object) -> None:
     with Interrupts():
         assert signal.getsignal(signal.SIGINT) is not previous

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
 
 from graphrag_eval_async.cli.costs import dollars, judging
+from graphrag_eval_async.cli.interrupts import SAME_SECONDS
 from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.judge import JudgeUsage
 from graphrag_eval_async.judge.pricing import Prices
@@ -331,7 +333,10 @@ def test_ctrl_c_leaves_what_was_judged(folder: Folder, names: list[str]) -> None
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(3)]
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        with pytest.raises(subprocess.TimeoutExpired):  # It waits for what is under way.
+            process.wait(timeout=2 * SAME_SECONDS)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
     assert process.returncode == 130
     assert not out
     assert {result["question_id"] for result in from_jsonl(b"".join(lines))} == {"q0", "q2", "q3"}

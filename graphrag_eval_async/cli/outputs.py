@@ -1,0 +1,57 @@
+"""The files that a run writes."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphrag_eval_async.cli.files import check_distinct
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.sinks.journal import Journal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphrag_eval_async.sinks.journal import Fsync
+
+
+class Outputs(NamedTuple):
+    """What the options say of them: paths, None where nothing is to be written, ``-`` for standard output."""
+
+    results: str | None
+    aggregates: str | None
+    rejects: str | None
+    resume: bool = False
+    force: bool = False
+    fsync: Fsync = "interval"
+
+    def check(self, read: Iterable[str | None], *, stages: bool) -> None:
+        """See that they can be written, and that nothing is overwritten that is needed.
+
+        Args:
+            read: paths of what the run reads.
+            stages: whether results come twice.
+
+        Raises:
+            UsageError: they cannot, or something would be.
+        """
+        written = [self.results, self.rejects, self.aggregates]
+        if self.resume:
+            if self.results in (None, "-") or self.rejects == "-":
+                raise UsageError("--resume needs -o FILE, and no --rejects on standard output")
+            if stages:
+                raise UsageError("--stages does not go with --resume: a journal has whole results only")
+            written += [f"{self.results}.run", f"{self.results}.damaged"]
+            written += [] if self.rejects else [f"{self.results}.rejects"]
+        elif self.results is not None and os.path.exists(f"{self.results}.run"):
+            raise UsageError(
+                f"{self.results!r} is a journal, which would be overwritten; --resume goes on with it, "
+                f"without {self.results}.run it is a file like others"
+            )
+        check_distinct(read, written)
+
+    def journal(self) -> Journal | None:
+        """The journal, if there is to be one."""
+        if not self.resume or self.results is None:
+            return None
+        return Journal(self.results, force=self.force, fsync=self.fsync, rejects=self.rejects)

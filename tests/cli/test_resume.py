@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import signal
+from subprocess import PIPE
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from tests.cli.support import REFERENCE, Folder, finish, from_jsonl, response, run, start, until
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+@pytest.fixture
+def command(folder: Folder) -> list[str]:
+    """An evaluation of three responses and a line that is none, with a journal."""
+    responses = folder.lines(response("q1"), b"{", response("q2", False), response("q3"))
+    return ["evaluate", folder.reference, responses, "-o", folder.file("journal"), "--resume"]
+
+
+def test_started_again_it_evaluates_nothing(
+    folder: Folder, command: Sequence[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    told = []
+    for _ in range(2):
+        code = run(*command, "--aggregates", folder.file("a.json"), "--fail-over", "missing_rate=0")
+        assert code == 3
+        told.append(capfd.readouterr().out)
+        assert [result["question_id"] for result in folder.read("journal")] == ["q1", "q2", "q3"]
+        assert [reject["source"]["line"] for reject in folder.read("journal.rejects")] == [2]
+        assert orjson.loads((folder.path / "a.json").read_bytes())["micro"]["number_of_success_samples"] == 3
+    assert "0 results and 0 rejects from before, 0 lines done already" in told[0]
+    assert "3 results and 1 rejects from before, 4 lines done already" in told[1]
+    tables = [text.partition("\njournal ")[0] for text in told]
+    assert tables[0] == tables[1]
+
+
+def test_what_is_missing_is_evaluated(folder: Folder, command: Sequence[str]) -> None:
+    run(*command)
+    whole = (folder.path / "journal").read_bytes()
+    folder.write("journal", whole[:-30])
+    run(*command)
+    assert (folder.path / "journal").read_bytes() == whole
+
+
+def test_damage_is_told(folder: Folder, command: Sequence[str], capfd: pytest.CaptureFixture[str]) -> None:
+    run(*command)
+    lines = (folder.path / "journal").read_bytes().splitlines(keepends=True)
+    folder.write("journal", b"".join([lines[0], b"nonsense\n", *lines[2:]]))
+    capfd.readouterr()
+    run(*command)
+    assert f"1 damaged lines set aside in {folder.file('journal')}.damaged" in capfd.readouterr().out
+    assert (folder.path / "journal.damaged").read_bytes() == b"nonsense\n"
+    assert sorted(result["question_id"] for result in folder.read("journal")) == ["q1", "q2", "q3"]
+
+
+def test_rejects_in_a_file_of_their_own(folder: Folder, command: Sequence[str]) -> None:
+    for _ in range(2):
+        assert run(*command, "--rejects", folder.file("bad")) == 3
+        assert [reject["reason"] for reject in folder.read("bad")] == ["invalid_json"]
+    assert not (folder.path / "journal.rejects").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["-o", "-"], "--resume needs -o FILE"),
+        (["--rejects", "-"], "no --rejects on standard output"),
+        (["--stages"], "--stages does not go with --resume"),
+        (["--resume=nonsense"], "does not take a value"),
+        (["--aggregates", "a.json", "--rejects", "a.json"], "given twice"),
+    ],
+)
+def test_what_does_not_go_with_it(
+    folder: Folder, command: Sequence[str], more: Sequence[str], told: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*command, *more) == 2
+    assert told in capfd.readouterr().err
+    assert not (folder.path / "journal").exists()
+
+
+def test_a_journal_is_not_overwritten(
+    folder: Folder, command: Sequence[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(*command)
+    before = (folder.path / "journal").read_bytes()
+    assert run(*command[:-1]) == 2
+    assert "is a journal, which would be overwritten" in capfd.readouterr().err
+    assert (folder.path / "journal").read_bytes() == before
+
+
+def test_another_reference_set_needs_force(
+    folder: Folder, command: Sequence[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(*command)
+    changed: list[Any] = orjson.loads(orjson.dumps(REFERENCE))
+    changed[0]["questions"][0]["question_text"] = "What else?"
+    folder.write("reference.json", orjson.dumps(changed))
+    assert run(*command) == 2
+    assert "was begun under another reference; " in capfd.readouterr().err
+    assert run(*command[:-1], "--resume=force") == 3
+    assert run(*command) == 3
+    assert len(folder.read("journal")) == 3
+
+
+def test_the_second_of_two_is_refused(folder: Folder) -> None:
+    command = ["evaluate", folder.reference, "-", "-o", folder.file("journal"), "--resume"]
+    first = start(*command, stdin=PIPE)
+    assert first.stdin is not None
+    first.stdin.write(orjson.dumps(response("q1")) + b"\n")
+    first.stdin.flush()
+    until(first, lambda: (folder.path / "journal").exists() and len(folder.read("journal")) == 1)
+    code, _, err = finish(start(*command))
+    assert code == 2
+    assert "another process, or another stream of this one, writes to it" in err
+    assert finish(first)[0] == 0
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_lets_it_write_what_it_has(folder: Folder, number: signal.Signals, code: int) -> None:
+    outputs = ["-o", folder.file("journal"), "--resume", "--aggregates", folder.file("a.json")]
+    process = start("evaluate", folder.reference, "-", *outputs, stdin=PIPE)
+    assert process.stdin is not None
+    process.stdin.write(orjson.dumps(response("q1")) + b"\n")
+    process.stdin.flush()
+    until(process, lambda: (folder.path / "journal").exists() and len(folder.read("journal")) == 1)
+    process.send_signal(number)
+    done, out, err = finish(process)
+    assert done == code
+    assert "Error" not in err
+    assert "Traceback" not in err
+    assert "results: 1, rejected lines: 0" in out
+    assert orjson.loads((folder.path / "a.json").read_bytes())["micro"]["number_of_success_samples"] == 1
+    assert len(from_jsonl((folder.path / "journal").read_bytes())) == 1
+
+
+def test_what_is_no_file(folder: Folder) -> None:
+    (folder.path / "journal").symlink_to("/dev/full")
+    process = start(
+        "evaluate", folder.reference, folder.lines(response("q1")), "-o", folder.file("journal"), "--resume"
+    )
+    code, _, err = finish(process, None)
+    assert code == 4
+    assert "journal: cannot be opened for writing: it is not a regular file" in err
