@@ -814,6 +814,150 @@ async def test_two_interleaved() -> None:
         assert await collect(right) == []
 
 
+# Committing, stopping, aborting
+
+
+class Ledger:
+    """Commits, each let through by hand."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[Any]] = []
+        self.gate = asyncio.Event()
+        self.error: Exception | None = None
+
+    async def __call__(self, results: Sequence[Any]) -> None:
+        self.batches.append(list(results))
+        await self.gate.wait()
+        if self.error:
+            raise self.error
+
+
+async def test_nothing_comes_out_before_it_is_committed() -> None:
+    ledger = Ledger()
+    async with leaving_nothing():
+        results = mapped(Source("abcdef"), ready, limit=3, commit=ledger)
+        waiting = asyncio.ensure_future(anext(results))
+        await settle()
+        assert ledger.batches == [["a", "b", "c"]], "what is ready goes together"
+        assert not waiting.done()
+        ledger.gate.set()
+        taken = [await waiting]
+        async for result in results:
+            assert result in [item for batch in ledger.batches for item in batch]
+            taken.append(result)
+        assert taken == list("abcdef")
+
+
+@given(st.lists(st.sampled_from(["now", "none", "later"]), max_size=30), st.integers(1, 5), st.booleans())
+async def test_each_result_is_committed_once_and_in_the_order_in_which_it_comes(
+    kinds: list[str], limit: int, ordered: bool
+) -> None:
+    committed: list[int] = []
+
+    async def commit(results: Sequence[int]) -> None:
+        assert results
+        await asyncio.sleep(0)
+        committed.extend(results)
+
+    def function(item: tuple[int, str]) -> Any:
+        place, kind = item
+
+        async def work(_hand_out: object) -> int:
+            await asyncio.sleep(0)
+            return place
+
+        return {"now": place, "none": None, "later": Later(work)}[kind]
+
+    source = Source(list(enumerate(kinds)))
+    taken = await collect(mapped(source, function, limit=limit, ordered=ordered, commit=commit))
+    assert taken == committed
+    assert sorted(taken) == [place for place, kind in enumerate(kinds) if kind != "none"]
+
+
+async def test_a_commit_that_fails_ends_all_work_at_once() -> None:
+    gates, ledger = Gates(), Ledger()
+    ledger.error = ValueError("full")
+    ledger.gate.set()
+    gates.gate("a").set()
+    async with leaving_nothing():
+        results = mapped(Source("abc"), gates, commit=ledger)
+        with pytest.raises(ValueError, match="full"):
+            await anext(results)
+        assert (gates.started, gates.finished) == (["a", "b", "c"], ["a"])
+        with pytest.raises(StopAsyncIteration):
+            await anext(results)
+
+
+@pytest.mark.parametrize("way", ["aclose", "drop", "cancel"])
+async def test_what_is_complete_is_committed_whatever_comes(way: str) -> None:
+    gates, ledger = Gates(), Ledger()
+    async with leaving_nothing():
+        results = mapped(Source("abc"), gates, commit=ledger)
+        waiting = asyncio.ensure_future(anext(results))
+        await settle()
+        gates.gate("a").set()
+        await settle()
+        gates.gate("b").set()
+        await settle()
+        assert ledger.batches == [["a"]]
+        closing = None
+        if way == "aclose":
+            closing = asyncio.ensure_future(results.aclose())
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        if way == "cancel":
+            owner = results._owner
+            assert owner is not None
+            owner.cancel()
+        del results, waiting
+        gc.collect()
+        await settle()
+        ledger.gate.set()
+        if closing is not None:
+            await closing
+        await settle()
+    assert ledger.batches == [["a"], ["b"]]
+    assert gates.finished == ["a", "b"]
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+async def test_stopped_it_finishes_what_was_admitted(when: str) -> None:
+    gates = Gates()
+    source = Source("abcdef")
+    async with leaving_nothing():
+        results = mapped(source, gates, limit=3)
+        if when == "before":
+            results.stop()
+            assert await collect(results) == []
+            return
+        collecting = asyncio.ensure_future(collect(results))
+        await settle()
+        assert results.in_flight == 3
+        results.stop()
+        for item in "cba":
+            gates.gate(item).set()
+            await settle()
+        assert await collecting == list("cba")
+    assert source.closed
+    assert results.in_flight == 0
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+async def test_aborted_it_gives_up_what_was_admitted(when: str) -> None:
+    gates = Gates()
+    async with leaving_nothing():
+        results = mapped(Source("abc"), gates)
+        if when == "before":
+            results.abort(KeyError("no"))
+        collecting = asyncio.ensure_future(collect(results))
+        await settle()
+        if when == "meanwhile":
+            results.abort(KeyError("no"))
+        with pytest.raises(KeyError):
+            await collecting
+    assert gates.finished == []
+
+
 # Threads
 
 

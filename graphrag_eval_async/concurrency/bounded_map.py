@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+from contextlib import asynccontextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar
 
@@ -13,7 +13,7 @@ from graphrag_eval_async.concurrency.exchange import Exchange
 from graphrag_eval_async.concurrency.threads import CLOSING_SECONDS, outlast
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -153,7 +153,7 @@ class _Work(Generic[T, R]):
         self._source = source
         self._commit = commit
         self._finish = finish
-        self._ended = self._stopped = False
+        self._stopped = False
         self._working: anyio.CancelScope | None = None
         self._reading: anyio.CancelScope | None = None
 
@@ -164,7 +164,7 @@ class _Work(Generic[T, R]):
 
     def abort(self, error: BaseException) -> None:
         self._exchange.fail(error)
-        self._ended = True
+        self._stopped = True
         if self._working is not None:
             self._working.cancel()
 
@@ -192,13 +192,12 @@ class _Work(Generic[T, R]):
                 self._exchange.finish()
 
     async def _work(self) -> None:
+        if self._stopped:
+            await self._source.aclose()
+            return
         with anyio.CancelScope() as self._working:
-            if self._ended:
-                self._working.cancel()
             async with anyio.create_task_group() as self._workers:
                 with anyio.CancelScope() as self._reading:
-                    if self._stopped:
-                        self._reading.cancel()
                     await self._read()
                 if _is_cancelled():  # The cancellation was lost to an error in the clean-up of the source.
                     self._working.cancel()
@@ -218,7 +217,7 @@ class _Work(Generic[T, R]):
         exchange = self._exchange
         due = monotonic() + SLICE_SECONDS
         try:
-            async with aclosing(self._source) as source:
+            async with self._closing() as source:
                 async for items in source:
                     for item in items:
                         self._start(item)
@@ -228,6 +227,15 @@ class _Work(Generic[T, R]):
                         due = await self._pause()
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (the consumer gets it)
             self._fail(error)
+
+    @asynccontextmanager
+    async def _closing(self) -> AsyncGenerator[Source[T]]:
+        """The source, closed at the end; a scope that is cancelled would cut that short again and again."""
+        try:
+            yield self._source
+        finally:
+            with anyio.move_on_after(CLOSING_SECONDS, shield=True):
+                await self._source.aclose()
 
     async def _pause(self) -> float:
         """Let others run, and wait for room; returns when the next pause is due."""
