@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import aclosing
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar
 
@@ -13,7 +14,7 @@ from graphrag_eval_async.concurrency.exchange import Exchange
 from graphrag_eval_async.concurrency.threads import CLOSING_SECONDS, outlast
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -55,7 +56,7 @@ class BoundedMap(Generic[R]):
     function ends the reading; what was admitted before comes out first, then the exception. Whatever way it
     ends, `finish` is awaited once all work is done.
 
-    `commit` is awaited with results before they come out: all those that are ready then, in that order. Once
+    `commit` is awaited with results as they complete, all those that have, before any of them comes out. Once
     it raises, no more results come out, and all work is cancelled.
 
     One owner task reads and works. `__anext__` only waits, so a cancelled one loses nothing; `aclose` may
@@ -153,20 +154,20 @@ class _Work(Generic[T, R]):
         self._source = source
         self._commit = commit
         self._finish = finish
-        self._stopped = False
-        self._working: anyio.CancelScope | None = None
-        self._reading: anyio.CancelScope | None = None
+        self._stopped = self._aborted = self._read_all = False
+        self._reading: asyncio.Timeout | None = None
 
     def stop(self) -> None:
+        if self._reading is not None and not self._stopped:
+            self._reading.reschedule(-inf)
         self._stopped = True
-        if self._reading is not None:
-            self._reading.cancel()
 
     def abort(self, error: BaseException) -> None:
         self._exchange.fail(error)
-        self._stopped = True
-        if self._working is not None:
-            self._working.cancel()
+        self._aborted = True
+        self.stop()
+        if self._read_all:
+            self._workers.cancel_scope.cancel()
 
     async def run(self) -> None:
         try:
@@ -180,7 +181,7 @@ class _Work(Generic[T, R]):
                     finally:
                         self._exchange.complete()
         except BaseExceptionGroup as group:  # SystemExit and its like; all others are kept for the consumer.
-            raise group.exceptions[0] from None
+            raise _first(group) from None
         finally:
             try:
                 if self._finish is not None:
@@ -192,15 +193,12 @@ class _Work(Generic[T, R]):
                 self._exchange.finish()
 
     async def _work(self) -> None:
-        if self._stopped:
-            await self._source.aclose()
-            return
-        with anyio.CancelScope() as self._working:
-            async with anyio.create_task_group() as self._workers:
-                with anyio.CancelScope() as self._reading:
-                    await self._read()
-                if _is_cancelled():  # The cancellation was lost to an error in the clean-up of the source.
-                    self._working.cancel()
+        async with anyio.create_task_group() as self._workers:
+            await self._read()
+            self._read_all = True
+            # A cancellation may be lost to an error in the clean-up of the source, or spare it.
+            if _is_cancelled() or self._aborted or self._exchange.abandoned:
+                self._workers.cancel_scope.cancel()
 
     async def _commit_all(self, commit: Callable[[Sequence[R]], Awaitable[None]]) -> None:
         """Commit and publish what is complete, even under cancellation: it has been paid for."""
@@ -208,34 +206,43 @@ class _Work(Generic[T, R]):
         with anyio.CancelScope(shield=True):
             try:
                 while staged := await exchange.stage():
-                    await commit([result for result, _ in staged])
+                    await commit([result for _, result, _ in staged])
                     exchange.publish(staged)
             except Exception as error:  # noqa: BLE001  (the consumer gets it)
                 self.abort(error)
 
     async def _read(self) -> None:
-        exchange = self._exchange
-        due = monotonic() + SLICE_SECONDS
         try:
-            async with self._closing() as source:
-                async for items in source:
-                    for item in items:
-                        self._start(item)
-                        if exchange.full or monotonic() >= due:
-                            due = await self._pause()
-                    if monotonic() >= due:
-                        due = await self._pause()
+            async with aclosing(self._source) as source:
+                await self._admit_all(source)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (the consumer gets it)
             self._fail(error)
 
-    @asynccontextmanager
-    async def _closing(self) -> AsyncGenerator[Source[T]]:
-        """The source, closed at the end; a scope that is cancelled would cut that short again and again."""
+    async def _admit_all(self, source: Source[T]) -> None:
+        if self._stopped:
+            return
         try:
-            yield self._source
+            # Its time is up when `stop` says so. Unlike a cancel scope, it lets the source clean up.
+            async with asyncio.timeout(None) as self._reading:
+                await self._admit(source)
+        except TimeoutError:
+            if not self._stopped:
+                raise
         finally:
-            with anyio.move_on_after(CLOSING_SECONDS, shield=True):
-                await self._source.aclose()
+            self._reading = None
+
+    async def _admit(self, source: Source[T]) -> None:
+        exchange = self._exchange
+        due = monotonic() + SLICE_SECONDS
+        async for items in source:
+            for item in items:
+                if self._stopped:  # Reading that never waits is not cancelled.
+                    return
+                self._start(item)
+                if exchange.full or monotonic() >= due:
+                    due = await self._pause()
+            if monotonic() >= due:
+                due = await self._pause()
 
     async def _pause(self) -> float:
         """Let others run, and wait for room; returns when the next pause is due."""
@@ -273,3 +280,10 @@ def _is_cancelled() -> bool:
     """Whether the cancellation of this task was asked for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def _first(group: BaseExceptionGroup) -> BaseException:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

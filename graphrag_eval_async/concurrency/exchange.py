@@ -9,15 +9,19 @@ from typing import Generic, TypeVar
 R = TypeVar("R")
 
 
+Staged = list[tuple[int, R, int]]
+"""Results, each with the place and the weight of its item."""
+
+
 class Exchange(Generic[R]):
     """What the owner task and the iterator share: results, and how many items are on their way to one."""
 
     def __init__(self, limit: int, ordered: bool, *, staged: bool = False) -> None:
-        """With `staged`, results wait in `staged` until they are published."""
+        """With `staged`, results wait until what `stage` gives is published."""
         self._limit = limit
         self._ordered = ordered
         self._stages = staged
-        self.staged: list[tuple[R, int]] = []
+        self._staged: Staged[R] = []
         self.ready: deque[tuple[R, int]] = deque()
         self.error: BaseException | None = None
         self.finished = False
@@ -52,6 +56,36 @@ class Exchange(Generic[R]):
 
     def put(self, place: int, result: R | None, weight: int = 1) -> None:
         """Hand over what became of the item at `place`."""
+        if result is not None and self._stages:
+            self._staged.append((place, result, weight))
+            self._change.set()
+        else:
+            self._publish(place, result, weight)
+
+    def hand_out(self, result: R) -> None:
+        """Hand over a result at once that stands for no item."""
+        if not self.abandoned:
+            self._release(result, 0)
+
+    async def stage(self) -> Staged[R]:
+        """What is to be published next: all that is staged, once there is something; empty at the end."""
+        while not self._staged and not self._complete:
+            self._change.clear()
+            await self._change.wait()
+        staged, self._staged = self._staged, []
+        return staged
+
+    def complete(self) -> None:
+        """Note that nothing more will be staged."""
+        self._complete = True
+        self._change.set()
+
+    def publish(self, staged: Staged[R]) -> None:
+        """Let staged results be taken."""
+        for place, result, weight in staged:
+            self._publish(place, result, weight)
+
+    def _publish(self, place: int, result: R | None, weight: int) -> None:
         if self.abandoned:
             return
         if not self._ordered:
@@ -62,38 +96,12 @@ class Exchange(Generic[R]):
             self._release(*self._early.pop(self._next))
             self._next += 1
 
-    def hand_out(self, result: R) -> None:
-        """Hand over a result at once that stands for no item."""
-        if not self.abandoned:
-            self._release(result, 0)
-
     def _release(self, result: R | None, weight: int) -> None:
         if result is None:
             self._admitted -= weight
             self._room.set()
-        elif self._stages:
-            self.staged.append((result, weight))
-            self._change.set()
         else:
-            self.publish([(result, weight)])
-
-    async def stage(self) -> list[tuple[R, int]]:
-        """What is to be published next: all that is staged, once there is something; empty at the end."""
-        while not self.staged and not self._complete:
-            self._change.clear()
-            await self._change.wait()
-        staged, self.staged = self.staged, []
-        return staged
-
-    def complete(self) -> None:
-        """Note that nothing more will be staged."""
-        self._complete = True
-        self._change.set()
-
-    def publish(self, results: list[tuple[R, int]]) -> None:
-        """Let results be taken."""
-        if not self.abandoned:
-            self.ready.extend(results)
+            self.ready.append((result, weight))
             self._result.set()
 
     def take(self) -> R:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+
+_opened: weakref.WeakSet[AppendFile] = weakref.WeakSet()
 
 
 class AppendFile:
@@ -42,6 +45,10 @@ class AppendFile:
         except (OSError, ValueError) as error:
             raise JournalError(f"{self.path}: cannot be opened for writing: {_reason(error)}") from error
         self.size = os.fstat(self._descriptor).st_size
+        if not self.size:
+            sync_directory(self.path)
+        self._unsynced = True  # An earlier process may have left it so.
+        _opened.add(self)
 
     def write(self, pieces: Iterable[bytes]) -> None:
         """Add lines, given in pieces; if that fails, nothing of them stays.
@@ -64,6 +71,7 @@ class AppendFile:
                 raise JournalError(f"{self.path}: cannot be written: {_reason(error)}") from error
             raise
         self.size = size
+        self._unsynced = True
 
     def truncate(self, size: int) -> None:
         """Cut off what stands after `size` bytes.
@@ -75,32 +83,59 @@ class AppendFile:
         self.size = size
 
     def sync(self) -> None:
-        """Return when all that was written is on the disk.
+        """Return when all that was written is on the disk; it may be called in another thread than `write`.
 
         Raises:
             JournalError: it cannot be brought there.
         """
+        if not self._unsynced:
+            return
+        self._unsynced = False
         try:
             getattr(os, "fdatasync", os.fsync)(self._descriptor)  # macOS has fsync only.
         except OSError as error:
+            self._unsynced = True
             raise JournalError(f"{self.path}: cannot be brought to the disk: {_reason(error)}") from error
 
     def replace_by(self, other: AppendFile) -> None:
-        """Let another file take the place and the name of this one.
+        """Let another file of the same directory take the place, the name and the mode of this one.
 
         Raises:
-            OSError: it cannot.
+            JournalError, OSError: it cannot.
         """
+        path = os.path.realpath(self.path)
+        os.fchmod(other._descriptor, stat.S_IMODE(os.fstat(self._descriptor).st_mode))
         other.sync()
-        os.replace(other.path, self.path)
-        os.close(self._descriptor)
+        os.replace(other.path, path)
+        sync_directory(path)
+        self.close()
         self._descriptor, self.size = other._descriptor, other.size
+        other._descriptor = -1
 
     def close(self) -> None:
         """Close the file, and give up its lock."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def sync_directory(path: str) -> None:
+    """Bring the name of a file to the disk, where the file system can."""
+    with suppress(OSError):
+        descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _leave_to_parent() -> None:
+    """Close the files of a process in its child: what is open there keeps a lock when the parent has died."""
+    for file in list(_opened):
+        file.close()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _open_locked(path: str) -> int:

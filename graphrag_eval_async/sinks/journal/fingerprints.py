@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from graphrag_eval_async.errors import JournalError, JournalMismatch
+from graphrag_eval_async.sinks.append_file import sync_directory
 
 FORMAT = 1
 """Of the journal and of the files beside it."""
@@ -84,6 +85,7 @@ class RunFile:
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(self._path)
+            sync_directory(self._path)
         except OSError as error:
             raise JournalError(f"{self._path}: cannot be written: {error.strerror}") from error
 

@@ -1,0 +1,483 @@
+"""The bounded map with a commit: no result comes out before it, and none is lost to the way it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphrag_eval_async.concurrency import BoundedMap, Later, bounded_map
+from tests.conftest import leaving_nothing, settle
+from tests.test_concurrency import Gates, Source, collect, mapped, ready
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Sequence
+
+
+class Commit:
+    """Remembers what was committed; it may be held up, and fail."""
+
+    def __init__(self, *, fail_at: int | None = None) -> None:
+        self.batches: list[list[Any]] = []
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+        self.begun = 0
+        self._fail_at = fail_at
+
+    @property
+    def results(self) -> list[Any]:
+        return [result for batch in self.batches for result in batch]
+
+    async def __call__(self, results: Sequence[Any]) -> None:
+        self.begun += 1
+        assert results
+        await self.go_on.wait()
+        if self._fail_at is not None and len(self.batches) >= self._fail_at:
+            raise OSError("full")
+        self.batches.append(list(results))
+
+
+class Counted:
+    """Counts how often it was awaited."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def __call__(self) -> None:
+        await asyncio.sleep(0)
+        self.count += 1
+
+
+async def drain(results: BoundedMap[Any], commit: Commit) -> tuple[list[Any], BaseException | None]:
+    """What comes out, each after its commit, and the error at the end."""
+    taken = []
+    try:
+        async for result in results:
+            assert result in commit.results
+            taken.append(result)
+    except Exception as error:  # noqa: BLE001
+        assert await anext(results, None) is None
+        return taken, error
+    return taken, None
+
+
+@given(
+    st.lists(st.integers(0, 5), max_size=15),
+    st.integers(1, 6),
+    st.booleans(),
+    st.none() | st.integers(0, 4),
+    st.randoms(use_true_random=False),
+)
+@settings(deadline=None)
+def test_what_comes_out_was_committed(
+    pauses: list[int], limit: int, ordered: bool, fail_at: int | None, draw: random.Random
+) -> None:
+    """Items are (number, turns of the loop that it takes); without any, the result is there at once."""
+
+    def work(item: tuple[int, int]) -> Any:
+        number, turns = item
+
+        async def later(_hand_out: object) -> int | None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            return number if turns < 5 else None
+
+        return Later(later, weight=draw.randint(1, 3)) if turns else number
+
+    async def main() -> None:
+        async with leaving_nothing():
+            commit, finish = Commit(fail_at=fail_at), Counted()
+            source = Source(enumerate(pauses))
+            results = mapped(source, work, limit=limit, ordered=ordered, commit=commit, finish=finish)
+            taken, error = await drain(results, commit)
+            due = [number for number, turns in enumerate(pauses) if turns < 5]
+            if error is None:
+                assert sorted(taken) == sorted(commit.results) == due
+                assert fail_at is None or len(commit.batches) <= fail_at
+            else:
+                assert str(error) == "full"
+                assert len(commit.batches) == fail_at
+                assert not ordered or taken == due[: len(taken)]
+                assert ordered or sorted(taken) == sorted(commit.results)
+            assert not ordered or taken == sorted(taken)
+            assert source.closed
+            assert finish.count == 1
+            assert results.in_flight == 0 or error
+
+    asyncio.run(main())
+
+
+async def test_results_that_are_ready_together_are_committed_together() -> None:
+    commit = Commit()
+    assert await collect(mapped(Source(range(20)), ready, limit=100, commit=commit)) == list(range(20))
+    assert commit.batches == [list(range(20))]
+
+
+async def test_what_completes_during_a_commit_waits_for_the_next() -> None:
+    commit, gates = Commit(), Gates()
+    results = mapped(Source(range(3)), gates, commit=commit)
+    first = asyncio.create_task(anext(results))
+    await settle()
+    commit.go_on.clear()
+    gates.gate(0).set()
+    await settle()
+    gates.gate(1).set()
+    gates.gate(2).set()
+    await settle()
+    assert (commit.begun, first.done()) == (1, False)
+    commit.go_on.set()
+    assert [await first, *await collect(results)] == [0, 1, 2]
+    assert commit.batches == [[0], [1, 2]]
+
+
+async def test_a_result_is_committed_when_it_is_complete_whatever_the_order() -> None:
+    commit, gates = Commit(), Gates()
+    results = mapped(Source(range(3)), gates, ordered=True, commit=commit)
+    first = asyncio.create_task(anext(results))
+    await settle()
+    for item in (2, 1):
+        gates.gate(item).set()
+        await settle()
+    assert commit.results == [2, 1]
+    assert not first.done()
+    gates.gate(0).set()
+    assert [await first, *await collect(results)] == [0, 1, 2]
+    assert commit.results == [2, 1, 0]
+
+
+async def test_a_result_that_is_handed_out_early_needs_no_commit() -> None:
+    async def work(hand_out: Callable[[str], None]) -> str:
+        hand_out("early")
+        await asyncio.sleep(0)
+        return "whole"
+
+    commit = Commit()
+    results = mapped(Source([0]), lambda _: Later(work), commit=commit)
+    assert await collect(results) == ["early", "whole"]
+    assert commit.results == ["whole"]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_a_slow_commit_stops_the_reading(ordered: bool) -> None:
+    commit, source = Commit(), Source(iter(int, 1))
+    commit.go_on.clear()
+    async with leaving_nothing():
+        results = mapped(source, ready, limit=3, ordered=ordered, commit=commit)
+        waiting = asyncio.create_task(anext(results))
+        await settle()
+        assert source.asked <= 3 + 1
+        commit.go_on.set()
+        await waiting
+        await results.aclose()
+
+
+# Errors
+
+
+async def test_a_commit_that_fails_ends_the_work_in_progress() -> None:
+    commit, gates = Commit(fail_at=1), Gates()
+    async with leaving_nothing():
+        source = Source(range(5))
+        results = mapped(source, gates, commit=commit)
+        gates.gate(0).set()
+        assert await anext(results) == 0
+        gates.gate(1).set()
+        with pytest.raises(OSError, match="full"):
+            await anext(results)
+        assert gates.finished == [0, 1]
+        assert source.closed
+        assert await anext(results, None) is None
+
+
+async def test_the_last_commit_fails() -> None:
+    commit = Commit(fail_at=0)
+    async with leaving_nothing():
+        taken, error = await drain(mapped(Source([1]), ready, commit=commit), commit)
+        assert (taken, str(error)) == ([], "full")
+
+
+@pytest.mark.parametrize("error", [TimeoutError, KeyError])
+async def test_the_error_of_a_source_comes_after_what_was_committed(error: type[Exception]) -> None:
+    commit = Commit()
+    results = mapped(Source([1, 2], end=error()), ready, commit=commit)
+    taken, raised = await drain(results, commit)
+    assert (taken, type(raised)) == ([1, 2], error)
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("where", ["source", "function", "later", "commit"])
+def test_the_end_of_the_program_passes_through(error: type[BaseException], where: str) -> None:
+    def fail(place: str) -> None:
+        if place == where:
+            raise error("now")
+
+    async def source() -> Any:
+        fail("source")
+        yield [1]
+
+    def work(item: int) -> Any:
+        async def later(_hand_out: object) -> int:
+            fail("later")
+            return item
+
+        fail("function")
+        return Later(later)
+
+    async def commit(_: object) -> None:
+        fail("commit")
+
+    async def main() -> None:
+        await collect(BoundedMap(source(), work, limit=2, commit=commit))
+
+    with pytest.raises(error, match="now"):
+        asyncio.run(main())
+
+
+# Leaving
+
+
+async def leave_by_aclose(results: BoundedMap[Any]) -> None:
+    await results.aclose()
+
+
+async def leave_by_aclose_twice(results: BoundedMap[Any]) -> None:
+    await asyncio.gather(results.aclose(), results.aclose())
+
+
+@pytest.mark.parametrize("leave", [leave_by_aclose, leave_by_aclose_twice])
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_what_is_complete_is_committed_whoever_leaves(
+    leave: Callable[[BoundedMap[Any]], Any], ordered: bool
+) -> None:
+    commit, gates, finish = Commit(), Gates(), Counted()
+    async with leaving_nothing():
+        results = mapped(Source(range(4)), gates, ordered=ordered, commit=commit, finish=finish)
+        gates.gate(0).set()
+        await anext(results)
+        commit.go_on.clear()
+        gates.gate(1).set()
+        await settle()
+        gates.gate(3).set()
+        await settle()
+        closing = asyncio.create_task(leave(results))
+        await settle()
+        assert not closing.done()
+        commit.go_on.set()
+        await closing
+        assert commit.results == [0, 1, 3]
+        assert finish.count == 1
+        assert await anext(results, None) is None
+
+
+async def test_what_is_complete_is_committed_when_the_map_is_dropped() -> None:
+    commit, gates, finish = Commit(), Gates(), Counted()
+    async with leaving_nothing():
+        results = mapped(Source(range(4)), gates, commit=commit, finish=finish)
+        gates.gate(0).set()
+        await anext(results)
+        commit.go_on.clear()
+        gates.gate(1).set()
+        await settle()
+        gates.gate(2).set()
+        await settle()
+        del results
+        gc.collect()
+        commit.go_on.set()
+        await settle()
+        assert commit.results == [0, 1, 2]
+        assert finish.count == 1
+
+
+async def test_a_cancelled_consumer_loses_nothing() -> None:
+    commit, gates = Commit(), Gates()
+    results = mapped(Source(range(2)), gates, commit=commit)
+    waiting = asyncio.create_task(anext(results))
+    commit.go_on.clear()
+    gates.gate(0).set()
+    await settle()
+    waiting.cancel()
+    with suppress(asyncio.CancelledError):
+        await waiting
+    commit.go_on.set()
+    gates.gate(1).set()
+    assert await collect(results) == commit.results == [0, 1]
+
+
+async def test_closing_does_not_wait_for_ever_for_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_map, "CLOSING_SECONDS", 0.01)
+    commit = Commit()
+    commit.go_on.clear()
+    async with leaving_nothing():
+        results = mapped(Source([1]), ready, commit=commit)
+        waiting = asyncio.create_task(anext(results, None))
+        await settle()
+        await results.aclose()
+        assert await waiting is None
+        commit.go_on.set()
+        await settle()
+        assert commit.results == [1]
+
+
+# Stopping and aborting
+
+
+@pytest.mark.parametrize("commit", [False, True])
+async def test_stopped_before_the_start(commit: bool) -> None:
+    async with leaving_nothing():
+        source = Source(range(5))
+        results = mapped(source, ready, commit=Commit() if commit else None)
+        results.stop()
+        assert await collect(results) == []
+        assert source.asked == 0
+
+
+async def test_stopped_by_the_function() -> None:
+    source = Source(range(100))
+
+    def work(item: int) -> int:
+        if item == 3:
+            results.stop()
+        return item
+
+    results = mapped(source, work, limit=50)
+    assert await collect(results) == [0, 1, 2, 3]
+    assert source.asked <= 5
+    assert source.closed
+
+
+@pytest.mark.parametrize("commit", [False, True])
+async def test_stopped_with_work_in_progress(commit: bool) -> None:
+    gates = Gates()
+    async with leaving_nothing():
+        waiting = asyncio.Event()
+
+        async def source() -> Any:
+            yield [0, 1]
+            await waiting.wait()
+
+        results = BoundedMap(source(), gates, limit=5, commit=Commit() if commit else None)
+        gates.gate(1).set()
+        assert await anext(results) == 1
+        results.stop()
+        results.stop()
+        await settle()
+        gates.gate(0).set()
+        assert await collect(results) == [0]
+        results.stop()
+
+
+class Cleaning:
+    """A source that takes its time to clean up."""
+
+    def __init__(self) -> None:
+        self.cleaning, self.go_on = asyncio.Event(), asyncio.Event()
+        self.cleaned = False
+
+    async def __call__(self) -> AsyncGenerator[Sequence[int]]:
+        try:
+            yield [0, 1]
+            await asyncio.Event().wait()
+        finally:
+            self.cleaning.set()
+            await self.go_on.wait()
+            self.cleaned = True
+
+
+async def test_stopping_lets_the_source_clean_up() -> None:
+    gates, source = Gates(), Cleaning()
+    async with leaving_nothing():
+        results = mapped(source, gates)  # type: ignore[arg-type]
+        gates.gate(0).set()
+        assert await anext(results) == 0
+        results.stop()
+        await source.cleaning.wait()
+        gates.gate(1).set()
+        assert await anext(results) == 1
+        source.go_on.set()
+        assert await collect(results) == []
+        assert source.cleaned
+
+
+async def test_closing_while_the_source_cleans_up() -> None:
+    gates, source = Gates(), Cleaning()
+    async with leaving_nothing():
+        results = mapped(source, gates)  # type: ignore[arg-type]
+        gates.gate(0).set()
+        assert await anext(results) == 0
+        results.stop()
+        await source.cleaning.wait()
+        closing = asyncio.create_task(results.aclose())
+        await settle()
+        source.go_on.set()
+        await closing
+        assert source.cleaned
+        assert gates.finished == [0]
+
+
+async def test_a_source_that_goes_on_when_it_is_cancelled() -> None:
+    async def source() -> AsyncGenerator[Sequence[int]]:
+        for number in range(100):
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.001)
+            yield [number]
+
+    results = BoundedMap(source(), ready, limit=10)
+    assert await anext(results) == 0
+    results.stop()
+    assert len(await collect(results)) <= 10
+
+
+@pytest.mark.parametrize("commit", [False, True])
+async def test_aborted_before_the_start(commit: bool) -> None:
+    async with leaving_nothing():
+        finish = Counted()
+        results = mapped(Source(range(5)), ready, commit=Commit() if commit else None, finish=finish)
+        results.abort(OSError("now"))
+        with pytest.raises(OSError, match="now"):
+            await collect(results)
+        assert await anext(results, None) is None
+        assert finish.count == 1
+
+
+@pytest.mark.parametrize("commit", [False, True])
+async def test_aborted_with_work_in_progress(commit: bool) -> None:
+    gates = Gates()
+    async with leaving_nothing():
+        source = Source(range(5))
+        results = mapped(source, gates, commit=Commit() if commit else None)
+        gates.gate(0).set()
+        assert await anext(results) == 0
+        gates.gate(1).set()
+        await settle()
+        results.abort(OSError("now"))
+        results.abort(OSError("again"))
+        assert await anext(results) == 1
+        with pytest.raises(OSError, match="now"):
+            await anext(results)
+        assert gates.finished == [0, 1]
+        assert source.closed
+
+
+async def test_aborted_after_the_end() -> None:
+    results = mapped(Source([1]), ready, commit=Commit())
+    assert await collect(results) == [1]
+    results.abort(OSError("late"))
+    results.stop()
+    await settle()
+    await results.aclose()
+    assert await anext(results, None) is None
+
+
+async def test_an_error_at_the_very_end_comes_after_the_results() -> None:
+    async def finish() -> None:
+        raise OSError("at the end")
+
+    commit = Commit()
+    taken, error = await drain(mapped(Source([1, 2]), ready, commit=commit, finish=finish), commit)
+    assert (taken, str(error)) == ([1, 2], "at the end")
