@@ -15,10 +15,11 @@ from time import perf_counter
 from typing import Any
 
 from bench.report import Row, show
-from graphrag_eval_async.aggregates import RunningAggregates
+from graphrag_eval_async.aggregates import Last, RunningAggregates
 
 FEW, MANY = 1_000, 1_000_000
 TEMPLATES = 100
+WINDOW = 10_000
 METRICS = ("steps_score", "input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
 ROUNDS = 20
 
@@ -74,6 +75,18 @@ def growth(templates: int) -> list[Row]:
     ]
 
 
+def windowed() -> Row:
+    """What a result costs over a window that is full, where another leaves, against one without a window."""
+    plain, over, times, bases = RunningAggregates(), RunningAggregates(window=Last(WINDOW)), [], []
+    for seed in range(WINDOW // FEW + ROUNDS):
+        some = results(FEW, TEMPLATES, seed)
+        bases.append(add_seconds(plain, some))
+        times.append(add_seconds(over, some))
+    ratio = median(times[-ROUNDS:]) / median(bases[-ROUNDS:])
+    what = f"add, window of {WINDOW:,} results against none, templates: {TEMPLATES}"
+    return Row(what, f"{ratio:.2f}x ({median(times[-ROUNDS:]) / FEW * 1e6:.1f} us)", "at most 4x")
+
+
 def peak_megabytes() -> float:
     """The most memory this process has had, in MB (10**6 bytes)."""
     status = Path("/proc/self/status")
@@ -99,7 +112,7 @@ def memory() -> Row:
 
 
 def rows() -> list[Row]:
-    return [*growth(1), *growth(TEMPLATES), memory()]
+    return [*growth(1), *growth(TEMPLATES), windowed(), memory()]
 
 
 if __name__ == "__main__":

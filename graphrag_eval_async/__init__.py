@@ -1,6 +1,6 @@
 """Evaluate question-answering agents over knowledge graphs while they run."""
 
-from graphrag_eval_async.aggregates import RunningAggregates
+from graphrag_eval_async.aggregates import Last, RunningAggregates, Seconds
 from graphrag_eval_async.batch import compute_aggregates, run_evaluation
 from graphrag_eval_async.config import (
     AnswerCorrectnessConfig,
@@ -64,6 +64,7 @@ __all__ = [
     "JudgeUnavailable",
     "JudgeUsage",
     "LLMConfig",
+    "Last",
     "LimitsConfig",
     "Line",
     "MissingResponses",
@@ -81,6 +82,7 @@ __all__ = [
     "RetrievalAnswerConfig",
     "RetrievalContextConfig",
     "RunningAggregates",
+    "Seconds",
     "SourceError",
     "StepsConfig",
     "TokenUsage",

@@ -27,6 +27,7 @@ def test_the_public_names() -> None:
         "JudgeUnavailable",
         "JudgeUsage",
         "LLMConfig",
+        "Last",
         "LimitsConfig",
         "Line",
         "MissingResponses",
@@ -44,6 +45,7 @@ def test_the_public_names() -> None:
         "RetrievalAnswerConfig",
         "RetrievalContextConfig",
         "RunningAggregates",
+        "Seconds",
         "SourceError",
         "StepsConfig",
         "TokenUsage",
@@ -104,7 +106,9 @@ def test_the_arguments() -> None:
     assert positional(package.Evaluator) == ["reference"]
     assert options(package.Evaluator) == ["comparators", "steps_groups", "config", "judge", "on_fatal"]
     assert positional(package.Evaluator.evaluate) == ["self", "response"]
-    assert options(package.RunningAggregates) == ["include_errors", "templates"]
+    assert options(package.RunningAggregates) == ["include_errors", "templates", "window"]
+    assert positional(package.Last) == ["count"]
+    assert positional(package.Seconds) == ["seconds"]
     assert positional(package.load_reference) == ["reference"]
     assert positional(package.recall_at_k) == ["relevant_docs", "retrieved_docs", "k"]
     assert positional(package.average_precision) == ["relevant_docs", "retrieved_docs"]
@@ -129,4 +133,6 @@ def test_the_methods() -> None:
         assert hasattr(stream, method)
     expected = {"add", "snapshot", "merge", "to_bytes", "from_bytes", "order_templates"}
     assert public(package.RunningAggregates) == expected
+    assert public(package.Last) == {"count"}
+    assert public(package.Seconds) == {"seconds"}
     assert public(package.Reference) == {"questions", "templates", "prepared"}

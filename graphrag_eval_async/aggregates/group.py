@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.aggregates.reading import is_empty, metric_position
 from graphrag_eval_async.aggregates.series import Series
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from graphrag_eval_async.aggregates.reading import Steps, Values
+    from graphrag_eval_async.aggregates.window import Sample
 
 STEP_COUNTS = ("total", "once_per_sample", "empty_results", "errors")
 TOTAL, ONCE, EMPTY, ERRORS = range(4)
@@ -39,7 +43,7 @@ class Group:
         for metric, value in values:
             series = self.series.get(metric) or self.metric(metric)
             series.add(value)
-        self._count(steps)
+        count_steps(self.steps, steps)
 
     def flush(self) -> None:
         for series in self.series.values():
@@ -52,30 +56,22 @@ class Group:
             series = self.series[name] = Series(parent)
         return series
 
-    def _count(self, steps: Steps) -> None:
-        seen = set()
-        for step in steps:
-            name, status = step.get("name"), step.get("status")
-            if not isinstance(name, str):
-                continue
-            counts = self.steps.get(name)
-            if counts is None:
-                counts = self.steps[name] = [0] * len(STEP_COUNTS)
-            counts[TOTAL] += 1
-            if name not in seen:
-                seen.add(name)
-                counts[ONCE] += 1
-            if status == "error":
-                counts[ERRORS] += 1
-            elif is_empty(step.get("output")):
-                counts[EMPTY] += 1
+    def slide(self, new: Sequence[Sample], gone: Sequence[Sample]) -> None:
+        """Count samples, and no longer count others that were counted so."""
+        self._shown = None
+        for sign, samples in ((1, new), (-1, gone)):
+            for sample in samples:
+                self.errors += sign * sample.failed
+                self.successes += sign * (not sample.failed)
+                add_steps(self.steps, sample.steps, sign)
+        slide(self.series, new, gone)
 
     def merge(self, other: Group) -> None:
         """Add what is in `other`, whose metrics have been flushed."""
         self._shown = None
         self.errors += other.errors
         self.successes += other.successes
-        add_steps(self.steps, other.steps)
+        add_steps(self.steps, other.steps.items())
         for name, series in other.series.items():
             self.metric(name).merge(series)
 
@@ -89,10 +85,54 @@ class Group:
         return fresh
 
 
-def add_steps(steps: StepCounts, more: StepCounts) -> None:
-    for name, counts in more.items():
+def count_steps(counted: StepCounts, steps: Steps) -> StepCounts:
+    seen = set()
+    for step in steps:
+        name, status = step.get("name"), step.get("status")
+        if not isinstance(name, str):
+            continue
+        counts = counted.get(name)
+        if counts is None:
+            counts = counted[name] = [0] * len(STEP_COUNTS)
+        counts[TOTAL] += 1
+        if name not in seen:
+            seen.add(name)
+            counts[ONCE] += 1
+        if status == "error":
+            counts[ERRORS] += 1
+        elif is_empty(step.get("output")):
+            counts[EMPTY] += 1
+    return counted
+
+
+def add_steps(steps: StepCounts, more: Iterable[tuple[str, Sequence[int]]], sign: int = 1) -> None:
+    """Add `more`, or with a `sign` of -1 subtract it; a name of which nothing is left is dropped."""
+    for name, counts in more:
         mine = steps.get(name, [0] * len(STEP_COUNTS))
-        steps[name] = [a + b for a, b in zip(mine, counts, strict=True)]
+        summed = [a + sign * b for a, b in zip(mine, counts, strict=True)]
+        if any(summed):
+            steps[name] = summed
+        else:
+            steps.pop(name, None)
+
+
+def slide(series: dict[str, Series], new: Iterable[Sample], gone: Iterable[Sample]) -> None:
+    """Let values of samples come and go; a metric without any is dropped."""
+    came, went = _by_metric(new), _by_metric(gone)
+    for name in {**came, **went}:
+        if name not in series:
+            series[name] = Series()
+        series[name].slide(came[name], went[name])
+        if not series[name].values:
+            del series[name]
+
+
+def _by_metric(samples: Iterable[Sample]) -> defaultdict[str, list[float]]:
+    numbers: defaultdict[str, list[float]] = defaultdict(list)
+    for sample in samples:
+        for metric, number in zip(sample.metrics, sample.numbers, strict=True):
+            numbers[metric].append(number)
+    return numbers
 
 
 def show(errors: int, successes: int, steps: StepCounts, series: dict[str, Series]) -> dict[str, Any]:

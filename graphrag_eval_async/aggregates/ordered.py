@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -58,6 +58,36 @@ class OrderedValues:
         self._size += len(values)
         self._before = before
 
+    def insert(self, value: float) -> None:
+        """Add one value, and leave nothing of the work for later."""
+        index = bisect_right(self._bounds, value) - 1
+        chunk = self._settled(index)
+        insort(chunk, value)
+        self._sorted[index] += 1
+        self._size += 1
+        if index < self._finger:
+            self._before += 1
+        if len(chunk) > CHUNK:
+            self._split(index)
+
+    def remove(self, value: float) -> None:
+        """Remove one of the values that equal `value`, of which there is one at least."""
+        index = bisect_right(self._bounds, value) - 1
+        chunk = self._settled(index)
+        place = bisect_left(chunk, value)
+        while place == len(chunk) or chunk[place] != value:
+            # Equal values may lie on both sides of a bound.
+            index -= 1
+            chunk = self._settled(index)
+            place = bisect_left(chunk, value)
+        del chunk[place]
+        self._sorted[index] -= 1
+        self._size -= 1
+        if index < self._finger:
+            self._before -= 1
+        if not chunk and len(self.chunks) > 1:
+            self._drop(index)
+
     def widen(self) -> None:
         """Make room for ints that no double equals."""
         if not self.wide:
@@ -97,6 +127,15 @@ class OrderedValues:
                 insort(chunk, value)
         self._sorted[index] = len(chunk)
         return chunk
+
+    def _drop(self, index: int) -> None:
+        del self.chunks[index], self._bounds[index], self._sorted[index]
+        self._bounds[0] = -inf
+        if index < self._finger:
+            self._finger -= 1
+        elif self._finger == len(self.chunks):
+            self._finger -= 1
+            self._before -= len(self.chunks[self._finger])
 
     def _split(self, index: int) -> None:
         values = sorted(self.chunks[index])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
+from collections import defaultdict
 from math import inf
 from typing import TYPE_CHECKING, Any, Self
 
 from graphrag_eval_async.aggregates import state
 from graphrag_eval_async.aggregates.exact import mean, sum_units
-from graphrag_eval_async.aggregates.group import Group, StepCounts, add_steps, show
+from graphrag_eval_async.aggregates.group import Group, StepCounts, add_steps, count_steps, show, slide
 from graphrag_eval_async.aggregates.reading import observe
+from graphrag_eval_async.aggregates.window import Last, Sample, Seconds, Sliding
 from graphrag_eval_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,12 +33,31 @@ class RunningAggregates:
 
     `templates` is the order in which the templates stand in a snapshot; others come after them, by name.
     With `include_errors`, the metrics and steps that results with ``status: error`` have count as well.
+
+    With a `window`, only the results in it count, as if there had never been another: a template, metric or
+    step without any is absent. To forget it in time, what counts of each of them is kept: about half a
+    kilobyte, values included, if it has five metrics. Windows do not merge, and are not kept as bytes.
+
+    Raises:
+        UsageError: an argument has a value it cannot have.
     """
 
-    __slots__ = ("_groups", "_include_errors", "_micro", "_order", "_sorted", "_unflushed", "_waiting")
+    __slots__ = (
+        *("_groups", "_include_errors", "_micro", "_order"),
+        *("_sliding", "_sorted", "_unflushed", "_waiting"),
+    )
 
-    def __init__(self, *, include_errors: bool = False, templates: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        include_errors: bool = False,
+        templates: Iterable[str] = (),
+        window: Last | Seconds | None = None,
+    ) -> None:
+        if not isinstance(window, Last | Seconds | None):
+            raise UsageError(f"window: must be Last(...) or Seconds(...), not {type(window).__name__}")
         self._include_errors = include_errors
+        self._sliding = None if window is None else Sliding(window)
         self._groups: dict[str, Group] = {}
         self._micro: dict[str, Series] = {}
         self._order: dict[str, int] = {}
@@ -69,15 +90,20 @@ class RunningAggregates:
         template, failed, values, steps = observe(result, include_errors=self._include_errors)
         if "pending" in result:
             return
-        group = self._group(template)
-        group.add(values, steps, failed=failed)
-        self._unflushed.add(group)
+        if self._sliding is None:
+            group = self._group(template)
+            group.add(values, steps, failed=failed)
+            self._unflushed.add(group)
+        else:
+            self._sliding.add(template, values, count_steps({}, steps), failed=failed)
+            # It will be both counted and removed, and takes memory even if it has no values.
+            self._waiting += 1 + len(values)
         self._waiting += len(values)
         if self._waiting >= BATCH:
             self._flush()
 
     def snapshot(self) -> dict[str, Any]:
-        """`per_template`, `micro` and `macro` over all results so far; the dict is the caller's own.
+        """`per_template`, `micro` and `macro` over the results that count; the dict is the caller's own.
 
         A metric without values is absent, and so is a `sum` beyond the largest double.
         """
@@ -96,8 +122,10 @@ class RunningAggregates:
             these aggregates; `other` stays as it is.
 
         Raises:
-            UsageError: only one of the two includes the metrics of errors.
+            UsageError: only one of the two includes the metrics of errors, or either has a window.
         """
+        if self._sliding or other._sliding:
+            raise UsageError("window: windows do not merge")
         if self._include_errors != other._include_errors:
             raise UsageError("include_errors: must be the same in aggregates that are merged")
         if other is self:
@@ -110,7 +138,13 @@ class RunningAggregates:
         return self
 
     def to_bytes(self) -> bytes:
-        """All that is known, to go on from elsewhere; a snapshot has less."""
+        """All that is known, to go on from elsewhere; a snapshot has less.
+
+        Raises:
+            UsageError: there is a window.
+        """
+        if self._sliding:
+            raise UsageError("window: windows are not kept as bytes")
         self._flush()
         return state.dump(self._include_errors, self._order, self._groups)
 
@@ -128,10 +162,29 @@ class RunningAggregates:
         return aggregates
 
     def _flush(self) -> None:
+        if self._sliding:
+            self._slide(self._sliding)
         for group in self._unflushed:
             group.flush()
         self._unflushed.clear()
         self._waiting = 0
+
+    def _slide(self, sliding: Sliding) -> None:
+        new, gone = sliding.slide()
+        if len(gone) > len(sliding.samples):  # It is less work to begin again than to remove them.
+            self._groups, self._micro, self._sorted = {}, {}, []
+            new, gone = [*sliding.samples], []
+        slide(self._micro, new, gone)
+        changes: defaultdict[str, tuple[list[Sample], list[Sample]]] = defaultdict(lambda: ([], []))
+        for side, samples in enumerate((new, gone)):
+            for sample in samples:
+                changes[sample.template][side].append(sample)
+        for name, (came, went) in changes.items():
+            group = self._group(name)
+            group.slide(came, went)
+            if not group.errors + group.successes:
+                del self._groups[name]
+                self._sorted = []
 
     def _group(self, name: str) -> Group:
         group = self._groups.get(name)
@@ -151,7 +204,7 @@ class RunningAggregates:
         for group in self._groups.values():
             errors += group.errors
             successes += group.successes
-            add_steps(steps, group.steps)
+            add_steps(steps, group.steps.items())
         return show(errors, successes, steps, self._micro)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from array import array
 from contextlib import suppress
+from operator import neg
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.aggregates.exact import ONE, mean, sum_floats, sum_units, to_units
 from graphrag_eval_async.aggregates.ordered import OrderedValues
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
 # Up to here every int is a double.
 DOUBLE_INTS = 2**53
@@ -28,13 +29,17 @@ class Series:
     What `add` takes waits for `flush`, since many values at once cost less than one by one, and is then also
     passed on to `parent`, the same metric over more results. `integral` says whether all values are ints;
     even so they are stored as doubles, but for those that no double equals.
+
+    Where values also leave, all of them come and go by `slide`, which counts the floats for the sake of
+    `integral`, and has no `parent`.
     """
 
-    __slots__ = ("_parent", "_pending", "_units", "integral", "values")
+    __slots__ = ("_floats", "_parent", "_pending", "_units", "integral", "values")
 
     def __init__(self, parent: Series | None = None) -> None:
         self.integral = True
         self.values = OrderedValues()
+        self._floats = 0
         self._units = 0
         self._parent = parent
         self._pending: array[float] = array("d")
@@ -71,6 +76,24 @@ class Series:
         self.integral &= integral
         if self._parent is not None:
             self._parent._absorb(values, units, integral=integral, wide=wide)
+
+    def slide(self, new: Sequence[float], gone: Sequence[float]) -> None:
+        """Add floats and ints, and remove others that were added so."""
+        moved = [*new, *map(neg, gone)]
+        self._floats += len(new) - len(gone)
+        if int in map(type, moved):
+            self._floats -= [*map(type, new)].count(int) - [*map(type, gone)].count(int)
+            new, gone, moved = ([*map(stored, some)] for some in (new, gone, moved))
+        if int in map(type, moved):  # still: no double equals it
+            self.values.widen()
+            self._units += sum_units(moved)
+        else:
+            self._units += sum_floats(moved)
+        self.integral = not self._floats
+        for value in new:
+            self.values.insert(value)
+        for value in gone:
+            self.values.remove(value)
 
     def stats(self) -> dict[str, float]:
         """`sum`, `mean`, `median`, `min` and `max` of the values, one at least and all flushed.

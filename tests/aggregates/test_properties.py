@@ -1,4 +1,4 @@
-"""Running aggregates against the batch formulas, at every prefix and however the results are split."""
+"""Running aggregates against the batch formulas: at every prefix, however they are split, in every window."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async.aggregates import RunningAggregates, ordered, running
+from graphrag_eval_async.aggregates import Last, RunningAggregates, Seconds, ordered, running, window
 from tests.aggregates.oracle import batch_aggregates
 from tests.aggregates.strategies import TEMPLATES, results
 
@@ -89,3 +89,49 @@ def test_merging_with_itself_counts_everything_twice(some: list[dict[str, Any]])
     aggregates = aggregate(some)
     aggregates.merge(aggregates)
     assert text(aggregates) == text(aggregate([*some, *some]))
+
+
+class Clock:
+    """In quarters of seconds, which doubles hold exactly."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+moments = st.lists(
+    results()
+    | results()
+    | results().map(lambda result: {**result, "pending": ["answer_correctness"]})
+    | st.sampled_from([0.25, 1.0, 10.0]).map(lambda seconds: {"wait": seconds})
+    | st.just({"look": True}),
+    max_size=40,
+)
+
+
+@settings(deadline=None)
+@given(moments, st.integers(1, 12).map(Last) | st.sampled_from([0.25, 1.0, 5.0]).map(Seconds), st.booleans())
+def test_a_window_is_as_if_nothing_else_had_ever_counted(
+    story: list[dict[str, Any]], span: Last | Seconds, include_errors: bool
+) -> None:
+    clock = Clock()
+    counted: list[tuple[float, dict[str, Any]]] = []
+    windowed = RunningAggregates(templates=TEMPLATES, include_errors=include_errors, window=span)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(window, "monotonic", clock)
+        for moment in [*story, {"look": True}]:
+            if "wait" in moment:
+                clock.now += moment["wait"]
+            elif "look" in moment:
+                if isinstance(span, Last):
+                    inside = [result for _, result in counted[-span.count :]]
+                else:
+                    inside = [result for came, result in counted if clock.now - came < span.seconds]
+                assert text(windowed) == text(aggregate(inside, include_errors=include_errors))
+                expected = batch_aggregates(inside, templates=TEMPLATES, include_errors=include_errors)
+                assert text(windowed) == json.dumps(expected)
+            else:
+                windowed.add(moment)
+                if "pending" not in moment:
+                    counted.append((clock.now, moment))

@@ -1,0 +1,108 @@
+"""Windows over results: which of them still count."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import takewhile
+from sys import float_info
+from time import monotonic
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from graphrag_eval_async.errors import UsageError
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.aggregates.group import StepCounts
+    from graphrag_eval_async.aggregates.reading import Values
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """A window over the `count` results that came last, whatever their templates.
+
+    Raises:
+        UsageError: `count` is not an int of at least 1.
+    """
+
+    count: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.count, int) or isinstance(self.count, bool) or self.count < 1:
+            raise UsageError("count: must be an int of at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """A window over the results that came less than `seconds` ago, by a clock that never goes back.
+
+    Raises:
+        UsageError: `seconds` is not a finite number above 0.
+    """
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.seconds, int | float) and not isinstance(self.seconds, bool)
+        if not number or not 0 < self.seconds <= float_info.max:
+            raise UsageError("seconds: must be a finite number above 0")
+
+
+class Sample(msgspec.Struct, frozen=True, gc=False):
+    """What counts of a result, and when it came; the numbers are those of its `metrics`.
+
+    There may be millions, which the garbage collector would visit to find no cycle.
+    """
+
+    arrived: float
+    template: str
+    failed: bool
+    metrics: tuple[str, ...]
+    numbers: tuple[float, ...]
+    steps: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+class Sliding:
+    """The samples in a window, in the order in which they came.
+
+    Those added since `slide` was called last are apart: many of them may come and go before anyone looks, and
+    then need not be counted at all.
+    """
+
+    __slots__ = ("_new", "_window", "samples")
+
+    def __init__(self, window: Last | Seconds) -> None:
+        self.samples: deque[Sample] = deque()
+        self._window = window
+        self._new: list[Sample] = []
+
+    def add(self, template: str, values: Values, steps: StepCounts, *, failed: bool) -> None:
+        metrics, numbers = zip(*values, strict=True) if values else ((), ())
+        counts = tuple((name, tuple(counts)) for name, counts in steps.items())
+        self._new.append(
+            Sample(monotonic(), _shared(template), failed, _shared(metrics), numbers, _shared(counts))
+        )
+
+    def slide(self) -> tuple[list[Sample], list[Sample]]:
+        """Bring `samples` up to date; returns those that it has now and had not before, and the reverse."""
+        known, new = len(self.samples), self._new
+        self.samples.extend(new)
+        self._new = []
+        gone = [self.samples.popleft() for _ in range(self._surplus())]
+        return new[max(0, len(gone) - known) :], gone[:known]
+
+    def _surplus(self) -> int:
+        if isinstance(self._window, Last):
+            return max(0, len(self.samples) - self._window.count)
+        end = monotonic() - self._window.seconds
+        return sum(1 for _ in takewhile(lambda sample: sample.arrived <= end, self.samples))
+
+
+@lru_cache(maxsize=4096)
+def _shared(part: T) -> T:
+    """What equals `part`, and is most often in memory already: much of a result is as in others before it."""
+    return part
