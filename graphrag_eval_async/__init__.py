@@ -40,6 +40,7 @@ from graphrag_eval_async.judge import Judge, JudgeUsage, TokenUsage
 from graphrag_eval_async.records import Line, Position, Question, Reject, Rejects
 from graphrag_eval_async.reference import Reference, load_reference
 from graphrag_eval_async.sinks.journal import Journal
+from graphrag_eval_async.sources import Follower, follow_jsonl, read_jsonl
 from graphrag_eval_async.steps import average_precision, recall_at_k
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
 
@@ -53,6 +54,7 @@ __all__ = [
     "EmbeddingConfig",
     "EvaluationStream",
     "Evaluator",
+    "Follower",
     "GenerationConfig",
     "GraphragEvalError",
     "Journal",
@@ -90,8 +92,10 @@ __all__ = [
     "average_precision",
     "compute_aggregates",
     "evaluate_stream",
+    "follow_jsonl",
     "load_config",
     "load_reference",
+    "read_jsonl",
     "recall_at_k",
     "run_evaluation",
 ]

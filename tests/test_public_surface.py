@@ -16,6 +16,7 @@ def test_the_public_names() -> None:
         "EmbeddingConfig",
         "EvaluationStream",
         "Evaluator",
+        "Follower",
         "GenerationConfig",
         "GraphragEvalError",
         "Journal",
@@ -53,8 +54,10 @@ def test_the_public_names() -> None:
         "average_precision",
         "compute_aggregates",
         "evaluate_stream",
+        "follow_jsonl",
         "load_config",
         "load_reference",
+        "read_jsonl",
         "recall_at_k",
         "run_evaluation",
     ]
@@ -109,6 +112,17 @@ def test_the_arguments() -> None:
     assert options(package.RunningAggregates) == ["include_errors", "templates", "window"]
     assert positional(package.Last) == ["count"]
     assert positional(package.Seconds) == ["seconds"]
+    assert positional(package.read_jsonl) == ["path"]
+    assert options(package.read_jsonl) == ["max_line_bytes"]
+    assert positional(package.follow_jsonl) == ["path"]
+    assert options(package.follow_jsonl) == [
+        "start",
+        "poll_interval",
+        "idle_timeout",
+        "stop",
+        "rotate_wait",
+        "max_line_bytes",
+    ]
     assert positional(package.load_reference) == ["reference"]
     assert positional(package.recall_at_k) == ["relevant_docs", "retrieved_docs", "k"]
     assert positional(package.average_precision) == ["relevant_docs", "retrieved_docs"]
@@ -135,4 +149,7 @@ def test_the_methods() -> None:
     assert public(package.RunningAggregates) == expected
     assert public(package.Last) == {"count"}
     assert public(package.Seconds) == {"seconds"}
+    assert public(package.Follower) == {"aclose", "batches", "begin", "lag"}
+    files = package.read_jsonl("-")
+    assert public(type(files)) | {"consumed"} == {"batches", "size", "consumed"} <= public(files)  # type: ignore[arg-type]
     assert public(package.Reference) == {"questions", "templates", "prepared"}

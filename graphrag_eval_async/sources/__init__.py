@@ -12,29 +12,38 @@ import anyio.abc
 from anyio.streams.text import TextReceiveStream
 
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.records import Line, LongLine
 from graphrag_eval_async.sources.files import CHUNK_BYTES, read_descriptor, read_file
+from graphrag_eval_async.sources.following import Follower, Lag, follow_jsonl
 from graphrag_eval_async.sources.lines import split_lines
 from graphrag_eval_async.sources.objects import from_async_iterable, from_iterable
+from graphrag_eval_async.sources.reading import JsonlFiles, read_jsonl
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.records import Known, Record
+    from graphrag_eval_async.records import Record
 
-__all__ = ["Responses", "Source", "open_source", "read_descriptor", "read_file", "split_lines"]
+__all__ = [
+    "Follower",
+    "JsonlFiles",
+    "Lag",
+    "Responses",
+    "Source",
+    "follow_jsonl",
+    "open_source",
+    "read_descriptor",
+    "read_file",
+    "read_jsonl",
+    "split_lines",
+]
 
-Item = Mapping[str, Any] | bytes | str
+Item = Mapping[str, Any] | bytes | str | Line | LongLine
 Stream = anyio.abc.ByteReceiveStream | TextReceiveStream | asyncio.StreamReader
-Responses = str | os.PathLike[str] | Iterable[Item] | AsyncIterable[Item] | Stream
-"""A path to JSONL, or what yields responses: dicts, or `bytes` or `str` that hold whole lines of JSON text.
+Responses = str | os.PathLike[str] | JsonlFiles | Follower | Iterable[Item] | AsyncIterable[Item] | Stream
+"""A path as for `read_jsonl`, or what yields responses: dicts, `bytes` or `str` that hold whole lines of JSON
+text, or lines of files.
 
 A stream of bytes or text may cut its lines anywhere.
 """
-
-
-class Follower:
-    """STUB"""
-
-    async def begin(self, known: Mapping[str, Known], exclude: Iterable[str]) -> dict[str, int]:
-        raise NotImplementedError
 
 
 CLOSING_SECONDS = 5.0
@@ -68,7 +77,10 @@ def open_source(responses: Responses, *, max_line_bytes: int, spool: bool) -> So
         UsageError: this is nothing that yields responses.
     """
     if isinstance(responses, str | os.PathLike):
-        return Source(split_lines(read_file(responses), max_line_bytes=max_line_bytes, spool=spool), None)
+        responses = read_jsonl(responses)
+    if isinstance(responses, JsonlFiles | Follower):
+        theirs = responses if isinstance(responses, Follower) else None
+        return Source(responses.batches(max_line_bytes=max_line_bytes, spool=spool), theirs)
     if isinstance(responses, Stream):
         chunks = _pieces(responses)
         return Source(split_lines(chunks, max_line_bytes=max_line_bytes, spool=spool), responses)

@@ -24,23 +24,49 @@ async def read_file(path: str | os.PathLike[str]) -> AsyncGenerator[bytes]:
     Raises:
         SourceError: it cannot be opened or read.
     """
-    descriptor = -1
+    descriptor = open_file(path)
+    chunks = read_open_file(path, descriptor)
+    try:
+        async for chunk in chunks:
+            yield chunk
+    finally:
+        await chunks.aclose()
+        os.close(descriptor)
+
+
+def open_file(path: str | os.PathLike[str]) -> int:
+    """The descriptor of a file, pipe or device, for the caller to close.
+
+    Raises:
+        SourceError: it cannot be opened.
+    """
     try:
         # Non-blocking, since opening a named pipe would otherwise wait for its writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        chunks = read_descriptor(descriptor)
-        try:
-            async for chunk in chunks:
-                yield chunk
-        finally:
-            await chunks.aclose()
+        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise SourceError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}") from error
+        raise unreadable(path, error) from error
     except ValueError as error:
         raise SourceError(f"{os.fspath(path)!r}: cannot be a path: {error}") from error
+
+
+async def read_open_file(path: str | os.PathLike[str], descriptor: int) -> AsyncGenerator[bytes]:
+    """As `read_descriptor`.
+
+    Raises:
+        SourceError: it cannot be read.
+    """
+    chunks = read_descriptor(descriptor)
+    try:
+        async for chunk in chunks:
+            yield chunk
+    except OSError as error:
+        raise unreadable(path, error) from error
     finally:
-        if descriptor >= 0:
-            os.close(descriptor)
+        await chunks.aclose()
+
+
+def unreadable(path: str | os.PathLike[str], error: OSError) -> SourceError:
+    return SourceError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}")
 
 
 async def read_descriptor(descriptor: int) -> AsyncGenerator[bytes]:

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import BYTE_ORDER_MARK, Line, LongLine, Record
 from graphrag_eval_async.records.reject import HEAD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from graphrag_eval_async.records import FileId
+
+
+MAX_LINE_BYTES = 32 * 1024 * 1024
+
 
 async def split_lines(
-    chunks: AsyncGenerator[bytes], *, max_line_bytes: int, spool: bool
+    chunks: AsyncGenerator[bytes], *, max_line_bytes: int, spool: bool, file: FileId | None = None
 ) -> AsyncGenerator[list[Record]]:
     """The lines that each chunk completes, and at the end a last one without its newline.
 
     A line ends at ``\\n`` and nowhere else. Blank lines are counted, not yielded. Of a line longer than
     `max_line_bytes` only the head is held; with `spool`, all of it goes to a temporary file, which is for the
-    caller to close.
+    caller to close. `file` is where the chunks come from, if they come from a file.
     """
-    splitter = _Splitter(max_line_bytes, spool)
+    splitter = Splitter(max_line_bytes, spool=spool, file=file)
     try:
         async for chunk in chunks:
             if lines := splitter.feed(chunk):
@@ -34,41 +40,76 @@ async def split_lines(
         await chunks.aclose()
 
 
-class _Splitter:
-    """The state between two chunks: an unfinished line, short or long."""
+async def lines_of(batches: AsyncGenerator[list[Record]]) -> AsyncGenerator[Any]:
+    """The lines of batches, one by one."""
+    try:
+        async for batch in batches:
+            for line in batch:
+                yield line
+    finally:
+        await batches.aclose()
 
-    def __init__(self, max_line_bytes: int, spool: bool) -> None:
+
+def check_line_bytes(max_line_bytes: Any) -> int:
+    """How long a line may be.
+
+    Raises:
+        UsageError: it is no length.
+    """
+    if not isinstance(max_line_bytes, int) or isinstance(max_line_bytes, bool) or max_line_bytes < 1:
+        raise UsageError(f"max_line_bytes: expected an integer of 1 or more, got {max_line_bytes!r}")
+    return max_line_bytes
+
+
+class Splitter:
+    """The state between two chunks: an unfinished line, short or long.
+
+    Attributes:
+        offset: where in the file the unfinished line begins.
+        held: how many bytes of it there are.
+    """
+
+    def __init__(
+        self,
+        max_line_bytes: int,
+        *,
+        spool: bool,
+        file: FileId | None = None,
+        number: int = 1,
+        offset: int = 0,
+    ) -> None:
+        self.offset = offset
+        self.held = 0
         self._limit = max_line_bytes
         self._spool = spool
-        self._number = 1
-        self._offset = 0
+        self._file = file
+        self._number = number
         self._pieces: list[bytes] = []
-        self._held = 0
         self._long: _Overflow | None = None
 
     def feed(self, chunk: bytes) -> list[Record]:
+        """The lines that this chunk completes."""
         first, newline, rest = chunk.partition(b"\n")
         self._hold(first)
         if not newline:
             return []
         lines = self.finish()
-        self._number += 1
         *whole, tail = rest.split(b"\n")
-        number, offset = self._number, self._offset
+        number, offset, file = self._number, self.offset, self._file
         for data in whole:
             if len(data) > self._limit:
-                lines.append(long_line(data, number, offset, self._limit))
+                lines.append(long_line(data, number, offset, self._limit, file))
             elif data and not data.isspace():
-                lines.append(Line(number, offset, data))
+                lines.append(Line(number, offset, data, file))
             offset += len(data) + 1
             number += 1
-        self._number, self._offset = number, offset
+        self._number, self.offset = number, offset
         self._hold(tail)
         return lines
 
     def _hold(self, piece: bytes) -> None:
-        self._held += len(piece)
-        if self._long is None and self._held > self._limit:
+        self.held += len(piece)
+        if self._long is None and self.held > self._limit:
             self._long = _Overflow(self._limit, spool=self._spool)
             for held in self._pieces:
                 self._long.add(held)
@@ -79,23 +120,33 @@ class _Splitter:
             self._pieces.append(piece)
 
     def finish(self) -> list[Record]:
-        """The line held so far, ended here."""
+        """The line held so far, ended here; the next begins after its newline."""
+        length = self.held
+        lines = self.end(whole=True)
+        self.offset += length + 1
+        self._number += 1
+        return lines
+
+    def end(self, *, whole: bool = False) -> list[Record]:
+        """The line held so far; its place is where the next begins, too."""
         data = b"".join(self._pieces)
         lines: list[Record] = []
         if self._long is not None:
-            lines.append(self._long.line(self._number, self._offset))
+            lines.append(self._long.line(self._number, self.offset, self._file))
         elif not is_blank(data, self._number):
-            lines.append(Line(self._number, self._offset, data))
-        self._offset += self._held + 1
+            lines.append(Line(self._number, self.offset, data, self._file, whole))
         self._pieces.clear()
-        self._held = 0
+        self.held = 0
         self._long = None
         return lines
 
     def close(self) -> None:
-        """Give up a long line that never ended."""
+        """Give up an unfinished line."""
         if self._long is not None:
             self._long.close()
+            self._long = None
+        self._pieces.clear()
+        self.held = 0
 
 
 def is_blank(data: bytes, number: int) -> bool:
@@ -104,10 +155,10 @@ def is_blank(data: bytes, number: int) -> bool:
     return not text or text.isspace()
 
 
-def long_line(data: bytes, number: int, offset: int, limit: int) -> LongLine:
+def long_line(data: bytes, number: int, offset: int, limit: int, file: FileId | None = None) -> LongLine:
     """A line over the limit that came in one piece."""
     digest = hashlib.sha256(data).hexdigest()
-    return LongLine(number, offset, data[:HEAD_BYTES], len(data), limit, digest, data)
+    return LongLine(number, offset, data[:HEAD_BYTES], len(data), limit, digest, data, file)
 
 
 class _Overflow:
@@ -128,11 +179,11 @@ class _Overflow:
         if self._content is not None:
             self._content.write(piece)
 
-    def line(self, number: int, offset: int) -> LongLine:
+    def line(self, number: int, offset: int, file: FileId | None) -> LongLine:
         if self._content is not None:
             self._content.seek(0)
         digest = self._digest.hexdigest()
-        return LongLine(number, offset, self._head, self._length, self._limit, digest, self._content)
+        return LongLine(number, offset, self._head, self._length, self._limit, digest, self._content, file)
 
     def close(self) -> None:
         if self._content is not None:

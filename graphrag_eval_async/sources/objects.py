@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.records import Line, Record, write_line
+from graphrag_eval_async.records import Line, LongLine, Record, write_line
 from graphrag_eval_async.sources.lines import is_blank, long_line
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ async def from_iterable(source: Iterable[Any], *, max_line_bytes: int) -> AsyncG
 
 
 class _ObjectReader:
-    """Numbers the records of an iterable and turns each into JSON text."""
+    """Numbers the records of an iterable and turns each into JSON text; what is a line already stays so."""
 
     def __init__(self, max_line_bytes: int) -> None:
         self._limit = max_line_bytes
@@ -36,6 +36,8 @@ class _ObjectReader:
         self._offset = 0
 
     def read(self, item: Any) -> list[Record]:
+        if isinstance(item, Line | LongLine):
+            return [item]
         if isinstance(item, str):
             item = item.encode(errors="surrogatepass")
         if isinstance(item, bytes | bytearray | memoryview):

@@ -1,0 +1,315 @@
+"""Lines of files that are written to meanwhile, as they are completed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
+
+from graphrag_eval_async.concurrency import run_in_thread
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.records import Position
+from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of
+from graphrag_eval_async.sources.listing import as_paths
+from graphrag_eval_async.sources.tails import Tails
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+
+    from graphrag_eval_async.records import Known, Record
+    from graphrag_eval_async.sources.unread import Event
+
+R = TypeVar("R")
+
+MEASURING_SECONDS = 0.5
+"""How old a lag may be before it is measured again."""
+
+
+class Stop(Protocol):
+    """An event: of asyncio, of anyio, or of threading."""
+
+    def is_set(self) -> bool: ...
+
+
+class Lag(NamedTuple):
+    """How far behind the ends of the files a follower is.
+
+    Attributes:
+        bytes: that stand in the files and were not handed out; an unfinished line that was read is none.
+        seconds: for how long there have been some; 0.0 if there are none.
+    """
+
+    bytes: int
+    seconds: float
+
+
+def follow_jsonl(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    start: Literal["beginning", "end"] | Position = "beginning",
+    poll_interval: float = 0.05,
+    idle_timeout: float | None = None,
+    stop: Stop | None = None,
+    rotate_wait: float = 5.0,
+    max_line_bytes: int = MAX_LINE_BYTES,
+) -> Follower:
+    """Follow JSONL files, as `tail -F` does: each line once its newline is there.
+
+    A file that is not there yet, or vanishes, is waited for. One that is rotated by renaming is read to its
+    end, then the new one from its start. One that is truncated or rewritten, even while nobody looked, is
+    read from its start; what is lost by that is logged, by the logger ``graphrag_eval_async.follow``, unless
+    it stands in a copy under the name of a rotated file, as ``copytruncate`` of logrotate makes it.
+
+    No follower can
+
+    - read what was rotated and then deleted or compressed while it was down;
+    - wait for ever for what is written to a file after it was rotated or deleted: see `rotate_wait`;
+    - tell a file from one that was appended to if it was rewritten with the same bytes before the place to
+      which it was read: 1,024 while it runs, the last line that was read while it was down;
+    - tell a rotated file from a copy if it has never met it, and all of it only repeats the beginning of
+      another one of the same name;
+    - see a file that is made and deleted, or a line that is written and truncated, between two looks.
+
+    Args:
+        path: of a file, of a directory, which stands for its ``*.jsonl`` files, a glob, or several of these,
+            followed as one stream. What is there under that name is never taken for a glob. Files that
+            appear later are read from their start. Rotated files are found by their names:
+            ``log.jsonl.1``, ``log.jsonl-20260131``, ``log-20260131.jsonl``, ``log.1.jsonl``,
+            ``log.jsonl.old`` and the like.
+        start: "beginning" reads what is there; "end" only lines that are completed from now on; a position
+            what comes after that line, in whatever file it stands by now, and all other files, or all if
+            it is not found. Files that were rotated before are passed over, but for those that are newer
+            than the position's. Lines are numbered from where reading begins.
+        poll_interval: in seconds, how long to wait between two looks, more than 0.
+        idle_timeout: in seconds, after how long without anything new to end; None for never.
+        stop: an event of asyncio, anyio or threading; once it is set, the follower ends. At either end it
+            looks a last time: all lines that are complete come, then last lines without their newline, with
+            `whole` False; `evaluate_stream` evaluates such a line if it parses, and else rejects it as
+            `incomplete`.
+        rotate_wait: in seconds, how long a file that has lost its name, or was deleted, is looked at after
+            it was last written to. Then comes its last line if it has no newline, with `whole` False.
+        max_line_bytes: a longer line comes as its head; `evaluate_stream` uses its own limit.
+
+    Returns:
+        an asynchronous iterable of lines that know their `position`, which `evaluate_stream` takes.
+
+    Raises:
+        UsageError: an argument has a value it cannot have.
+    """
+    return Follower(
+        path,
+        start=start,
+        poll_interval=poll_interval,
+        idle_timeout=idle_timeout,
+        stop=stop,
+        rotate_wait=rotate_wait,
+        max_line_bytes=max_line_bytes,
+    )
+
+
+class Follower:
+    """Lines of files that are followed; made by `follow_jsonl`, and to be iterated over once."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        *,
+        start: Literal["beginning", "end"] | Position,
+        poll_interval: float,
+        idle_timeout: float | None,
+        stop: Stop | None,
+        rotate_wait: float,
+        max_line_bytes: int,
+    ) -> None:
+        """See `follow_jsonl`."""
+        self._tails = _Guarded(Tails(as_paths(path), rotate_wait=_seconds("rotate_wait", rotate_wait)))
+        if not isinstance(start, Position) and start not in ("beginning", "end"):
+            raise UsageError(f'start: expected "beginning", "end" or a Position, got {start!r}')
+        if stop is not None and not callable(getattr(stop, "is_set", None)):
+            raise UsageError(f"stop: expected an event, got {stop!r}")
+        self._start = start
+        self._stop = stop
+        self._interval = _seconds("poll_interval", poll_interval, more_than=0)
+        self._timeout = None if idle_timeout is None else _seconds("idle_timeout", idle_timeout)
+        self._max_line_bytes = check_line_bytes(max_line_bytes)
+        self._begun = self._reading = False
+        self._unread = self._pending = 0
+        self._measured = monotonic()
+        self._behind_since: float | None = None
+
+    async def begin(
+        self, known: Mapping[str, Known], exclude: Iterable[str | os.PathLike[str]] = ()
+    ) -> dict[str, int]:
+        """Meet the files that are there, before any is read; if it is not called, reading does so.
+
+        Args:
+            known: by `FileId.key`, what earlier runs have read. Where there is nothing, reading begins as
+                `start` says. Else it goes on there, and files that are not known are read from their start,
+                even if they have been rotated by now.
+            exclude: files that are not followed even if they are in the directory, or fit the glob.
+
+        Returns:
+            by `FileId.key`, where reading begins in files that are not known, if not at the start.
+
+        Raises:
+            UsageError: it has begun before.
+        """
+        if self._begun:
+            raise UsageError("a follower begins once; follow_jsonl makes another")
+        self._begun = True
+        paths = [os.fspath(path) for path in exclude]
+        return await self._tails.call(lambda tails: tails.begin(known, self._start, paths, monotonic()))
+
+    def __aiter__(self) -> AsyncGenerator[Any]:
+        return lines_of(self.batches(max_line_bytes=self._max_line_bytes, spool=False))
+
+    async def batches(self, *, max_line_bytes: int, spool: bool) -> AsyncGenerator[list[Record]]:
+        """Lines that are complete, in batches of those that were found together.
+
+        Args:
+            max_line_bytes: of a longer line only the head is held.
+            spool: whether all of a longer line goes to a temporary file, which is for the caller to close.
+
+        Raises:
+            UsageError: the follower was iterated over before, or is closed.
+        """
+        if self._reading:
+            raise UsageError("a follower can be iterated over once; follow_jsonl makes another")
+        self._reading = True
+        events = self._events()
+        try:
+            if not self._begun:
+                await self.begin({})
+            async for event in events:
+                if lines := event.lines(max_line_bytes, spool=spool):
+                    yield lines
+        finally:
+            await events.aclose()
+            await self.aclose()
+
+    async def _events(self) -> AsyncGenerator[Event]:
+        active = due = monotonic()
+        is_last = False
+        while not self._tails.is_closed():
+            now = monotonic()
+            look = now >= due and not is_last
+            if look:
+                due = now + self._interval
+                is_last = self._is_over(now - active)
+            events, unread = await self._tails.call(partial(_pass, now=now, look=look, at_once=is_last))
+            self._pending = sum(len(event.data or b"") for event in events)
+            self._note(unread)
+            for event in events:
+                self._pending -= len(event.data or b"")
+                yield event
+            if events:
+                active = monotonic()  # Not before, since a slow consumer keeps one from looking.
+            if not unread:
+                if is_last:
+                    for event in await self._tails.call(Tails.end):
+                        yield event
+                    return
+                await asyncio.sleep(due - monotonic())
+
+    def _is_over(self, idle: float) -> bool:
+        return (self._stop is not None and self._stop.is_set()) or (
+            self._timeout is not None and idle >= self._timeout
+        )
+
+    @property
+    def lag(self) -> Lag:
+        """How much is yet to be read, as of a moment ago.
+
+        While it is asked for, it is kept up to date even if no lines are.
+        """
+        if self._reading and monotonic() - self._measured >= MEASURING_SECONDS:
+            self._measure()
+        waiting = self._unread + self._pending
+        since = self._behind_since
+        return Lag(waiting, 0.0 if since is None or not waiting else monotonic() - since)
+
+    def _note(self, unread: int) -> None:
+        self._measured = monotonic()
+        self._unread = unread
+        if unread + self._pending == 0:
+            self._behind_since = None
+        elif self._behind_since is None:
+            self._behind_since = self._measured
+
+    def _measure(self) -> None:
+        self._measured = monotonic()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+
+        def note(measured: asyncio.Future[int | None]) -> None:
+            if not measured.cancelled() and (unread := measured.result()) is not None:
+                self._note(unread)
+
+        loop.run_in_executor(None, self._tails.measure).add_done_callback(note)
+
+    async def aclose(self) -> None:
+        """Close all files; if they are being looked at, as soon as that is over."""
+        self._tails.close()
+
+
+class _Guarded:
+    """Lets one thread at a time work with the tails, and closes them when none does."""
+
+    def __init__(self, tails: Tails) -> None:
+        self._tails = tails
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self.is_closed = self._closed.is_set
+
+    async def call(self, function: Callable[[Tails], R]) -> R:
+        """What a function of the tails returns, called in a thread.
+
+        Raises:
+            UsageError: they are closed.
+        """
+        return await run_in_thread(partial(self._call, function), self.close)
+
+    def _call(self, function: Callable[[Tails], R]) -> R:
+        if self.is_closed():
+            raise UsageError("the follower is closed; follow_jsonl makes another")
+        try:
+            with self._lock:
+                return function(self._tails)
+        finally:
+            if self.is_closed():
+                self.close()
+
+    def measure(self) -> int | None:
+        """How many bytes there are to be read; None if that cannot be said."""
+        try:
+            return self._call(Tails.measure)
+        except (OSError, UsageError):
+            return None
+
+    def close(self) -> None:
+        self._closed.set()
+        if self._lock.acquire(blocking=False):
+            try:
+                self._tails.close()
+            finally:
+                self._lock.release()
+
+
+def _pass(tails: Tails, *, now: float, look: bool, at_once: bool) -> tuple[list[Event], int]:
+    """What was found, and how many bytes more there are."""
+    if look:
+        tails.look(now, at_once=at_once)
+    return tails.read(), tails.unread.size
+
+
+def _seconds(name: str, value: Any, *, more_than: float | None = None) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < float("inf") or value == more_than:
+        least = "more than 0" if more_than == 0 else "0 or more"
+        raise UsageError(f"{name}: expected seconds, {least}, got {value!r}")
+    return float(value)

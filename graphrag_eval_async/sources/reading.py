@@ -1,0 +1,180 @@
+"""Lines of finished files, plain or compressed, and of standard input."""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+
+from graphrag_eval_async.errors import SourceError
+from graphrag_eval_async.records import FileId
+from graphrag_eval_async.sources.files import open_file, read_open_file, unreadable
+from graphrag_eval_async.sources.gunzip import Gunzip
+from graphrag_eval_async.sources.identity import generation_key, identify
+from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of, split_lines
+from graphrag_eval_async.sources.listing import MEMBERS, as_paths, fits
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable, Sequence
+
+    from graphrag_eval_async.records import Record
+
+PIECE_BYTES = 1 << 16
+"""Pieces are small enough that what was consumed keeps pace with the work."""
+
+STDIN = 0
+
+
+def read_jsonl(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, max_line_bytes: int = MAX_LINE_BYTES
+) -> JsonlFiles:
+    """Read JSONL files to their ends, each line with its `position`.
+
+    Args:
+        path: of a file, of a directory, which stands for its ``*.jsonl`` and ``*.jsonl.gz`` files, a glob,
+            ``-`` for standard input, or several of these. Files of a directory or glob are read in the order
+            of their names, each file once. What is there under that name is never taken for a glob. A file
+            whose name ends in ``.gz`` is decompressed; offsets are those of its text. What is no regular
+            file, such as a pipe, has no positions.
+        max_line_bytes: a longer line comes as its head; `evaluate_stream` uses its own limit.
+
+    Returns:
+        an asynchronous iterable of lines, which `evaluate_stream` takes. Iterating raises `SourceError` if a
+        file is missing, cannot be read, or is no whole gzip file, after the lines before that.
+
+    Raises:
+        UsageError: an argument has a value it cannot have.
+    """
+    return JsonlFiles(path, max_line_bytes=max_line_bytes)
+
+
+class JsonlFiles:
+    """Lines of files that are read to their ends; made by `read_jsonl`.
+
+    Attributes:
+        consumed: how many bytes on disk were read so far.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, max_line_bytes: int
+    ) -> None:
+        """See `read_jsonl`."""
+        self.consumed = 0
+        self._paths = as_paths(path)
+        self._max_line_bytes = check_line_bytes(max_line_bytes)
+        self._size: int | None = None
+
+    @property
+    def size(self) -> int | None:
+        """How many bytes on disk there are, or None where that cannot be known; looks at the files."""
+        if self._size is None:
+            try:
+                self._size = sum(map(_size, expand(self._paths)))
+            except (SourceError, OSError, ValueError):
+                return None
+        return self._size
+
+    def __aiter__(self) -> AsyncGenerator[Any]:
+        return lines_of(self.batches(max_line_bytes=self._max_line_bytes, spool=False))
+
+    async def batches(self, *, max_line_bytes: int, spool: bool) -> AsyncGenerator[list[Record]]:
+        """The lines, in batches of those that were read together.
+
+        Args:
+            max_line_bytes: of a longer line only the head is held.
+            spool: whether all of a longer line goes to a temporary file, which is for the caller to close.
+
+        Raises:
+            SourceError: a file cannot be read.
+        """
+        self.consumed = 0
+        for path in await anyio.to_thread.run_sync(expand, self._paths):
+            descriptor = STDIN if path == "-" else open_file(path)
+            try:
+                file = _file_id(path, descriptor)
+                pieces = self._pieces(path, descriptor)
+                batches = split_lines(pieces, max_line_bytes=max_line_bytes, spool=spool, file=file)
+                try:
+                    async for lines in batches:
+                        yield lines
+                finally:
+                    await batches.aclose()
+            finally:
+                if descriptor != STDIN:
+                    os.close(descriptor)
+
+    async def _pieces(self, path: str, descriptor: int) -> AsyncGenerator[bytes]:
+        chunks = read_open_file(path, descriptor)
+        gunzip = Gunzip() if path.endswith(".gz") else None
+        try:
+            async for chunk in chunks:
+                for piece in _cut(chunk):
+                    self.consumed += len(piece)
+                    if gunzip is None:
+                        yield piece
+                        continue
+                    for part in _cut(await anyio.to_thread.run_sync(gunzip.feed, piece)):
+                        yield part
+                    _check(path, gunzip)
+        finally:
+            await chunks.aclose()
+        if gunzip is not None:
+            gunzip.finish()
+            _check(path, gunzip)
+
+
+def _cut(data: bytes) -> Iterable[bytes]:
+    return (data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES))
+
+
+def _check(path: str, gunzip: Gunzip) -> None:
+    if gunzip.problem is not None:
+        raise SourceError(f"{path}: cannot be decompressed: {gunzip.problem}")
+
+
+def expand(paths: Sequence[str]) -> list[str]:
+    """The files that paths, directories and globs stand for.
+
+    Raises:
+        SourceError: a directory or glob stands for none.
+    """
+    return list(dict.fromkeys(file for path in paths for file in _files(path)))
+
+
+def _files(path: str) -> list[str]:
+    if path != "-" and os.path.isdir(path):
+        try:
+            names = sorted(os.listdir(path))
+        except OSError as error:
+            raise unreadable(path, error) from error
+        patterns = (MEMBERS, MEMBERS + ".gz")
+        files = [os.path.join(path, name) for name in names if any(fits(name, each) for each in patterns)]
+        if not files:
+            raise SourceError(f"{path}: cannot be read: there is no {' or '.join(patterns)} in it")
+        return files
+    if path == "-" or os.path.lexists(path) or not glob.has_magic(path):
+        return [path]
+    files = [file for file in sorted(glob.glob(path, recursive=True)) if not os.path.isdir(file)]
+    if not files:
+        raise SourceError(f"{path}: there is no such file, and none that it fits as a pattern")
+    return files
+
+
+def _size(path: str) -> int:
+    status = os.fstat(STDIN) if path == "-" else os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"{path}: has no size")
+    return status.st_size - (os.lseek(STDIN, 0, os.SEEK_CUR) if path == "-" else 0)
+
+
+def _file_id(path: str, descriptor: int) -> FileId | None:
+    """Standard input may begin anywhere in its file."""
+    try:
+        if path == "-" or not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+    except OSError as error:
+        raise unreadable(path, error) from error
+    return FileId(path, generation_key(identify(descriptor).root, 0))

@@ -1,0 +1,93 @@
+"""Files that were followed under another name before, and copies of files that were truncated since."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphrag_eval_async.sources.identity import identify
+from graphrag_eval_async.sources.listing import rotated_from
+from graphrag_eval_async.sources.opening import GONE
+from graphrag_eval_async.sources.tail import CLOSED, has
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+
+    from graphrag_eval_async.sources.listing import Listing
+    from graphrag_eval_async.sources.opening import Opened
+    from graphrag_eval_async.sources.registry import Registry
+    from graphrag_eval_async.sources.tail import Tail
+
+
+def former_names(path: str) -> list[str]:
+    """Under which names a file may have been followed before it was rotated."""
+    directory, name = os.path.split(path)
+    return [os.path.join(directory, former) for former in rotated_from(name)]
+
+
+class Rotated(NamedTuple):
+    """A rotated file that there is something to read of.
+
+    Attributes:
+        is_new: whether no earlier run has met it, as far as one can say without opening it.
+        stamp: when it was written to last.
+        path: of the file.
+        name: by which it was followed before.
+    """
+
+    is_new: bool
+    stamp: int
+    path: str
+    name: str
+
+
+def find_rotated(
+    listings: Iterable[Listing], registry: Registry, names: Container[str], now: float, *, at_once: bool
+) -> list[Rotated]:
+    """What is to be read of rotated files, oldest first, but those that an earlier run has met before all.
+
+    `names` are those that are followed, and not looked for here.
+    """
+    found = []
+    for listing in listings:
+        for path, name in listing.rotated(now, at_once=at_once):
+            if path in names:
+                continue
+            try:
+                found += _look_at(path, name, registry)
+            except GONE:
+                continue
+            except OSError as error:
+                registry.opener.tell(path, error)
+    return sorted(found)
+
+
+def _look_at(path: str, name: str, registry: Registry) -> list[Rotated]:
+    status = registry.opener.status(path)
+    if status is None or status.st_size == 0:  # An empty file says nothing as yet.
+        return []
+    tail = registry.get(status)
+    if tail is not None and tail.descriptor != CLOSED:
+        return []
+    identity = identify(path)
+    if tail is not None and tail.identity == identity and (tail.finished or tail.offset == status.st_size):
+        return []
+    if registry.opener.is_excluded(path) or registry.opener.is_excluded(name):
+        return []
+    return [Rotated(not registry.recall.knows(identity.root), status.st_mtime_ns, path, name)]
+
+
+def find_copy(listings: Iterable[Listing], registry: Registry, tail: Tail, now: float) -> Opened | None:
+    """A file with all that was read of one that was truncated since, as some rotate their logs."""
+    for listing in listings:
+        for path, former in listing.rotated(now, at_once=True):
+            opened = registry.opener.open(path) if tail.trace and former == tail.name else None
+            if opened is None:
+                continue
+            met = registry.by_identity(opened.identity)
+            if (met is None or met.finished or met.is_copy) and has(
+                opened.descriptor, tail.trace, tail.trace_end
+            ):
+                return opened
+            os.close(opened.descriptor)
+    return None

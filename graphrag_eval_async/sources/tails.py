@@ -1,0 +1,292 @@
+"""What is to be read of all files that are followed: looks at them, and reads what is new.
+
+Nothing here may run on the event loop, since disks may be slow.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from graphrag_eval_async.records import Known, Position
+from graphrag_eval_async.sources.listing import SETTLING_SECONDS, Listing
+from graphrag_eval_async.sources.opening import LOGGER
+from graphrag_eval_async.sources.recall import Recall
+from graphrag_eval_async.sources.registry import Registry
+from graphrag_eval_async.sources.rotation import find_copy, find_rotated, former_names
+from graphrag_eval_async.sources.tail import CLOSED
+from graphrag_eval_async.sources.unread import Event, Unread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from graphrag_eval_async.sources.tail import Tail
+
+MAX_DEPARTED = 128
+"""How many files that have lost their names are held open although there is nothing left to read in them."""
+
+REST_SECONDS = 1.0
+"""How often a file is looked at that is not held open."""
+
+
+class Tails:
+    """Follows files: to be looked at again and again, at times that the caller tells.
+
+    Attributes:
+        unread: what there is to read in them.
+    """
+
+    def __init__(self, paths: Sequence[str], *, rotate_wait: float) -> None:
+        self._listings = [Listing(path) for path in dict.fromkeys(paths)]
+        self._rotate_wait = rotate_wait
+        self._registry = Registry()
+        self.unread = Unread(self._registry)
+        self._places: dict[str, Tail] = {}
+        self._departed: dict[Tail, float] = {}
+        self._events: list[Event] = []
+
+    def begin(
+        self, known: Mapping[str, Known], start: str | Position, exclude: Iterable[str], now: float
+    ) -> dict[str, int]:
+        """Meet the files that are there; returns where those begin that do not begin at their start.
+
+        Args:
+            known: what earlier runs have read, by the keys of the files.
+            start: where to begin if nothing is known: "beginning", "end", or after a line.
+            exclude: files that are never followed.
+            now: the time.
+        """
+        registry = self._registry
+        registry.opener.exclude(exclude)
+        is_first = not known
+        if is_first and isinstance(start, Position):
+            known = {start.file: Known(start.offset + start.length + 1, 1, start)}
+        registry.recall = Recall(known)
+        registry.skip = is_first and start == "end"
+        self._look_at_names(now, at_once=True)
+        registry.skip = False
+        if not is_first:
+            self._look_at_rotated(now, at_once=True)
+            return {key: offset for key, offset in registry.origins.items() if key not in known}
+        self._pass_over_rotated(now)
+        if known and not registry.recall.found:
+            LOGGER.warning("%s: the line to start after is not found; read from the start", start)
+        return registry.origins
+
+    def _pass_over_rotated(self, now: float) -> None:
+        """Leave out what was rotated before, up to the file that has the line to start after."""
+        registry = self._registry
+        begun: set[str] = set()
+        found = find_rotated(self._listings, registry, self._places, now, at_once=True)
+        for _, path, name in sorted((each.stamp, each.path, each.name) for each in found):
+            registry.skip = name not in begun
+            tail = self._enter_rotated(path, name, now)
+            if tail is not None and tail.origin < 0:
+                begun.add(name)
+            elif tail is not None:
+                del self._departed[tail]
+                tail.finish()
+                registry.release(tail)
+        registry.skip = False
+
+    def look(self, now: float, *, at_once: bool = False) -> None:
+        """See what has changed; `at_once` looks at what could wait otherwise."""
+        left = self._look_at_names(now, at_once=at_once)
+        named = set(self._places.values()) if left else set()
+        for tail in left:
+            if tail not in named and not tail.finished:
+                self._departed.setdefault(tail, now)
+        self._look_at_rotated(now, at_once=at_once)
+        for tail, since in list(self._departed.items()):
+            self._look_at_departed(tail, since, now)
+        self._registry.limit(self._departed)
+
+    def _look_at_names(self, now: float, *, at_once: bool) -> list[Tail]:
+        """Enter what is new; returns the tails that have lost a name."""
+        left = []
+        present = set()
+        for listing in self._listings:
+            for name in self._names(listing, now, at_once=at_once):
+                present.add(name)
+                tail = self._places.get(name)
+                if tail is None or tail.descriptor != CLOSED or now >= tail.due or at_once:
+                    self._look_at(name, listing, now)
+                    if tail is not None and self._places.get(name) is not tail:
+                        left.append(tail)
+        vanished = [name for name in self._places if name not in present]
+        return left + [self._places.pop(name) for name in vanished]
+
+    def _names(self, listing: Listing, now: float, *, at_once: bool) -> Sequence[str]:
+        try:
+            return listing.names(now, at_once=at_once)
+        except OSError as error:
+            self._registry.opener.tell(str(error.filename), error)
+            return listing.latest
+
+    def _look_at(self, name: str, listing: Listing, now: float) -> None:
+        tail = self._places.get(name)
+        registry = self._registry
+        try:
+            if tail is None and registry.opener.is_excluded(name):
+                return
+            status = registry.opener.status(name)
+            if status is None:
+                if tail is not None:
+                    del self._places[name]
+                    listing.stir(now)
+                return
+            is_known = tail is not None and registry.get(status) is tail
+            if tail is not None and is_known and (tail.descriptor != CLOSED or tail.seen == seen(status)):
+                tail.due = now + REST_SECONDS
+            else:
+                tail = self._enter(name, now)
+                if tail is None:
+                    return
+                if tail is not self._places.get(name):
+                    self._name(tail, name)
+                    listing.stir(now)
+                status = os.fstat(tail.descriptor)
+            self._see(tail, status, now)
+        except OSError as error:
+            registry.opener.tell(name, error)
+
+    def _name(self, tail: Tail, name: str) -> None:
+        """Note that a file has come to that name; what stood there before is to be read first."""
+        former = self._places.get(name)
+        self._places[name] = tail
+        tail.name = name
+        tail.finished = False
+        self._departed.pop(tail, None)
+        if former is not None:
+            tail.follow(former)
+
+    def _enter(self, path: str, now: float) -> Tail | None:
+        """The tail of the file of that name, opened."""
+        formers = former_names(path)
+        for name in formers:
+            original = self._places.get(name)
+            if original is not None and original.descriptor != CLOSED:
+                # It may have been truncated after it was copied to this path.
+                self._see(original, os.fstat(original.descriptor), now)
+        opened = self._registry.opener.open(path)
+        if opened is None:
+            return None
+        tail = self._registry.meet(opened, path, formers)
+        self._registry.limit(self._departed)
+        return tail
+
+    def _look_at_rotated(self, now: float, *, at_once: bool = False) -> None:
+        found = find_rotated(self._listings, self._registry, self._places, now, at_once=at_once)
+        for each in found:
+            tail = self._enter_rotated(each.path, each.name, now)
+            if tail is not None and tail not in self.unread and len(self._departed) > MAX_DEPARTED:
+                self._finish(tail)
+
+    def _enter_rotated(self, path: str, name: str, now: float) -> Tail | None:
+        """The tail of a file that had that name before, to be read before what has the name now."""
+        try:
+            tail = self._enter(path, now)
+            if tail is None or tail in self._places.values():
+                return None
+            self._departed.setdefault(tail, now)
+            tail.name = name
+            if (present := self._places.get(name)) is not None:
+                if present.after is not None:
+                    tail.follow(present.after)
+                present.follow(tail)
+            self._see(tail, os.fstat(tail.descriptor), now)
+        except OSError as error:
+            self._registry.opener.tell(path, error)
+            return None
+        return tail
+
+    def _look_at_departed(self, tail: Tail, since: float, now: float) -> None:
+        """Read on in a file that has lost its name for as long as something may still be written to it."""
+        if tail.descriptor == CLOSED:
+            self._finish(tail)
+            return
+        before = tail.seen
+        try:
+            self._see(tail, os.fstat(tail.descriptor), now)
+        except OSError as error:
+            self._registry.opener.tell(tail.name, error)
+        if tail not in self._departed:
+            return
+        if tail.seen != before:
+            self._departed[tail] = now
+        elif tail not in self.unread and now - since >= self._rotate_wait:
+            self._finish(tail)
+
+    def _see(self, tail: Tail, status: os.stat_result, now: float) -> None:
+        """Find out whether there is something to read."""
+        if seen(status) != tail.seen:
+            tail.seen, tail.changed = seen(status), now
+        elif now > tail.changed + SETTLING_SECONDS:
+            return
+        if tail.descriptor == CLOSED or tail.is_copy:
+            return
+        if not tail.is_intact():
+            self._renew(tail, now)
+        elif tail.unread:
+            self.unread.add(tail)
+
+    def _renew(self, tail: Tail, now: float) -> None:
+        """Begin anew with a file that was truncated; what is left of it may be in a copy."""
+        new = self._registry.renew(tail)
+        self.unread.discard(tail)
+        self._places.update({name: new for name, holder in self._places.items() if holder is tail})
+        if (since := self._departed.pop(tail, None)) is not None:
+            self._departed[new] = since
+        copy = find_copy(self._listings, self._registry, tail, now)
+        if copy is None:
+            LOGGER.warning(
+                "%s: was truncated or rewritten after %d bytes were read, %d of them of an unfinished line;"
+                " what else stood there is lost",
+                *(tail.name, tail.offset, tail.held),
+            )
+            tail.finished = True
+            if tail.splitter is not None:
+                tail.splitter.close()
+        else:
+            self._registry.move(tail, copy)
+            self._departed[tail] = now
+            new.follow(tail)
+            self._see(tail, os.fstat(tail.descriptor), now)
+        self._see(new, os.fstat(new.descriptor), now)
+
+    def _finish(self, tail: Tail) -> None:
+        if tail.descriptor == CLOSED and tail.unread:
+            LOGGER.warning("%s: is gone with %d bytes that were not read", tail.name, tail.unread)
+        self.unread.discard(tail)
+        self._departed.pop(tail, None)
+        tail.finish()
+        self._registry.release(tail)
+        self._events.append(Event(tail, None))
+
+    def read(self) -> list[Event]:
+        """What there is to be read, in part; `unread` says whether there is more."""
+        events = self._events + self.unread.read()
+        self._events = []
+        self._registry.limit(self._departed)
+        return events
+
+    def end(self) -> list[Event]:
+        """Give up all unfinished lines, when all that there is was read."""
+        for tail in self._registry.all():
+            if not tail.finished:
+                self._finish(tail)
+        events, self._events = self._events, []
+        return events
+
+    def measure(self) -> int:
+        """How many bytes there are to be read by now in the files that are open."""
+        return self._registry.measure()
+
+    def close(self) -> None:
+        """Close all files."""
+        self._registry.close()
+
+
+def seen(status: os.stat_result) -> tuple[int, int]:
+    """By what a change of a file is noticed."""
+    return status.st_size, status.st_mtime_ns

@@ -1,0 +1,119 @@
+"""Following files without a clock or an event loop: looks happen when a test says so."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.records import Known, Line, LongLine
+from graphrag_eval_async.sources.tails import Tails
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from graphrag_eval_async.records import Position, Record
+    from graphrag_eval_async.sources.unread import Event
+
+LINE_BYTES = 1 << 20
+POLL = 0.05
+
+
+class Reader:
+    """What a follower would deliver."""
+
+    def __init__(
+        self,
+        *paths: str | os.PathLike[str],
+        start: str | Position = "beginning",
+        known: Mapping[str, Known] | None = None,
+        exclude: Iterable[str | os.PathLike[str]] = (),
+        rotate_wait: float = 5.0,
+        limit: int = LINE_BYTES,
+    ) -> None:
+        self.now = 0.0
+        self.limit = limit
+        self.lines: list[Any] = []
+        self.tails = Tails([os.fspath(path) for path in paths], rotate_wait=rotate_wait)
+        excluded = [os.fspath(path) for path in exclude]
+        self.origins = self.tails.begin(known or {}, start, excluded, self.now)
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.tails.close()
+
+    def poll(self, *, at_once: bool = False) -> list[Any]:
+        """The lines that one look finds, with all that can be read then."""
+        self.now += POLL
+        self.tails.look(self.now, at_once=at_once)
+        return self.drain()
+
+    def drain(self) -> list[Any]:
+        lines = self._split(self.tails.read())
+        while self.tails.unread:
+            lines += self._split(self.tails.read())
+        return lines
+
+    def texts(self) -> list[str]:
+        return [text(line) for line in self.poll()]
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, for the file system, too, whose stamps may be some milliseconds apart."""
+        tick()
+        self.now += seconds
+
+    def end(self) -> list[Any]:
+        return self.poll(at_once=True) + self._split(self.tails.end())
+
+    def _split(self, events: list[Event]) -> list[Any]:
+        lines: list[Record] = []
+        for event in events:
+            lines += event.lines(self.limit, spool=False)
+        self.lines += lines
+        return lines
+
+    def known(self) -> dict[str, Known]:
+        """What a journal would say of the lines that were delivered, and of where the reading began."""
+        return known(self.lines, self.origins)
+
+
+def known(lines: Iterable[Any], origins: Mapping[str, int]) -> dict[str, Known]:
+    """What is known of files whose lines came without gaps."""
+    found = {key: Known(offset, 1, None) for key, offset in origins.items()}
+    for line in lines:
+        position = line.position
+        whole = not isinstance(line, Line) or line.whole
+        begin = line.offset + position.length + 1 if whole else line.offset
+        found[position.file] = Known(begin, line.number + whole, position)
+    return found
+
+
+def text(line: Any) -> str:
+    """Of a line; what has no newline is followed by three dots."""
+    if isinstance(line, LongLine):
+        return f"<{line.length} bytes>"
+    return str(line.data.decode() + ("" if line.whole else "..."))
+
+
+def append(path: Path, *texts: str) -> None:
+    """Add text as it is."""
+    with path.open("a") as file:
+        file.write("".join(texts))
+
+
+def tick() -> None:
+    """Wait until what happens to files now gets another time stamp than what has happened before."""
+    clock = getattr(time, "CLOCK_REALTIME_COARSE", None)
+    if clock is None:
+        time.sleep(0.02)
+        return
+    before = time.clock_gettime_ns(clock)
+    while time.clock_gettime_ns(clock) == before:
+        time.sleep(0.001)
+
+
+def open_files() -> int:
+    return len(os.listdir("/dev/fd"))

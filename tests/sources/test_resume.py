@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graphrag_eval_async.records import Known, Position
+from tests.sources.followed import Reader, append, known, open_files, text, tick
+from tests.sources.test_tails import copytruncate, rotate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_open() -> Iterator[None]:
+    before = open_files()
+    yield
+    assert open_files() == before
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log.jsonl"
+
+
+def run(path: Path, before: Reader | None = None, **options: Any) -> Reader:
+    """What a run delivers that looks a few times and is killed then."""
+    done = {} if before is None else before.known()
+    with Reader(path, known=done, **options) as reader:
+        if before is not None:
+            reader.lines += before.lines
+            reader.origins = {**before.origins, **reader.origins}
+        before_lines = len(reader.lines)
+        for _ in range(3):
+            reader.poll()
+        reader.fresh = [text(line) for line in reader.lines[before_lines:]]  # type: ignore[attr-defined]
+    return reader
+
+
+def fresh(reader: Reader) -> list[str]:
+    return reader.fresh  # type: ignore[attr-defined,no-any-return]
+
+
+def test_it_goes_on_where_it_was(log: Path) -> None:
+    log.write_text("1\n2\nhalf")
+    first = run(log)
+    append(log, " done\n3\n")
+    second = run(log, first)
+    assert (fresh(first), fresh(second)) == (["1", "2"], ["half done", "3"])
+    assert [line.number for line in second.lines] == [1, 2, 3, 4]
+    assert len({line.file.key for line in second.lines}) == 1
+    assert fresh(run(log, second)) == []
+
+
+def test_what_was_rotated_meanwhile(log: Path) -> None:
+    log.write_text("1\n")
+    first = run(log)
+    append(log, "2\n")
+    rotate(log)
+    log.write_text("3\n")
+    rotate(log)
+    log.write_text("4\n")
+    second = run(log, first)
+    assert fresh(second) == ["2", "3", "4"]
+    third = run(log, second)
+    assert fresh(third) == []
+    append(log.with_name("log.jsonl.1"), "late\n")
+    assert fresh(run(log, third)) == ["late"]
+
+
+@pytest.mark.parametrize("content", ["", "a\n", "1\n2\nx\n", "longer\nthan\nit\nwas\n"])
+def test_what_was_truncated_meanwhile(log: Path, content: str) -> None:
+    log.write_text("1\n2\n3\n")
+    first = run(log)
+    log.write_text(content)
+    second = run(log, first)
+    assert fresh(second) == content.split("\n")[:-1]
+    append(log, "more\n")
+    assert fresh(run(log, second)) == ["more"]
+    third = run(log, second)
+    log.write_text("again\n")
+    last = run(log, third)
+    assert fresh(last) == ["again"]
+    assert len({line.file.key for line in last.lines}) == len({first.lines[0].file.key, *keys(third)}) + 1
+
+
+def keys(reader: Reader) -> set[str]:
+    return {line.file.key for line in reader.lines}
+
+
+def test_truncated_to_a_part_of_a_line_that_stays(log: Path) -> None:
+    log.write_text("1\n2\n")
+    first = run(log)
+    os.truncate(log, 3)
+    append(log, "\n3\n")
+    assert fresh(run(log, first)) == ["3"]  # The very bytes that were read; nobody could tell.
+
+
+@pytest.mark.parametrize("first_line", ["same\n", "same\nlines\n"])
+def test_an_inode_number_that_is_used_again(log: Path, first_line: str) -> None:
+    log.write_text("same\nlines\n")
+    first = run(log)
+    number = log.stat().st_ino
+    for _ in range(20):
+        log.unlink()
+        tick()  # Else nothing at all tells the two files apart.
+        log.write_text(first_line)
+        if log.stat().st_ino == number:
+            break
+    else:
+        pytest.skip("this file system does not use inode numbers again")
+    second = run(log, first)
+    assert fresh(second) == first_line.split()
+    assert len(keys(second)) == 2
+
+
+@pytest.mark.parametrize("place", ["file", "directory"])
+@pytest.mark.parametrize("before", [[], ["before"]])
+def test_copies_of_truncated_files(log: Path, place: str, before: list[str]) -> None:
+    path = log if place == "file" else log.parent
+    log.write_text("1\n")
+    reader = run(path)
+    assert fresh(reader) == ["1"]
+    for round_ in range(3):
+        append(log, *(f"{text} {round_}\n" for text in before))
+        copytruncate(log)
+        append(log, f"after {round_}\n")
+        reader = run(path, reader)
+        assert fresh(reader) == [*(f"{text} {round_}" for text in before), f"after {round_}"]
+    assert fresh(run(path, reader)) == []
+
+
+def test_a_copy_beside_a_file_that_is_as_it_was(log: Path) -> None:
+    log.write_text("1\n2\n")
+    first = run(log)
+    shutil.copyfile(log, log.with_name("log.jsonl.bak"))
+    append(log, "3\n")
+    second = run(log, first)
+    assert fresh(second) == ["3"]
+    log.unlink()
+    assert fresh(run(log, second)) == []
+
+
+def test_the_end(log: Path) -> None:
+    log.write_text("1\n2\nhalf")
+    with Reader(log, start="end") as reader:
+        assert reader.texts() == []
+        assert [*reader.origins.values()] == [4]
+        append(log, " done\n3\n")
+        assert reader.texts() == ["half done", "3"]
+        assert [(line.number, line.offset) for line in reader.lines] == [(1, 4), (2, 14)]
+        log.with_name("log.jsonl.1").write_text("old\n")
+        rotate(log)
+        log.write_text("4\n")
+        assert sorted(reader.texts()) == ["4", "old"]
+
+
+def test_the_end_of_what_is_not_there_yet(log: Path) -> None:
+    with Reader(log, log.with_name("none"), start="end") as reader:
+        log.write_text("1\n")
+        assert reader.texts() == ["1"]
+        assert reader.origins == {}
+
+
+def test_an_unfinished_line_at_the_start_is_none_of_ours_before_it_is_complete(log: Path) -> None:
+    log.write_text("1\nhalf")
+    with Reader(log, start="end") as reader:
+        assert reader.end() == []
+    with Reader(log, start="end") as reader:
+        append(log, " and more")
+        assert reader.texts() == reader.end() == []
+    with Reader(log, start="end") as reader:
+        append(log, " done\nother")
+        assert reader.texts() == ["half and more done"]
+        assert [text(line) for line in reader.end()] == ["other..."]
+
+
+def test_the_end_is_kept(log: Path) -> None:
+    log.with_name("log.jsonl.1").write_text("old\nhalf")
+    log.write_text("1\n2\n")
+    first = run(log, start="end")
+    assert fresh(first) == []
+    assert sorted(first.origins.values()) == [4, 4]
+    append(log, "3\n")
+    second = run(log, first, start="end")
+    assert fresh(second) == ["3"]
+    rotate(log)
+    log.write_text("4\n")
+    third = run(log, second, start="end")
+    assert fresh(third) == ["4"]
+    assert fresh(run(log, third, start="end")) == []
+    with Reader(log, known=third.known()) as reader:
+        assert reader.end() == []
+
+
+def test_passed_over_and_then_truncated(log: Path) -> None:
+    log.write_text("1\n2\n")
+    first = run(log, start="end")
+    log.write_text("3\n")
+    second = run(log, first, start="end")
+    assert fresh(second) == ["3"]
+    log.write_text("4\n5\n6\n")
+    assert fresh(run(log, second, start="end")) == ["4", "5", "6"]
+
+
+def test_a_last_line_that_had_no_newline_comes_again(log: Path) -> None:
+    log.write_text("1\nhalf")
+    with Reader(log) as first:
+        assert [text(line) for line in first.end()] == ["1", "half..."]
+    with Reader(log, known=first.known()) as second:
+        assert [text(line) for line in second.end()] == ["half..."]
+        assert second.lines[0] == first.lines[1]
+    append(log, " done\n")
+    with Reader(log, known=first.known()) as third:
+        assert [(line.number, text(line)) for line in third.end()] == [(2, "half done")]
+
+
+def test_a_long_last_line_that_had_no_newline_comes_again(log: Path) -> None:
+    log.write_text("1\n" + "x" * 20)
+    with Reader(log, limit=10) as first:
+        assert [text(line) for line in first.end()] == ["1", "<20 bytes>"]
+    append(log, "xxx\n2\n")
+    with Reader(log, limit=10, known=first.known()) as second:
+        assert [(line.number, text(line)) for line in second.end()] == [(2, "<23 bytes>"), (3, "2")]
+
+
+def test_a_finished_file_that_goes_on_under_its_name(log: Path) -> None:
+    log.write_text("1\nhalf")
+    away = log.with_name("away")
+    with Reader(log, rotate_wait=1) as reader:
+        assert reader.texts() == ["1"]
+        log.rename(away)
+        reader.poll()
+        reader.wait(1)
+        assert reader.texts() == ["half..."]
+        append(away, " done\n")
+        away.rename(log)
+        assert reader.texts() == ["half done"]
+        assert [(line.number, line.offset) for line in reader.lines] == [(1, 0), (2, 2), (2, 2)]
+
+
+def test_start_after_a_line(log: Path) -> None:
+    log.write_text("1\n2\n3\n")
+    with Reader(log) as reader:
+        reader.poll()
+    for line, rest in zip(reader.lines, (["2", "3"], ["3"], []), strict=True):
+        with Reader(log, start=line.position) as again:
+            assert again.texts() == rest
+            assert keys(again) <= keys(reader)
+            assert [*again.origins.values()] == [line.offset + 2]
+            append(log, "")
+
+
+def test_start_after_a_line_of_a_rotated_file(log: Path) -> None:
+    log.write_text("0\n")
+    rotate(log)
+    tick()
+    log.write_text("1\n2\n")
+    with Reader(log) as reader:
+        position = reader.poll()[0].position
+    for number in (3, 4):
+        tick()
+        rotate(log)
+        log.write_text(f"{number}\n")
+    log.with_name("other.jsonl.1").write_text("no\n")
+    with Reader(log, start=position) as reader:
+        assert reader.texts() == ["2", "3", "4"]
+
+
+def test_start_after_a_line_of_a_file_that_was_truncated(log: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log.write_text("1\n2\n")
+    with Reader(log) as reader:
+        position = reader.poll()[1].position
+    log.write_text("3\n4\n5\n")
+    rotated = log.with_name("log.jsonl.1")
+    rotated.write_text("old\n")
+    with Reader(log, start=position) as reader:
+        assert reader.texts() == ["3", "4", "5"]
+        assert keys(reader) == {position.file.removesuffix("0") + "1"}
+    assert "the line to start after is not found; read from the start" in caplog.text
+
+
+def test_start_after_a_line_of_one_file_of_a_directory(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.jsonl").write_text(f"{name}1\n{name}2\n")
+    with Reader(tmp_path) as reader:
+        positions = {text(line): line.position for line in reader.poll()}
+    with Reader(tmp_path, start=positions["b1"]) as reader:
+        assert sorted(reader.texts()) == ["a1", "a2", "b2", "c1", "c2"]
+
+
+def position(data: str, offset: int = 0, *, key: str = "") -> Position:
+    return Position("log", key, offset, len(data), hashlib.sha256(data.encode()).hexdigest())
+
+
+@pytest.mark.parametrize("key", ["", "x", "1-2", "a-b-c", "1-2-", "--"])
+def test_keys_that_were_never_given(log: Path, key: str) -> None:
+    log.write_text("1\n")
+    with Reader(log, known={key: Known(2, 2, position("1", key=key))}) as reader:
+        assert reader.texts() == ["1"]
+
+
+def test_file_systems_without_times_of_birth(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphrag_eval_async.sources.identity._statx", lambda: None)
+    log.write_text("1\n2\n")
+    first = run(log)
+    assert [key.split("-")[1:] for key in keys(first)] == [["0", "0"]]
+    append(log, "3\n")
+    second = run(log, first)
+    assert fresh(second) == ["3"]
+    log.write_text("1\n4\n")
+    third = run(log, second)
+    assert fresh(third) == ["1", "4"]
+    log.unlink()
+    log.write_text("5\n")
+    last = run(log, third)
+    assert fresh(last) == ["5"]
+    assert len(keys(last)) == 3
+
+
+def test_known_of_helpers_is_what_a_journal_knows(log: Path) -> None:
+    """The helper above stands for the journal's own."""
+    from graphrag_eval_async.sinks.journal.done import Done
+
+    log.with_name("log.jsonl.1").write_text("old\n")
+    log.write_text("1\n2\nhalf")
+    with Reader(log) as reader:
+        reader.end()
+    done = Done()
+    done.pass_over(reader.origins)
+    for line in reader.lines:
+        done.add(line.position, whole=line.whole)
+    assert done.known() == known(reader.lines, reader.origins) == reader.known()
