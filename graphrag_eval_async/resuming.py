@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from functools import partial
-from time import monotonic
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, get_args
 
 from graphrag_eval_async.concurrency import run_in_thread
-from graphrag_eval_async.concurrency.bounded_map import SLICE_SECONDS
+from graphrag_eval_async.records import Reason
 from graphrag_eval_async.records.metrics import COST
 from graphrag_eval_async.sinks.journal import Admission, Numbers, OpenJournal, read_source
 
@@ -54,7 +52,13 @@ class Tally:
             self.usage.restored_dollars += _cost(result)
 
     def restore_reject(self, reason: Any) -> None:
-        """Count a reject of an earlier run."""
+        """Count a reject of an earlier run.
+
+        Raises:
+            ValueError: there is no such reason.
+        """
+        if reason not in get_args(Reason):
+            raise ValueError("no reject")
         self.rejects.counts[reason] += 1
 
 
@@ -77,6 +81,7 @@ class Resuming:
         self.journal: OpenJournal | None = None
         self.abort: Callable[[BaseException], object] | None = None
         self._options = options
+        self._threads: ThreadPoolExecutor | None = None
         self._fingerprints = fingerprints
         self._tally = tally
 
@@ -87,7 +92,9 @@ class Resuming:
             JournalError: the journal cannot be gone on with.
         """
         if self._options is not None:
-            await run_in_thread(self._open, lambda: None)
+            # Those that the event loop has for everybody may all be waiting for results.
+            self._threads = ThreadPoolExecutor(2, thread_name_prefix="graphrag-eval-async journal")
+            await run_in_thread(self._open, threads=self._threads)
             await self._restore()
             if follower is not None:
                 await self._begin(follower)
@@ -95,8 +102,8 @@ class Resuming:
             yield batch
 
     def _open(self) -> None:
-        assert self._options is not None  # noqa: S101
-        self.journal = OpenJournal(self._options, self._fingerprints(), self._fail)
+        assert self._options is not None and self._threads is not None  # noqa: PT018, S101
+        self.journal = OpenJournal(self._options, self._fingerprints(), self._fail, self._threads)
 
     def _fail(self, error: BaseException) -> None:
         if self.abort is not None:
@@ -104,11 +111,7 @@ class Resuming:
 
     async def _restore(self) -> None:
         assert self.journal is not None  # noqa: S101
-        due = monotonic() + SLICE_SECONDS
-        for _ in self.journal.restore(self._restore_result, self._restore_reject):
-            if monotonic() >= due:
-                await asyncio.sleep(0)
-                due = monotonic() + SLICE_SECONDS
+        await self.journal.restore(self._restore_result, self._restore_reject)
         self.admission.done.pass_over(self.journal.origins)
 
     def _restore_result(self, result: Any) -> None:
@@ -125,7 +128,7 @@ class Resuming:
     async def _begin(self, follower: Follower) -> None:
         assert self.journal is not None  # noqa: S101
         origins = await follower.begin(self.admission.done.known(), self.journal.paths)
-        await run_in_thread(partial(self.journal.begin, origins), lambda: None)
+        await self.journal.begin(origins)
 
     async def commit(self, results: Sequence[Mapping[str, Any]]) -> None:
         """Keep whole results, in their order.
@@ -134,7 +137,7 @@ class Resuming:
             JournalError: they cannot be kept.
         """
         assert self.journal is not None  # noqa: S101
-        await self.journal.append([result for result in results if "pending" not in result])
+        await self.journal.append(results)
 
     def reject(self, reject: Reject, source: Source) -> None:
         """Keep a reject.
@@ -153,17 +156,19 @@ class Resuming:
         Raises:
             JournalError: it cannot be brought there.
         """
-        if self.journal is not None:
-            await self.journal.aclose()
+        try:
+            if self.journal is not None:
+                await self.journal.aclose()
+        finally:
+            if self._threads is not None:
+                self._threads.shutdown(wait=False)
 
 
 def _cost(result: Mapping[str, Any]) -> float:
     """What judging a result has cost, in US dollars, as far as that is known."""
-    steps = [step for step in result.get("actual_steps") or () if step.get("name") == "retrieval"]
-    return sum(
-        value
-        for part in (result, *steps)
-        for key, value in part.items()
-        # The cost of an F1 is that of its recall and precision.
-        if key.endswith(COST) and not key.endswith("_f1" + COST) and isinstance(value, int | float)
-    )
+    costs = [result[key] for key in result if key.endswith(COST)]
+    for step in result.get("actual_steps") or ():
+        if isinstance(step, dict):
+            # The cost of an F1 is that of its recall and precision.
+            costs += [step[key] for key in step if key.endswith(COST) and not key.endswith("_f1" + COST)]
+    return sum(cost for cost in costs if isinstance(cost, int | float))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import random
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from tests.conftest import leaving_nothing, settle
 from tests.test_concurrency import Gates, Source, collect, mapped, ready
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import AsyncGenerator, Callable, Sequence
 
 

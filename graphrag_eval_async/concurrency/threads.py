@@ -10,6 +10,7 @@ import anyio
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Executor
 
 R = TypeVar("R")
 
@@ -17,9 +18,14 @@ CLOSING_SECONDS = 10.0
 """How long to wait for a worker or a source that does not heed its cancellation."""
 
 
-async def run_in_thread(function: Callable[[], R], stop: Callable[[], None]) -> R:
-    """`function()`, called in a thread; where waiting for it is cancelled, `stop()` is to make it return."""
-    future = asyncio.get_running_loop().run_in_executor(None, function)
+async def run_in_thread(
+    function: Callable[[], R], stop: Callable[[], object] = lambda: None, *, threads: Executor | None = None
+) -> R:
+    """`function()`, called in a thread; where waiting for it is cancelled, `stop()` is to make it return.
+
+    `threads` are used rather than those that the event loop has for everybody.
+    """
+    future = asyncio.get_running_loop().run_in_executor(threads, function)
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:

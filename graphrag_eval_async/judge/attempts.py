@@ -60,7 +60,6 @@ class Attempts:
         self._limits = limits
         self._usage = usage
         self._ends: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
-        self._check_budget()
 
     async def make(self, request: Request) -> Any:
         """The reply to a request.
@@ -68,6 +67,7 @@ class Attempts:
         Raises:
             JudgeError: it failed, for the last time.
         """
+        self._check_budget()  # Earlier runs, which a journal has brought back, may have spent it.
         failures = 0
         with_schema = True
         while True:

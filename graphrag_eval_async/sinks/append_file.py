@@ -36,7 +36,7 @@ class AppendFile:
         """
         self.path = os.fspath(path)
         try:
-            self._descriptor = _open_locked(self.path)
+            self._descriptor, self.size = _open_locked(self.path)
         except BlockingIOError:
             raise JournalLocked(
                 f"{self.path}: another process, or another stream of this one, writes to it; "
@@ -44,7 +44,6 @@ class AppendFile:
             ) from None
         except (OSError, ValueError) as error:
             raise JournalError(f"{self.path}: cannot be opened for writing: {_reason(error)}") from error
-        self.size = os.fstat(self._descriptor).st_size
         if not self.size:
             sync_directory(self.path)
         self._unsynced = True  # An earlier process may have left it so.
@@ -72,6 +71,14 @@ class AppendFile:
             raise
         self.size = size
         self._unsynced = True
+
+    def read(self, offset: int, size: int) -> bytes:
+        """What stands at `offset`, at most `size` bytes of it.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        return os.pread(self._descriptor, size, offset)
 
     def truncate(self, size: int) -> None:
         """Cut off what stands after `size` bytes.
@@ -138,7 +145,8 @@ def _leave_to_parent() -> None:
 os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-def _open_locked(path: str) -> int:
+def _open_locked(path: str) -> tuple[int, int]:
+    """A descriptor of the file, and its size."""
     while True:
         descriptor = os.open(path, FLAGS, 0o666)
         try:
@@ -147,8 +155,9 @@ def _open_locked(path: str) -> int:
                 raise ValueError("it is not a regular file")
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with suppress(FileNotFoundError):
-                if os.path.samestat(status, os.stat(path)):
-                    return descriptor
+                locked = os.stat(path)
+                if os.path.samestat(status, locked):
+                    return descriptor, locked.st_size
         except BaseException:
             os.close(descriptor)
             raise

@@ -77,6 +77,7 @@ def test_a_call() -> None:
             "in_flight": 0,
             "waiting": 0,
             "concurrency": 32,
+            "restored_dollars": 0.0,
             "tokens": 110,
             "dollars": COST,
             "paused_sec": 0.0,

@@ -6,7 +6,7 @@ import errno
 import os
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,18 +59,31 @@ class Faults:
 
 
 class CrashAt(Faults):
-    """Ends the process before its n-th call, from 0; what an ending process still calls does nothing."""
+    """Ends the process before its n-th call, from 0: nothing it calls afterwards has an effect.
+
+    Leaving its context closes what is open, as the system does then.
+    """
 
     def __init__(self, call: int) -> None:
         super().__init__()
-        self.crashed = False
         self._left = call
+        self._opened: set[int] = set()
 
     def _call(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
-        if self.crashed and name != "close":
-            raise Crash
+        if name == "close":
+            self._opened.discard(*args)
+            return os.close(*args)
         self._left -= 1
-        if self._left < 0 and name != "close":
-            self.crashed = True
+        if self._left < 0:
             raise Crash
-        return super()._call(name, function, *args)
+        found = super()._call(name, function, *args)
+        if name == "open":
+            self._opened.add(found)
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        for descriptor in self._opened:
+            os.close(descriptor)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 SHA256_BYTES = 32
 
+MAX_SIZE = 1 << 62
+"""Of a file; a sum of two fits into 64 bits."""
+
 Dedupe = Literal["position", "content"]
 Source = dict[str, Any]
 
@@ -96,15 +99,20 @@ def read_source(source: Mapping[str, Any]) -> KeptLine:
         KeyError, TypeError, ValueError: it says nothing of a line.
     """
     sha256, occurrence = source["sha256"], source["occurrence"]
-    if type(occurrence) is not int or occurrence < 1 or len(sha256) != 2 * SHA256_BYTES:
+    digest = bytes.fromhex(sha256)
+    if len(digest) != SHA256_BYTES or type(occurrence) is not int or occurrence < 1:
         raise ValueError("no digest of a line, or no occurrence of it")
     position = None
     if (file := source.get("file")) is not None:
-        offset, length = source["offset"], source["length"]
-        if type(offset) is not int or type(length) is not int or type(file) is not str:
-            raise TypeError("no place of a line")
-        position = Position(source["path"], file, offset, length, sha256)
-    return KeptLine(_digest(sha256), occurrence, position, source.get("whole", True))
+        path, offset, length = source["path"], source["offset"], source["length"]
+        if not (type(path) is type(file) is str and _is_size(offset) and _is_size(length)):
+            raise ValueError("no place of a line")
+        position = Position(path, file, offset, length, sha256)
+    return KeptLine(digest[:DIGEST_BYTES], occurrence, position, source.get("whole", True))
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 0 <= value < MAX_SIZE
 
 
 def _digest(sha256: str) -> bytes:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import logging
 import os
+import threading
 from contextlib import closing
+from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from graphrag_eval_async.concurrency import SLICE_SECONDS, run_in_thread
 from graphrag_eval_async.errors import AggregationError, JournalError
 from graphrag_eval_async.sinks.append_file import AppendFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Executor
 
 logger = logging.getLogger("graphrag_eval_async.journal")
 
@@ -23,10 +30,10 @@ Span = tuple[int, int]
 """Where a line begins and ends."""
 
 
-def read_lines(
-    file: AppendFile, add: Callable[[Any], object], *, aside: str
-) -> Generator[None, None, tuple[int, int]]:
-    """Hand over each line as JSON value; yields after each.
+async def read_lines(
+    file: AppendFile, add: Callable[[Any], object], *, aside: str, threads: Executor
+) -> tuple[int, int]:
+    """Hand over each line as JSON value.
 
     A last line without its newline is cut off; what is no JSON, or what `add` refuses by a ValueError,
     TypeError, KeyError or AggregationError, is moved to the file at `aside`.
@@ -38,53 +45,65 @@ def read_lines(
         JournalError: the file cannot be read or mended.
     """
     damaged: list[Span] = []
-    lines = end = 0
+    total = end = 0
+    rest = b""
+    due = monotonic() + SLICE_SECONDS
     try:
-        with open(file.path, "rb") as reader:
-            for line in reader:
-                if not line.endswith(b"\n"):
-                    break
-                start, end = end, end + len(line)
+        while piece := await run_in_thread(
+            partial(file.read, end + len(rest), max(PIECE_BYTES, len(rest))), threads=threads
+        ):
+            *lines, rest = (rest + piece).split(b"\n")
+            total += len(lines)
+            for line in lines:
+                start, end = end, end + len(line) + 1
                 try:
                     add(orjson.loads(line))
-                    lines += 1
                 except (ValueError, TypeError, KeyError, AggregationError) as error:
-                    logger.warning(
-                        "%s: byte %d: cannot be read, and is set aside: %s", file.path, start, error
-                    )
+                    text = "%s: byte %d: cannot be read, and is set aside: %r"
+                    logger.warning(text, file.path, start, error)
                     damaged.append((start, end))
-                yield
-        if end < file.size:
-            file.truncate(end)
-        if damaged:
-            _set_aside(file, damaged, aside)
+                if monotonic() >= due:
+                    await asyncio.sleep(0)
+                    due = monotonic() + SLICE_SECONDS
+        mending = _Mending(file, end, damaged, aside)
+        await run_in_thread(mending.run, mending.stop.set, threads=threads)
     except OSError as error:
         raise JournalError(f"{file.path}: cannot be mended: {error.strerror or error}") from error
-    return lines, len(damaged)
+    return total - len(damaged), len(damaged)
 
 
-def _set_aside(file: AppendFile, damaged: Sequence[Span], aside: str) -> None:
-    """Move the damaged lines to another file, and then let a copy without them take the place of this one."""
-    with closing(AppendFile(aside)) as kept:
-        for span in damaged:
-            _copy(file, span, kept)
-        kept.sync()
-    draft = AppendFile(f"{file.path}.tmp")
-    draft.truncate(0)
-    begin = 0
-    for start, end in [*damaged, (file.size, file.size)]:
-        _copy(file, (begin, start), draft)
-        begin = end
-    file.replace_by(draft)
+class _Mending:
+    """Cuts a file off at `end`, and moves its damaged lines to another; when it is stopped, all stays."""
 
+    def __init__(self, file: AppendFile, end: int, damaged: Sequence[Span], aside: str) -> None:
+        self._file = file
+        self._end = end
+        self._damaged = damaged
+        self._aside = aside
+        self.stop = threading.Event()
 
-def _copy(file: AppendFile, span: Span, target: AppendFile) -> None:
-    with open(file.path, "rb") as reader:
+    def run(self) -> None:
+        if self._end < self._file.size:
+            self._file.truncate(self._end)
+        if not self._damaged:
+            return
+        with closing(AppendFile(self._aside)) as kept:
+            for span in self._damaged:
+                self._copy(span, kept)
+            kept.sync()
+        with closing(AppendFile(f"{os.path.realpath(self._file.path)}.tmp")) as draft:
+            draft.truncate(0)
+            begin = 0
+            for start, end in [*self._damaged, (self._end, self._end)]:
+                self._copy((begin, start), draft)
+                begin = end
+            self._file.replace_by(draft)
+
+    def _copy(self, span: Span, target: AppendFile) -> None:
         place, end = span
-        reader.seek(place)
         while place < end:
-            piece = reader.read(min(PIECE_BYTES, end - place))
-            if not piece:
-                raise OSError(os.strerror(5))
+            piece = self._file.read(place, min(PIECE_BYTES, end - place))
+            if not piece or self.stop.is_set():
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
             target.write([piece])
             place += len(piece)

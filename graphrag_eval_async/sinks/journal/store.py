@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from graphrag_eval_async.concurrency import SLICE_SECONDS, run_in_thread
 from graphrag_eval_async.sinks.append_file import AppendFile
 from graphrag_eval_async.sinks.journal.fingerprints import RunFile
 from graphrag_eval_async.sinks.journal.mending import read_lines
@@ -14,13 +17,12 @@ from graphrag_eval_async.sinks.journal.syncing import Syncing
 from graphrag_eval_async.sinks.rejects import reject_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Executor
 
+    from graphrag_eval_async.errors import JournalError
     from graphrag_eval_async.records import Reject
     from graphrag_eval_async.sinks.journal.options import Journal
-
-LATER = 1e9
-"""In seconds; for files that are not brought to the disk as time passes."""
 
 
 class OpenJournal:
@@ -35,7 +37,11 @@ class OpenJournal:
     """
 
     def __init__(
-        self, options: Journal, fingerprints: Mapping[str, str], on_failure: Callable[[BaseException], object]
+        self,
+        options: Journal,
+        fingerprints: Mapping[str, str],
+        on_failure: Callable[[JournalError], object],
+        threads: Executor,
     ) -> None:
         """Open or make the files.
 
@@ -44,6 +50,7 @@ class OpenJournal:
             fingerprints: of the conditions of this run.
             on_failure: called on the event loop, with the error, if what was written cannot be brought to the
                 disk.
+            threads: two, so that one writes while the other brings to the disk.
 
         Raises:
             JournalLocked: somebody else writes to them.
@@ -68,7 +75,8 @@ class OpenJournal:
             self._results.close()
             raise
         files = (self._results, self._rejects)
-        self._syncing = Syncing(files, options.fsync_interval, on_failure)
+        self._threads = threads
+        self._syncing = Syncing(files, options.fsync_interval, on_failure, self._threads)
 
     @property
     def paths(self) -> list[str]:
@@ -79,18 +87,16 @@ class OpenJournal:
     def origins(self) -> Mapping[str, int]:
         return self._run.origins
 
-    def begin(self, origins: Mapping[str, int]) -> None:
+    async def begin(self, origins: Mapping[str, int]) -> None:
         """Keep where the reading of followed files began.
 
         Raises:
             JournalError: it cannot be kept.
         """
-        self._run.begin(origins)
+        await run_in_thread(partial(self._run.begin, origins), threads=self._threads)
 
-    def restore(
-        self, add_result: Callable[[Any], object], add_reject: Callable[[Any], object]
-    ) -> Iterator[None]:
-        """Hand over what is there, line after line; yields after each.
+    async def restore(self, add_result: Callable[[Any], object], add_reject: Callable[[Any], object]) -> None:
+        """Hand over what is there, line after line.
 
         A last line without its newline is cut off. A line that is no JSON, or that its function refuses, is
         set aside, in a file beside the journal.
@@ -98,34 +104,34 @@ class OpenJournal:
         Raises:
             JournalError: the files cannot be read or mended.
         """
-        for file, add in ((self._results, add_result), (self._rejects, add_reject)):
-            reading = read_lines(file, add, aside=f"{self.path}.damaged")
-            while True:
-                try:
-                    next(reading)
-                except StopIteration as end:
-                    lines, damaged = end.value
-                    break
-                yield
-            self.damaged += damaged
-            if file is self._results:
-                self.restored = lines
-            else:
-                self.rejected = lines
+        read = partial(read_lines, aside=f"{self.path}.damaged", threads=self._threads)
+        self.restored, self.damaged = await read(self._results, add_result)
+        self.rejected, damaged = await read(self._rejects, add_reject)
+        self.damaged += damaged
 
     async def append(self, results: Sequence[Mapping[str, Any]]) -> None:
-        """Add results, in one write where the system takes it as one.
+        """Add results, in one write where the system takes it as one and that does not take long.
 
         Raises:
             JournalError: they, or earlier ones, cannot be written, or brought to the disk.
         """
-        self._check()
-        option = orjson.OPT_APPEND_NEWLINE
-        self._results.write([b"".join([orjson.dumps(result, option=option) for result in results])])
+        lines = []
+        due = monotonic() + SLICE_SECONDS
+        for result in results:
+            lines.append(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
+            if monotonic() >= due:
+                await self._write(lines)
+                lines = []
+                due = monotonic() + SLICE_SECONDS
+        await self._write(lines)
         if self._always:
             await self._syncing.now()
         elif not self._never:
             self._syncing.soon()
+
+    async def _write(self, lines: Sequence[bytes]) -> None:
+        self._syncing.check()
+        await run_in_thread(partial(self._results.write, [b"".join(lines)]), threads=self._threads)
 
     def reject(self, reject: Reject, source: Mapping[str, Any]) -> None:
         """Add a reject, with what is known of its line.
@@ -133,14 +139,10 @@ class OpenJournal:
         Raises:
             JournalError: it, or something earlier, cannot be written, or brought to the disk.
         """
-        self._check()
+        self._syncing.check()
         self._rejects.write(reject_line(reject, {"source": source}))
         if not self._never:
             self._syncing.soon()
-
-    def _check(self) -> None:
-        if self._syncing.failure is not None:
-            raise self._syncing.failure
 
     async def aclose(self) -> None:
         """Bring all to the disk, unless that is never to be done, and give up the locks.

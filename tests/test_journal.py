@@ -1,0 +1,584 @@
+"""Streams that keep a journal: what is in it, and how they go on with it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import orjson
+import pytest
+
+from graphrag_eval_async import (
+    Evaluator,
+    Journal,
+    JournalError,
+    JournalMismatch,
+    RejectedResponse,
+    UsageError,
+    evaluate_stream,
+)
+from tests.conftest import heavy, leaving_nothing
+from tests.journals import (
+    CONFIG,
+    COST,
+    PRICES,
+    REFERENCE,
+    TEMPLATES,
+    Gates,
+    Judge,
+    bits,
+    collect,
+    complete,
+    lines_of,
+    names,
+    names_of,
+    response,
+    responses,
+    results_of,
+    stream_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+
+LINES = responses(30)
+TEXT = b"\n".join(LINES)
+JUDGED = sum(b"answer-" in line for line in LINES)
+RESULTS = sum(b"unknown" not in line for line in LINES)
+
+
+def quiet(path: Path, **options: Any) -> tuple[list[bytes], bytes]:
+    """The lines of the journal and the aggregates of a run that nothing happens to."""
+    _, stream = complete(LINES, path, **options)
+    return sorted(lines_of(path)), bits(stream.aggregates)
+
+
+# What is in it
+
+
+def test_each_result_is_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    results, stream = complete(LINES, path)
+    assert results_of(path) == results
+    assert names_of(path) == names(LINES)
+    assert [result["source"]["line"] for result in results] == [
+        number for number, line in enumerate(LINES, 1) if b"unknown" not in line
+    ]
+    assert stream.skipped == 0
+    assert stream.journal is not None
+    assert (stream.journal.restored, stream.journal.rejected, stream.journal.damaged) == (0, 0, 0)
+
+
+def test_what_a_reject_beside_it_says(tmp_path: Path) -> None:
+    _, stream = complete([b'{"question_id": "q9"}'], tmp_path / "results.jsonl")
+    (record,) = results_of(tmp_path / "results.jsonl.rejects")
+    (reject,) = stream.rejects
+    source = {"line": 1, "offset": 0, "length": 21, "sha256": reject.sha256, "occurrence": 1}
+    assert record["source"] == source
+    assert (record["reason"], record["content"]) == ("unknown_question_id", '{"question_id": "q9"}')
+
+
+def test_the_rejects_may_be_elsewhere(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "results.jsonl", rejects=tmp_path / "others.jsonl")
+    for _ in range(2):
+        _, stream = complete(LINES, journal)
+        assert stream.rejects.total == 4
+    assert len(lines_of(tmp_path / "others.jsonl")) == 4
+    assert not (tmp_path / "results.jsonl.rejects").exists()
+
+
+def test_a_stream_of_nothing(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert complete([], tmp_path / "results.jsonl")[0] == []
+    assert (tmp_path / "results.jsonl").read_bytes() == b""
+    assert complete(LINES, tmp_path / "results.jsonl")[0]
+
+
+def test_results_that_are_scored_in_threads(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    sources = [heavy(number % 3) for number in range(6)]
+    first, _ = complete(sources[:3], path)
+    second, _ = complete(sources, path)
+    assert [len(first), len(second)] == [3, 3]
+    assert names_of(path) == names([orjson.dumps(source) for source in sources])
+
+
+# Going on
+
+
+async def items(source: Any) -> AsyncGenerator[Any]:
+    for item in source:
+        await asyncio.sleep(0)
+        yield item
+
+
+def reader_of(data: bytes) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    reader.feed_data(data)
+    reader.feed_eof()
+    return reader
+
+
+class Pieces(anyio.abc.ByteReceiveStream):
+    """A stream that cuts its lines anywhere."""
+
+    def __init__(self, data: bytes) -> None:
+        self._pieces = iter([data[start : start + 100] for start in range(0, len(data), 100)])
+
+    async def receive(self, _: int = 0) -> bytes:
+        for piece in self._pieces:
+            return piece
+        raise anyio.EndOfStream
+
+    async def aclose(self) -> None:
+        pass
+
+
+DICTS = [orjson.loads(line) for line in LINES]
+SOURCES: dict[str, Callable[[Path], Any]] = {
+    "path": lambda path: path,
+    "bytes": lambda _: list(LINES),
+    "text": lambda _: [line.decode() for line in LINES],
+    "many lines at once": lambda _: [TEXT],
+    "an asynchronous iterable": lambda _: items(LINES),
+    "a reader": lambda _: reader_of(TEXT),
+    "a stream of bytes": lambda _: Pieces(TEXT),
+}
+OBJECTS: dict[str, Callable[[Path], Any]] = {"dicts": lambda _: DICTS, "dicts, later": lambda _: items(DICTS)}
+
+
+@pytest.mark.parametrize("make", (SOURCES | OBJECTS).values(), ids=SOURCES | OBJECTS)
+@pytest.mark.parametrize("taken", [0, 1, 17, 100])
+async def test_started_again_with_the_same_source(
+    tmp_path: Path, make: Callable[[Path], Any], taken: int
+) -> None:
+    source = tmp_path / "responses.jsonl"
+    source.write_bytes(TEXT)
+    one, other = tmp_path / "quiet.jsonl", tmp_path / "results.jsonl"
+    async with stream_of(make(source), one) as undisturbed:
+        await collect(undisturbed)
+    first: list[Any] = []
+    async with leaving_nothing():
+        async with stream_of(make(source), other, max_in_flight=3) as stream:
+            while len(first) < taken and (result := await anext(stream, None)) is not None:
+                first.append(result)
+        there = len(lines_of(other)) if taken else 0
+        async with stream_of(make(source), other) as stream:
+            second = await collect(stream)
+        assert len(first) <= there == RESULTS - len(second)
+        assert stream.skipped >= there
+        assert sorted(lines_of(other)) == sorted(lines_of(one))
+        assert bits(stream.aggregates) == bits(undisturbed.aggregates)
+        assert stream.rejects.counts == undisturbed.rejects.counts
+        assert stream.missing == undisturbed.missing == []
+        async with stream_of(make(source), other) as stream:
+            assert await collect(stream) == []
+        assert bits(stream.aggregates) == bits(undisturbed.aggregates)
+
+
+@pytest.mark.parametrize("kind", ["path", "bytes", "a reader"])
+async def test_a_source_of_another_kind(tmp_path: Path, kind: str) -> None:
+    """The same lines are recognised wherever they come from; objects are other text."""
+    source, path = tmp_path / "responses.jsonl", tmp_path / "results.jsonl"
+    source.write_bytes(TEXT)
+    async with stream_of(SOURCES[kind](source), path) as stream:
+        await collect(stream)
+    for make in SOURCES.values():
+        async with stream_of(make(source), path) as stream:
+            assert await collect(stream) == []
+            assert stream.skipped == len(LINES)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("ordered", [False, True])
+def test_any_part_of_the_results_was_there(tmp_path: Path, seed: int, ordered: bool) -> None:
+    """Judged in any order and stopped anywhere, over and over, in the end it is all as of one quiet run."""
+    draw = random.Random(seed)
+    one, path = tmp_path / "quiet.jsonl", tmp_path / "results.jsonl"
+    lines, aggregates = quiet(one, config=CONFIG, judge=Judge())
+
+    async def interrupted() -> None:
+        gates, taken = Gates(), 0
+        async with leaving_nothing():
+            options: dict[str, Any] = {"config": CONFIG, "judge": Judge(gates), "ordered": ordered}
+            async with stream_of(LINES, path, **options) as stream:
+                wanted = draw.randint(1, 8)
+                while taken < wanted:
+                    waiting = asyncio.ensure_future(anext(stream, None))
+                    while not waiting.done():
+                        await asyncio.sleep(0)
+                        if gates.asked:
+                            gates.open(gates.asked.pop(draw.randrange(len(gates.asked))))
+                    if await waiting is None:
+                        break
+                    taken += 1
+        assert set(lines_of(path)) <= set(lines)
+
+    for _ in range(3):
+        asyncio.run(interrupted())
+    _, stream = complete(LINES, path, config=CONFIG, judge=Judge(), ordered=ordered)
+    assert sorted(lines_of(path)) == lines
+    assert bits(stream.aggregates) == aggregates
+    assert stream.usage.dollars == pytest.approx(JUDGED * COST)
+
+
+def test_more_lines_than_before(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    for count in (5, 12, 12, 30):
+        complete(LINES[:count], path)
+        assert names_of(path) == names(LINES[:count])
+
+
+def test_true_duplicates_are_samples(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    line = orjson.dumps(response(1))
+    for count in (2, 3, 3, 7):
+        complete([line] * count, path)
+        results = results_of(path)
+        assert [result["source"]["occurrence"] for result in results] == list(range(1, count + 1))
+        assert [result["sample"] for result in results] == list(range(1, count + 1))
+
+
+def test_rejects_are_restored_and_not_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    _, first = complete(LINES, path)
+    written = lines_of(f"{path}.rejects")
+    seen: list[Any] = []
+    _, second = complete(LINES, path, on_reject=seen.append)
+    assert (seen, len(second.rejects)) == ([], 0)
+    assert second.rejects.counts == first.rejects.counts == Counter(unknown_question_id=4)
+    assert lines_of(f"{path}.rejects") == written
+
+
+@pytest.mark.parametrize("limit", [10, 10_000])
+def test_rejects_whole_as_they_are(tmp_path: Path, limit: int) -> None:
+    """Those too long to hold, too, of which the caller's function has the content after the journal had."""
+    path, source = tmp_path / "results.jsonl", tmp_path / "source.jsonl"
+    text = b'{"question_id": "' + b"x" * 50 + b'"}'
+    source.write_bytes(text)
+    seen = []
+
+    def on_reject(reject: Any) -> None:
+        seen.append(reject.content if isinstance(reject.content, bytes) else reject.content.read())
+
+    complete(source, path, on_reject=on_reject, max_line_bytes=limit)
+    assert seen == [text]
+    (record,) = results_of(f"{path}.rejects")
+    assert ("content_base64" in record) == (limit == 10)
+
+
+def test_a_reject_that_ends_the_stream_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    with pytest.raises(RejectedResponse, match="line 4"):
+        complete(LINES[:8], path, on_reject="raise")
+    results, stream = complete(LINES[:8], path, on_reject="raise")
+    assert len(results) == 4
+    assert stream.rejects.total == 1
+    assert names_of(path) == names(LINES[:8])
+
+
+def test_missing_counts_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    assert complete(LINES[:1], path)[1].missing == ["q1", "q2", "q3", "q4"]
+    assert complete([orjson.dumps(response(2))], path)[1].missing == ["q1", "q3", "q4"]
+    assert complete([], path)[1].missing == ["q1", "q3", "q4"]
+
+
+# By content
+
+
+def test_by_content_a_line_comes_once(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    some, other = orjson.dumps(response(1)), orjson.dumps(response(2))
+    results, stream = complete([some, other, some, some], None, dedupe="content")
+    assert [result["response_id"] for result in results] == ["r1", "r2"]
+    assert (stream.skipped, stream.journal) == (2, None)
+    assert [result["sample"] for result in results] == [1, 1]
+    assert complete([some, some], path, dedupe="content")[1].skipped == 1
+    results, stream = complete([other, some, other], path, dedupe="content")
+    assert [result["response_id"] for result in results] == ["r2"]
+    assert stream.skipped == 2
+    assert len(lines_of(path)) == 2
+
+
+def test_by_content_a_reject_comes_once(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    for _ in range(2):
+        _, stream = complete([b"{", b"{"], path, dedupe="content")
+        assert stream.rejects.total == len(lines_of(f"{path}.rejects")) == 1
+
+
+def test_without_a_journal_nothing_is_left_out() -> None:
+    results, stream = complete([orjson.dumps(response(1))] * 3, None)
+    assert len(results) == 3
+    assert (stream.skipped, stream.journal) == (0, None)
+    assert "source" not in results[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"dedupe": "line"}, "dedupe"),
+        ({"journal": 5}, "journal"),
+        ({"journal": Path}, "journal"),
+    ],
+)
+def test_what_they_cannot_be(options: dict[str, Any], name: str) -> None:
+    with pytest.raises(UsageError, match=f"^{name}: "):
+        evaluate_stream(REFERENCE, [], **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"force": 1},
+        {"fsync": "sometimes"},
+        {"fsync": True},
+        {"fsync_interval": 0},
+        {"fsync_interval": True},
+        {"fsync_interval": float("nan")},
+        {"fsync_interval": float("inf")},
+        {"fsync_interval": "1"},
+        {"rejects": 1},
+    ],
+    ids=str,
+)
+def test_what_a_journal_cannot_be(options: dict[str, Any]) -> None:
+    (name,) = options
+    with pytest.raises(UsageError, match=f"^journal.{name}: "):
+        Journal("results.jsonl", **options)
+
+
+# Under other conditions
+
+
+def judged(**more: Any) -> dict[str, Any]:
+    return {"config": CONFIG | more, "judge": Judge()}
+
+
+class Other(Judge):
+    model = "another"
+
+
+def llm(**more: Any) -> dict[str, Any]:
+    return judged(llm=CONFIG["llm"] | more)
+
+
+def changed(question: int = 0, **more: Any) -> list[dict[str, Any]]:
+    template, *_ = orjson.loads(orjson.dumps(TEMPLATES))
+    template["questions"][question] |= more
+    return [template]
+
+
+MISMATCHES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "a question": (judged() | {"reference": changed(question_text="How?")}, ["reference"]),
+    "an answer": (judged() | {"reference": changed(4, reference_answer="No.")}, ["reference"]),
+    "one more": (
+        judged() | {"reference": [*TEMPLATES, {"template_id": "u", "questions": []}]},
+        ["reference"],
+    ),
+    "a prompt": (
+        judged(answer_correctness={"prompt": "{question} {reference_answer} {actual_answer}"}),
+        ["configuration"],
+    ),
+    "a metric": (
+        judged(
+            custom_evaluations=[
+                {"name": "c", "inputs": ["question"], "instructions": "?", "outputs": {"d": "e"}}
+            ]
+        ),
+        ["configuration"],
+    ),
+    "no judge": ({}, ["configuration"]),
+    "another judge": ({"config": CONFIG, "judge": Other()}, ["configuration"]),
+    "all groups": (judged() | {"steps_groups": "all"}, ["configuration"]),
+    "a comparator": (judged() | {"comparators": {"calculator": min}}, ["configuration"]),
+    "both": ({"reference": changed(question_text="How?")}, ["reference", "configuration"]),
+}
+MATCHES: dict[str, dict[str, Any]] = {
+    "limits": llm(limits={"max_concurrency": 1, "budget_usd": 5.0}),
+    "a price": llm(pricing={"input_usd_per_million": 2.0, "output_usd_per_million": 2.0}),
+    "what is fatal": judged() | {"on_fatal": "continue"},
+    "the order": judged() | {"ordered": True},
+    "what is in flight": judged() | {"max_in_flight": 1},
+    "the stages": judged() | {"stages": True},
+    "the groups, as they are": judged() | {"steps_groups": "last"},
+    "a reference that is equal": judged() | {"reference": changed()},
+}
+
+
+def begun(path: Path) -> None:
+    complete(LINES[:5], path, **judged())
+
+
+def go_on(path: Path | Journal, options: dict[str, Any]) -> Any:
+    options = {"reference": REFERENCE} | options
+    reference = options.pop("reference")
+
+    async def run() -> Any:
+        async with evaluate_stream(reference, LINES[:6], journal=path, **options) as stream:
+            await collect(stream)
+        return stream
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(("options", "names"), MISMATCHES.values(), ids=MISMATCHES)
+def test_other_conditions(tmp_path: Path, options: dict[str, Any], names: list[str]) -> None:
+    path = tmp_path / "results.jsonl"
+    begun(path)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    with pytest.raises(JournalMismatch) as caught:
+        go_on(path, options)
+    assert list(caught.value.differences) == names
+    text = ", another ".join(names)
+    assert str(caught.value) == (
+        f"{path}: was begun under another {text}; its results and new ones could not be compared. "
+        "Use another journal, or go on with --resume=force, in Python Journal(..., force=True)"
+    )
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    forced = go_on(Journal(path, force=True), options)
+    assert forced.journal.restored == 4
+    assert go_on(path, options).journal.restored == 5
+    with pytest.raises(JournalMismatch):
+        begun(path)
+    run = orjson.loads((tmp_path / "results.jsonl.run").read_bytes())
+    assert len(run["earlier"]) == 1
+
+
+MODEL = {"provider": "openai", "model": "m", "api_key": "a", "base_url": "http://localhost:1"}
+
+
+def fingerprints_of(generation: dict[str, Any] | None = None, **more: Any) -> dict[str, str]:
+    settings = {
+        "llm": {"generation": MODEL | (generation or {}), "pricing": PRICES} | more,
+        "answer_correctness": {},
+    }
+    return Evaluator(TEMPLATES, config=settings).fingerprints()
+
+
+@pytest.mark.parametrize(
+    ("options", "same"),
+    [
+        ({"generation": {"api_key": "b"}}, True),
+        ({"limits": {"max_concurrency": 3}}, True),
+        ({"cache": "calls.sqlite"}, True),
+        ({"pricing": PRICES | {"embedding_usd_per_million": 1.0}}, True),
+        ({"generation": {"model": "n"}}, False),
+        ({"generation": {"temperature": 0.5}}, False),
+        ({"generation": {"max_tokens": 5}}, False),
+        ({"generation": {"parameters": {"seed": 1}}}, False),
+    ],
+    ids=str,
+)
+def test_what_of_a_model_counts(options: dict[str, Any], same: bool) -> None:
+    before, after = fingerprints_of(), fingerprints_of(**options)
+    assert (after["configuration"] == before["configuration"]) == same
+    assert after["reference"] == before["reference"]
+
+
+def test_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "results.jsonl"
+    begun(path)
+    monkeypatch.setattr("graphrag_eval_async.evaluator.version", lambda: "99.0")
+    with pytest.raises(JournalMismatch, match=r"another version \(.*, now 99\.0\); ") as caught:
+        begun(path)
+    assert caught.value.differences == ("version",)
+
+
+@pytest.mark.parametrize("options", MATCHES.values(), ids=MATCHES)
+def test_conditions_that_change_no_result(tmp_path: Path, options: dict[str, Any]) -> None:
+    path = tmp_path / "results.jsonl"
+    begun(path)
+    assert go_on(path, options).journal.restored == 4
+
+
+def test_a_journal_without_results_is_begun_anew(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    complete([], path, **judged())
+    assert go_on(path, {}).journal.restored == 0
+    assert go_on(path, {}).journal.restored == 5
+
+
+@pytest.mark.parametrize("content", [b'{"question_id": "q0"}\n', b"text", b"\n"])
+def test_a_file_that_is_no_journal(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(
+        JournalMismatch, match=r"there is something in it, but not .*results\.jsonl\.run, which"
+    ):
+        begun(path)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"{", b"[]", b"{}", b'{"fingerprints": 1, "origins": {}}', b'{"fingerprints": {}, "origins": []}'],
+)
+@pytest.mark.parametrize("force", [False, True])
+def test_what_stands_beside_is_something_else(tmp_path: Path, content: bytes, force: bool) -> None:
+    path = tmp_path / "results.jsonl"
+    begun(path)
+    (tmp_path / "results.jsonl.run").write_bytes(content)
+    with pytest.raises(JournalMismatch, match="is not what stands beside a journal"):
+        begun(Journal(path, force=force))  # type: ignore[arg-type]
+
+
+def test_what_stands_beside_is_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "results.jsonl.run").mkdir()
+    with pytest.raises(JournalError, match=r"results\.jsonl\.run: cannot be read: Is a directory"):
+        begun(tmp_path / "results.jsonl")
+
+
+# Judges
+
+
+def test_what_earlier_runs_have_cost(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    _, first = complete(LINES[:10], path, **judged())
+    _, second = complete(LINES, path, **judged())
+    before = sum(b"answer-" in line for line in LINES[:10])
+    assert first.usage.dollars == pytest.approx(before * COST)
+    assert second.usage.restored_dollars == pytest.approx(before * COST)
+    assert second.usage.dollars == pytest.approx(JUDGED * COST)
+    assert second.usage.calls == JUDGED - before
+    assert second.usage.as_dict()["dollars"] == second.usage.dollars
+
+
+def test_the_budget_is_that_of_all_runs(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    limits = {"max_concurrency": 1, "budget_usd": 5 * COST}
+    unique = [orjson.dumps(response(number)) for number in range(20)]
+    complete(unique[:3], path, **llm(limits=limits))
+    results, stream = complete(unique, path, **llm(limits=limits))
+    assert stream.usage.calls == stream.usage.attempts + stream.usage.outcomes["budget"]
+    assert stream.usage.attempts == 2
+    assert stream.usage.dollars == pytest.approx(5 * COST)
+    assert Counter("answer_eval_error" in result for result in results) == {False: 2, True: 15}
+
+
+def test_a_budget_that_is_spent_asks_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    unique = [orjson.dumps(response(number)) for number in range(8)]
+    complete(unique[:4], path, **judged())
+    results, stream = complete(unique, path, **llm(limits={"budget_usd": 4 * COST}))
+    assert stream.usage.attempts == 0
+    assert [result["answer_eval_error"] for result in results] == [
+        "budget: the budget of 0.0012 US dollars is spent"
+    ] * 4
+
+
+def test_stages(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    results, stream = complete(LINES, path, stages=True, **judged())
+    assert sum("pending" in result for result in results) == JUDGED
+    assert len(results) == RESULTS + JUDGED
+    assert not [result for result in results_of(path) if "pending" in result]
+    assert names_of(path) == names(LINES)
+    again, later = complete(LINES, path, stages=True, **judged())
+    assert again == []
+    assert bits(later.aggregates) == bits(stream.aggregates)
