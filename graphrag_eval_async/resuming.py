@@ -127,7 +127,9 @@ class Resuming:
 
     async def _begin(self, follower: Follower) -> None:
         assert self.journal is not None  # noqa: S101
-        origins = await follower.begin(self.admission.done.known(), self.journal.paths)
+        known = self.admission.done.known()
+        is_first = not self.journal.followed
+        origins = await follower.begin(known, self.journal.paths, is_first=is_first)
         await self.journal.begin(origins)
 
     async def commit(self, results: Sequence[Mapping[str, Any]]) -> None:

@@ -141,15 +141,19 @@ class Follower:
         self._behind_since: float | None = None
 
     async def begin(
-        self, known: Mapping[str, Known], exclude: Iterable[str | os.PathLike[str]] = ()
+        self,
+        known: Mapping[str, Known],
+        exclude: Iterable[str | os.PathLike[str]] = (),
+        *,
+        is_first: bool | None = None,
     ) -> dict[str, int]:
         """Meet the files that are there, before any is read; if it is not called, reading does so.
 
         Args:
-            known: by `FileId.key`, what earlier runs have read. Where there is nothing, reading begins as
-                `start` says. Else it goes on there, and files that are not known are read from their start,
-                even if they have been rotated by now.
+            known: by `FileId.key`, what earlier runs have read; there reading goes on.
             exclude: files that are not followed even if they are in the directory, or fit the glob.
+            is_first: whether no earlier run has followed these files; None: if nothing is known. Then reading
+                of all others begins as `start` says, else at their start, even if they were rotated by now.
 
         Returns:
             by `FileId.key`, where reading begins in files that are not known, if not at the start.
@@ -161,7 +165,11 @@ class Follower:
             raise UsageError("a follower begins once; follow_jsonl makes another")
         self._begun = True
         paths = [os.fspath(path) for path in exclude]
-        return await self._tails.call(lambda tails: tails.begin(known, self._start, paths, monotonic()))
+        if is_first is None:
+            is_first = not known
+        return await self._tails.call(
+            lambda tails: tails.begin(known, self._start, paths, monotonic(), is_first=is_first)
+        )
 
     def __aiter__(self) -> AsyncGenerator[Any]:
         return lines_of(self.batches(max_line_bytes=self._max_line_bytes, spool=False))

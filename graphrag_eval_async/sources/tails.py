@@ -46,21 +46,28 @@ class Tails:
         self._events: list[Event] = []
 
     def begin(
-        self, known: Mapping[str, Known], start: str | Position, exclude: Iterable[str], now: float
+        self,
+        known: Mapping[str, Known],
+        start: str | Position,
+        exclude: Iterable[str],
+        now: float,
+        *,
+        is_first: bool,
     ) -> dict[str, int]:
         """Meet the files that are there; returns where those begin that do not begin at their start.
 
         Args:
             known: what earlier runs have read, by the keys of the files.
-            start: where to begin if nothing is known: "beginning", "end", or after a line.
+            start: where to begin in other files, if this is the first run: "beginning", "end", or after a
+                line.
             exclude: files that are never followed.
             now: the time.
+            is_first: whether no earlier run has followed them.
         """
         registry = self._registry
         registry.opener.exclude(exclude)
-        is_first = not known
         if is_first and isinstance(start, Position):
-            known = {start.file: Known(start.offset + start.length + 1, 1, start)}
+            known = {start.file: Known(start.offset + start.length + 1, 1, start), **known}
         registry.recall = Recall(known)
         registry.skip = is_first and start == "end"
         self._look_at_names(now, at_once=True)

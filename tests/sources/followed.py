@@ -29,6 +29,7 @@ class Reader:
         start: str | Position = "beginning",
         known: Mapping[str, Known] | None = None,
         exclude: Iterable[str | os.PathLike[str]] = (),
+        is_first: bool | None = None,
         rotate_wait: float = 5.0,
         limit: int = LINE_BYTES,
     ) -> None:
@@ -37,7 +38,9 @@ class Reader:
         self.lines: list[Any] = []
         self.tails = Tails([os.fspath(path) for path in paths], rotate_wait=rotate_wait)
         excluded = [os.fspath(path) for path in exclude]
-        self.origins = self.tails.begin(known or {}, start, excluded, self.now)
+        self.origins = self.tails.begin(
+            known or {}, start, excluded, self.now, is_first=not known if is_first is None else is_first
+        )
 
     def __enter__(self) -> Reader:
         return self

@@ -21,10 +21,11 @@ class RunFile:
 
     Attributes:
         origins: by the key of a followed file, the bytes of it that came before the journal was begun.
+        followed: whether files were followed before.
     """
 
-    def __init__(self, path: str) -> None:
-        """Read the file, if it is there.
+    def __init__(self, path: str, *, fresh: bool) -> None:
+        """Read the file, if it is there and not, with `fresh`, left over from a journal that is gone.
 
         Raises:
             JournalError: it cannot be read.
@@ -37,9 +38,10 @@ class RunFile:
             data = b""
         except OSError as error:
             raise JournalError(f"{path}: cannot be read: {error.strerror}") from error
-        if data:
+        if data and not fresh:
             self._kept = _read(path, data)
         self.origins: dict[str, int] = self._kept.get("origins", {})
+        self.followed = bool(self._kept.get("followed"))
 
     def check(self, journal: str, fingerprints: Mapping[str, str], *, begun: bool, force: bool) -> None:
         """See that a journal goes on under the conditions under which it was begun, and keep them.
@@ -61,8 +63,7 @@ class RunFile:
         if begun and not force:
             raise _mismatch(journal, self._path, kept, now)
         earlier = [*self._kept.get("earlier", []), kept] if begun and kept else []
-        self._kept = {"fingerprints": now, "origins": self.origins if begun else {}, "earlier": earlier}
-        self.origins = self._kept["origins"]
+        self._kept |= {"fingerprints": now, "origins": self.origins, "earlier": earlier}
         self._write()
 
     def begin(self, origins: Mapping[str, int]) -> None:
@@ -71,11 +72,9 @@ class RunFile:
         Raises:
             JournalError: it cannot be kept.
         """
-        new = {key: offset for key, offset in origins.items() if key not in self.origins}
-        if new:
-            self.origins.update(new)
-            self._kept["origins"] = self.origins
-            self._write()
+        self.origins = {**origins, **self.origins}
+        self._kept |= {"origins": self.origins, "followed": True}
+        self._write()
 
     def _write(self) -> None:
         draft = Path(f"{self._path}.tmp")

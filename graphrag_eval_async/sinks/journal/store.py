@@ -61,11 +61,14 @@ class OpenJournal:
         self.restored = self.rejected = self.damaged = 0
         self._always = options.fsync == "always"
         self._never = options.fsync == "never"
+        fresh = not os.path.exists(self.path)
         self._results = AppendFile(self.path)
         try:
             self._rejects = AppendFile(options.rejects or f"{self.path}.rejects")
             try:
-                self._run = RunFile(f"{self.path}.run")
+                if fresh:  # What was rejected for a journal that is gone.
+                    self._rejects.truncate(0)
+                self._run = RunFile(f"{self.path}.run", fresh=fresh)
                 begun = self._results.size > 0 or self._rejects.size > 0
                 self._run.check(self.path, fingerprints, begun=begun, force=options.force)
             except BaseException:
@@ -82,6 +85,11 @@ class OpenJournal:
     def paths(self) -> list[str]:
         """Of the files that are written."""
         return [self._results.path, self._rejects.path]
+
+    @property
+    def followed(self) -> bool:
+        """Whether files were followed before."""
+        return self._run.followed
 
     @property
     def origins(self) -> Mapping[str, int]:

@@ -1,0 +1,196 @@
+"""A followed log and a journal together: whatever happens between two runs, each line is evaluated once."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from graphrag_eval_async import Line, evaluate_stream, follow_jsonl, load_reference
+from tests.conftest import answer, templates
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from pathlib import Path
+
+    from graphrag_eval_async import EvaluationStream
+
+REFERENCE = load_reference(templates(3))
+
+
+class Log:
+    """A log in a folder of its own, and the journal of those who follow it."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.path = folder / "log.jsonl"
+        self.journal = folder.parent / "journal"
+        self._lines = 0
+
+    def text(self, question: int = 0) -> bytes:
+        self._lines += 1
+        return orjson.dumps(answer(question, id=f"r{self._lines}")) + b"\n"
+
+    def append(self, *pieces: bytes) -> None:
+        with self.path.open("ab") as file:
+            file.writelines(pieces)
+
+    def rotate(self, name: str = "log.jsonl.1") -> None:
+        self.path.rename(self.path.with_name(name))
+
+    async def follow(self, path: Path | None = None, **options: Any) -> list[str]:
+        """The ids of the responses that one run evaluates, which reads all that there is."""
+        stop = threading.Event()
+        stop.set()
+        source = follow_jsonl(path or self.path, stop=stop, poll_interval=0.001, **options)
+        self.stream: EvaluationStream = evaluate_stream(REFERENCE, source, journal=self.journal)
+        async with self.stream:
+            return [result["response_id"] async for result in self.stream]
+
+    def kept(self) -> list[str]:
+        """The ids of the responses whose results the journal has."""
+        return [orjson.loads(line)["response_id"] for line in self.journal.read_bytes().splitlines()]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path / "logs")
+
+
+async def test_rotated_while_nobody_looked(log: Log) -> None:
+    log.append(log.text(), log.text(1))
+    assert await log.follow() == ["r1", "r2"]
+    log.append(log.text())
+    log.rotate("log.jsonl.2")
+    log.append(log.text())
+    log.rotate()
+    log.append(log.text())
+    assert await log.follow() == ["r3", "r4", "r5"]
+    assert await log.follow() == []
+    assert log.kept() == ["r1", "r2", "r3", "r4", "r5"]
+
+
+async def test_rotated_before_there_was_any_result(log: Log) -> None:
+    log.append(log.text())
+    log.rotate("log.jsonl.7")
+    assert await log.follow() == [], "what was rotated before is passed over"
+    log.append(log.text())
+    log.rotate("log.jsonl.1")
+    log.append(log.text())
+    assert await log.follow() == ["r2", "r3"]
+
+
+async def test_a_journal_that_is_gone_begins_anew(log: Log) -> None:
+    log.append(log.text(), b"{}\n")
+    assert await log.follow() == ["r1"]
+    log.rotate()
+    log.append(log.text())
+    log.journal.unlink()
+    assert await log.follow() == ["r2"]
+    assert log.stream.rejects.total == 0
+
+
+async def test_first_evaluated_and_then_followed(log: Log) -> None:
+    log.append(log.text())
+    log.rotate()
+    log.append(log.text())
+    async with evaluate_stream(REFERENCE, log.path, journal=log.journal) as stream:
+        assert [result["response_id"] async for result in stream] == ["r2"]
+    log.append(log.text())
+    assert await log.follow() == ["r3"]
+
+
+async def test_followed_from_the_end(log: Log) -> None:
+    line = log.text()
+    log.append(log.text(), line[:-9])
+    assert await log.follow(start="end") == []
+    log.append(line[-9:], log.text())
+    assert await log.follow(start="end") == ["r1", "r3"], "a line counts when it is complete"
+
+
+async def test_an_unfinished_line_is_evaluated_once_it_is_whole(log: Log) -> None:
+    line = log.text()
+    log.append(log.text(), line[:20])
+    assert await log.follow() == ["r2"]
+    assert log.stream.rejects.counts == {"incomplete": 1}
+    log.append(line[20:])
+    assert await log.follow() == ["r1"]
+    assert log.stream.rejects.counts == {}
+
+
+async def test_a_line_without_its_newline_is_evaluated_once(log: Log) -> None:
+    log.append(log.text(), log.text()[:-1])
+    assert await log.follow() == ["r1", "r2"]
+    assert await log.follow() == []
+    log.append(b"\n", log.text())
+    assert await log.follow() == ["r3"]
+    assert await log.follow() == []
+
+
+async def test_an_unfinished_line_that_goes_on_otherwise_is_another(log: Log) -> None:
+    line = log.text()
+    log.append(line[:-1])
+    assert await log.follow() == ["r1"]
+    log.append(b" \n")
+    assert await log.follow() == ["r1"]
+
+
+async def test_a_journal_in_the_followed_directory_is_no_log(log: Log) -> None:
+    log.append(log.text())
+    log.journal = log.path.with_name("results.jsonl")
+    for found in (["r1"], []):
+        assert await log.follow(log.path.parent) == found
+
+
+async def test_equal_lines_are_samples(log: Log) -> None:
+    line = log.text()
+    log.append(line, line)
+    assert await log.follow() == ["r1", "r1"]
+    log.append(line)
+    assert await log.follow() == ["r1"]
+    results = [orjson.loads(text) for text in log.journal.read_bytes().splitlines()]
+    assert [result["source"]["occurrence"] for result in results] == [1, 2, 3]
+    assert [result["sample"] for result in results] == [1, 2, 3]
+
+
+async def test_a_line_that_is_delivered_twice_is_evaluated_once(log: Log) -> None:
+    log.append(log.text(), log.text())
+
+    async def twice() -> AsyncGenerator[Line]:
+        async for record in follow_jsonl(log.path, idle_timeout=0):
+            yield record
+            yield record
+
+    stream = evaluate_stream(REFERENCE, twice(), journal=log.journal)
+    async with stream:
+        assert [result["response_id"] async for result in stream] == ["r1", "r2"]
+    assert stream.skipped == 2
+
+
+@pytest.mark.parametrize("way", ["truncated", "made anew"])
+async def test_another_file_with_the_same_first_line(log: Log, way: str) -> None:
+    first = log.text()
+    log.append(first, log.text())
+    assert await log.follow() == ["r1", "r2"]
+    before = os.stat(log.path).st_ino
+    if way == "truncated":
+        log.path.write_bytes(b"")
+    else:
+        log.path.unlink()
+    log.append(first, log.text(), log.text())
+    if way == "truncated":
+        assert os.stat(log.path).st_ino == before
+    assert await log.follow() == ["r1", "r3", "r4"]
+    assert await log.follow() == []
+
+
+async def test_only_the_first_line_is_the_same(log: Log) -> None:
+    first = log.text()
+    log.append(first)
+    assert await log.follow() == ["r1"]
+    log.path.unlink()
+    log.append(first, log.text())
+    assert await log.follow() == ["r1", "r2"]
