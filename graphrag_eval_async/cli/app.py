@@ -20,6 +20,10 @@ from graphrag_eval_async.cli.models import Models
 from graphrag_eval_async.cli.outputs import Outputs
 from graphrag_eval_async.cli.text import describe, tell
 from graphrag_eval_async.cli.validate import validate as run_validate
+from graphrag_eval_async.cli.watch import options as of_watch
+from graphrag_eval_async.cli.watch.command import watch as run_watch
+from graphrag_eval_async.cli.watch.counting import Showing
+from graphrag_eval_async.cli.watch.following import Following
 from graphrag_eval_async.errors import ConfigError, ReferenceDataError, UsageError
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES
 from graphrag_eval_async.version import version
@@ -152,6 +156,63 @@ def evaluate(
         on_fatal=on_fatal,
         stages=stages,
         ordered=ordered,
+    )
+
+
+@app.command(epilog=EXIT_CODES)
+def watch(
+    *,
+    reference: options.ReferencePath,
+    paths: of_watch.Paths,
+    start: of_watch.StartOption = "beginning",
+    until_idle: of_watch.UntilIdle = None,
+    poll_interval: of_watch.PollInterval = "50ms",
+    window: of_watch.WindowOption = "200",
+    show: of_watch.ShowOption = "last",
+    interval: of_watch.Interval = "10s",
+    alert: of_watch.AlertOption = [],  # noqa: B006
+    on_alert: of_watch.OnAlert = None,
+    output: of_watch.Output = None,
+    resume: options.Resume = False,
+    resume_force: options.ResumeForce = False,
+    fsync: options.FsyncOption = "interval",
+    dedupe: options.DedupeOption = "position",
+    config: options.Config = None,
+    llm: options.Llm = None,
+    embedding: options.Embedding = None,
+    on_fatal: options.OnFatalOption = "raise",
+    stages: options.Stages = False,
+    aggregates: options.Aggregates = None,
+    rejects: options.Rejects = None,
+    steps_groups: options.StepsGroupsOption = None,
+    fail_under: options.FailUnder = [],  # noqa: B006
+    fail_over: options.FailOver = [],  # noqa: B006
+    include_errors: options.IncludeErrors = False,
+    ordered: options.Ordered = False,
+    max_in_flight: options.MaxInFlight = MAX_IN_FLIGHT,
+    max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES,
+) -> Command:
+    """Evaluate responses while they are written, and watch it.
+
+    Logs are followed as they grow, are rotated and appear. A terminal shows how the agents do that write
+    them, all in all and of late; without one, there is a line of JSON every so often. It ends at Ctrl-C.
+    """
+    return partial(
+        run_watch,
+        reference,
+        Following(paths, start, poll_interval, until_idle),
+        models=Models(config, llm, embedding),
+        outputs=Outputs(output, aggregates, rejects, resume or resume_force, resume_force, fsync),
+        showing=Showing(window, show, interval, alert, on_alert),
+        gates=[*fail_under, *fail_over],
+        include_errors=include_errors,
+        dedupe=dedupe,
+        on_fatal=on_fatal,
+        stages=stages,
+        steps_groups=steps_groups,
+        ordered=ordered,
+        max_in_flight=max_in_flight,
+        max_line_bytes=max_line_bytes,
     )
 
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.aggregates import RunningAggregates
-from graphrag_eval_async.cli.costs import judge_of, judging
+from graphrag_eval_async.cli.costs import judge_of
 from graphrag_eval_async.cli.exits import run_to_end
-from graphrag_eval_async.cli.files import open_output, open_rejects
 from graphrag_eval_async.cli.input import Input
 from graphrag_eval_async.cli.progress import progress
-from graphrag_eval_async.cli.report import LISTED_REJECTS, Run, journaling, report
+from graphrag_eval_async.cli.run import cache_of, open_run, report_run
 from graphrag_eval_async.cli.sending import Sending
 from graphrag_eval_async.reference import load_reference
-from graphrag_eval_async.sinks import LineFile
-from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +21,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.interrupts import Interrupts
     from graphrag_eval_async.cli.models import Models
     from graphrag_eval_async.cli.outputs import Outputs
-    from graphrag_eval_async.sinks import RejectsFile
+    from graphrag_eval_async.stream import EvaluationStream
 
 
 def evaluate(
@@ -48,49 +43,37 @@ def evaluate(
         ReferenceDataError: the reference set cannot be right.
     """
     config = models.config()
-    cache = config.llm.cache if config is not None and config.llm is not None else None
-    outputs.check([reference_path, responses, models.path, cache], stages=options["stages"])
+    outputs.check([reference_path, responses, models.path, cache_of(config)], stages=options["stages"])
     reference = load_reference(reference_path)
     source = Input(responses)
-    rejects_files: list[RejectsFile] = []
-    to_file = outputs.rejects is not None and not outputs.resume
-    # Before any file is opened, since it may find the configuration wanting.
-    stream = evaluate_stream(
+    run = open_run(
         reference,
         source,
+        interrupts,
+        outputs=outputs,
         config=config,
-        aggregates=RunningAggregates(include_errors=include_errors),
-        on_reject=(lambda reject: rejects_files[0](reject)) if to_file else "collect",
-        journal=outputs.journal(),
+        include_errors=include_errors,
         **options,
     )
-    model = judge_of(config)
-    with ExitStack() as files:
-        results = None
-        if outputs.results is not None and not outputs.resume:
-            results = files.enter_context(open_output(LineFile, outputs.results))
-        if outputs.rejects is not None and to_file:
-            rejects_files.append(files.enter_context(open_rejects(outputs.rejects, interrupts)))
+    answered: set[str] = set()
+    with run as (stream, results):
         # Results on the same terminal would go through the bar.
         shown = outputs.results != "-" or not sys.stdout.isatty()
-        with progress(source, shown=shown, usage=stream.usage if model else None) as advance:
+        with progress(source, shown=shown, usage=stream.usage if judge_of(config) else None) as advance:
             sending = Sending(results, stream.stop)
-            answered: set[str] = set()
             work = _write_results(stream, sending, answered, advance)
             ending = run_to_end(work, interrupts, drain=sending.drain)
-    if stream.journal is not None:
-        answered = {*reference.questions} - {*stream.missing}
-    run = Run(
-        ending=ending,
-        aggregates=stream.aggregates,
-        rejected=stream.rejects.counts,
-        listed=[f"{responses}: {reject}" for reject in stream.rejects[:LISTED_REJECTS]],
+    return report_run(
+        stream,
+        ending,
         reference=reference,
         answered=answered,
-        notes=[*journaling(stream), *(judging(model, stream.usage) if model else ())],
+        source=responses,
+        config=config,
+        outputs=outputs,
+        gates=gates,
+        table=sys.stderr if "-" in {outputs.results, outputs.rejects} else sys.stdout,
     )
-    table = sys.stderr if "-" in {outputs.results, outputs.rejects} else sys.stdout
-    return report(run, aggregates=outputs.aggregates, gates=gates, table=table)
 
 
 async def _write_results(

@@ -24,7 +24,7 @@ RESUME_FORCE = "--resume-force"
 """What ``--resume=force`` is read as, since an option has a value always or never."""
 
 
-def _parser(parse: Callable[[str], T]) -> Callable[[str], T]:
+def parser(parse: Callable[[str], T]) -> Callable[[str], T]:
     """What typer asks of a parser: bad values raise its own error."""
 
     def parse_or_complain(text: str) -> T:
@@ -36,8 +36,8 @@ def _parser(parse: Callable[[str], T]) -> Callable[[str], T]:
     return parse_or_complain
 
 
-_input = _parser(input_path)
-_reference = _parser(partial(file_path, what="reference data"))
+_input = parser(input_path)
+_reference = parser(partial(file_path, what="reference data"))
 
 ReferencePath = Annotated[
     str, typer.Argument(parser=_reference, metavar="REFERENCE", help="Reference data, YAML or JSON.")
@@ -72,7 +72,7 @@ Answers = Annotated[
     typer.Option(
         "--input",
         "-i",
-        parser=_parser(partial(file_path, what="the table")),
+        parser=parser(partial(file_path, what="the table")),
         metavar="FILE",
         help="Answers, TSV with the columns Question, Reference answer and Actual answer.",
     ),
@@ -82,7 +82,7 @@ AnswersOutput = Annotated[
     typer.Option(
         "--output",
         "-o",
-        parser=_parser(resumable_path),
+        parser=parser(resumable_path),
         metavar="FILE",
         help="Write a row for each here, as TSV; the rows that it has already are kept.",
     ),
@@ -92,7 +92,7 @@ Config = Annotated[
     typer.Option(
         "--config",
         "-c",
-        parser=_parser(partial(file_path, what="the configuration")),
+        parser=parser(partial(file_path, what="the configuration")),
         metavar="FILE",
         help="Configuration of the LLM judges, YAML or JSON.",
     ),
@@ -148,7 +148,7 @@ Aggregates = Annotated[
     str | None,
     typer.Option(
         "--aggregates",
-        parser=_parser(aggregates_path),
+        parser=parser(aggregates_path),
         metavar="FILE",
         help="Write the aggregates here, by the suffix as YAML (.yaml, .yml) or JSON (.json).",
     ),
@@ -193,7 +193,7 @@ FailUnder = Annotated[
     list[Gate],
     typer.Option(
         "--fail-under",
-        parser=_parser(partial(parse_gate, over=False)),
+        parser=parser(partial(parse_gate, over=False)),
         metavar="[TEMPLATE:]METRIC=VALUE",
         help="Gate: the mean of METRIC, over all results or over one template's, must not be under VALUE. "
         "Repeatable.",
@@ -203,7 +203,7 @@ FailOver = Annotated[
     list[Gate],
     typer.Option(
         "--fail-over",
-        parser=_parser(partial(parse_gate, over=True)),
+        parser=parser(partial(parse_gate, over=True)),
         metavar="[TEMPLATE:]METRIC=VALUE",
         help="Gate: must not be over VALUE. METRIC may also be error_rate or missing_rate. Repeatable.",
     ),

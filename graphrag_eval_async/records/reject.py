@@ -8,8 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO, Literal, overload
 
+from graphrag_eval_async.records.line import Line
+
 if TYPE_CHECKING:
-    from graphrag_eval_async.records.line import Line, LongLine, Unwritable
+    from graphrag_eval_async.records.line import LongLine, Unwritable
 
 Reason = Literal[
     "invalid_utf8",
@@ -47,6 +49,7 @@ class Reject:
         sha256: hexadecimal digest of the whole of it, without the newline.
         content: the whole of it, where it is at hand: bytes, or an open file positioned at its start for a
             line too long to be held. Only an `on_reject` callable sees it; collected rejects carry None.
+        path: of the file that it stands in, where that is known.
     """
 
     line: int
@@ -57,6 +60,7 @@ class Reject:
     length: int
     sha256: str
     content: bytes | BinaryIO | None = dataclasses.field(default=None, repr=False, compare=False)
+    path: str | None = None
 
     def __str__(self) -> str:
         return f"line {self.line} (byte {self.offset}): {self.reason}: {self.message}"
@@ -69,7 +73,8 @@ def reject(line: Line | Unwritable, reason: Reason, message: str) -> Reject:
     if len(message) > MESSAGE_CHARACTERS:
         message = message[:MESSAGE_CHARACTERS] + "..."
     message = message.encode(errors="backslashreplace").decode()  # A key may hold a lone surrogate.
-    return Reject(line.number, line.offset, reason, message, data[:HEAD_BYTES], len(data), digest, data)
+    path = line.file.path if isinstance(line, Line) and line.file is not None else None
+    return Reject(line.number, line.offset, reason, message, data[:HEAD_BYTES], len(data), digest, data, path)
 
 
 def reject_long(line: LongLine) -> Reject:
@@ -83,6 +88,7 @@ def reject_long(line: LongLine) -> Reject:
         line.length,
         line.sha256,
         line.content,
+        line.file.path if line.file is not None else None,
     )
 
 

@@ -36,12 +36,13 @@ class RejectsFile:
         self._lines = LineFile(path, wait=wait)
 
     def __call__(self, reject: Reject, *, file: str | None = None) -> None:
-        """Write one reject; `file`, where the source has a name, becomes its first key.
+        """Write one reject; `file`, or the path that it knows itself, becomes its first key.
 
         Raises:
             OSError: it cannot be written.
         """
-        self._lines.write(reject_line(reject, {} if file is None else {"file": _text(file)}))
+        name = reject.path if file is None else file
+        self._lines.write(reject_line(reject, {} if name is None else {"file": _text(name)}))
 
     def close(self) -> None:
         """Close the file."""

@@ -298,7 +298,7 @@ def test_an_unforeseen_error_is_one_line(
     def break_down(*_args: object, **_options: object) -> None:
         raise RuntimeError("worn\nout")
 
-    monkeypatch.setattr("graphrag_eval_async.cli.evaluate.evaluate_stream", break_down)
+    monkeypatch.setattr("graphrag_eval_async.cli.run.evaluate_stream", break_down)
     assert run("evaluate", folder.reference, folder.lines()) == 4
     assert capfd.readouterr().err == "Error: RuntimeError: worn out\n"
 

@@ -8,6 +8,7 @@ import pytest
 
 from graphrag_eval_async.records import Line, LongLine, Reason, Reject, Rejects, Unwritable, read_record
 from graphrag_eval_async.records import reject as module
+from graphrag_eval_async.records.position import FileId
 
 KNOWN = {"q": None}
 
@@ -36,6 +37,15 @@ def test_a_reject_says_where_what_and_why(data: bytes, reason: str) -> None:
     assert (found.head, found.length, found.content) == (data, len(data), data)
     assert found.sha256 == hashlib.sha256(data).hexdigest()
     assert str(found) == f"line 5 (byte 70): {reason}: {found.message}"
+
+
+def test_a_reject_knows_the_file_of_its_line() -> None:
+    file = FileId("logs/a.jsonl", "1:2")
+    for line in (Line(1, 0, b"{", file), LongLine(1, 0, b"x", 2, 1, "00", None, file)):
+        found = read_record(line, KNOWN)
+        assert isinstance(found, Reject)
+        assert found.path == "logs/a.jsonl"
+    assert read(b"{").path is None
 
 
 def test_only_the_head_is_kept() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import tracemalloc
 from io import BytesIO, RawIOBase
@@ -48,6 +49,8 @@ def test_keys(tmp_path: Path) -> None:
 def test_the_file_that_a_line_came_from(tmp_path: Path) -> None:
     (record,) = written(tmp_path / "r", make_reject(b"{"), file="shard\udcff")
     assert next(iter(record.items())) == ("file", "shard\\udcff")
+    (record,) = written(tmp_path / "r", dataclasses.replace(make_reject(b"{"), path="logs/a.jsonl"))
+    assert next(iter(record.items())) == ("file", "logs/a.jsonl")
 
 
 def test_lone_surrogates_in_a_message(tmp_path: Path) -> None:

@@ -1,0 +1,250 @@
+"""Alerts: bounds of the mean of the last values of a metric, and when they begin and cease to be crossed."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections import deque
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import inf
+from typing import TYPE_CHECKING, Any, Literal
+
+from graphrag_eval_async.aggregates import Last
+from graphrag_eval_async.aggregates.exact import mean, to_units
+from graphrag_eval_async.aggregates.reading import is_metric
+from graphrag_eval_async.cli.gates import ERROR_RATE
+from graphrag_eval_async.cli.watch.durations import parse_window, window_facts
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.records.metrics import COST, RESULT_KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from graphrag_eval_async.aggregates import Seconds
+    from graphrag_eval_async.aggregates.reading import Values
+    from graphrag_eval_async.config import Config
+
+OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_ALERT = re.compile(
+    r"(?:(?P<template>.*):)?\s*(?P<metric>[\w-]+)\s*(?P<operator>[<>]=?)\s*(?P<bound>[^\s<>=]+)"
+    r"(?:\s+over\s+(?P<window>\S+))?\s*",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """A condition on the mean of the last values of one metric, over all results or one template's.
+
+    Attributes:
+        text: as it was asked for.
+        template: None for all results.
+        metric: its name, or ``error_rate``.
+        operator: one of `OPERATORS`.
+        bound: what the mean is compared with.
+        window: which values count; None for as many as the view shows.
+    """
+
+    text: str
+    template: str | None
+    metric: str
+    operator: str
+    bound: float
+    window: Last | Seconds | None
+
+
+def parse_alert(text: str) -> Alert:
+    """The alert that ``[TEMPLATE:] METRIC <|<=|>|>= VALUE [over WINDOW]`` asks for.
+
+    A template's name may hold colons, spaces and whatever else.
+
+    Raises:
+        ValueError: it says something else.
+    """
+    match = _ALERT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r}: expected [TEMPLATE:] METRIC < VALUE [over WINDOW], or <=, > or >=")
+    try:
+        bound = float(match["bound"])
+    except ValueError:
+        bound = math.nan
+    if not math.isfinite(bound):
+        raise ValueError(f"{text!r}: {match['bound']!r} is not a finite number")
+    return Alert(
+        text=text.strip(),
+        template=match["template"],
+        metric=match["metric"],
+        operator=match["operator"],
+        bound=bound,
+        window=parse_window(match["window"]) if match["window"] else None,
+    )
+
+
+def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Config | None) -> None:
+    """See that there may be values for each alert, one day.
+
+    Raises:
+        UsageError: no result can have such a template or metric.
+    """
+    evaluations = config.custom_evaluations if config is not None else ()
+    metrics = {ERROR_RATE, *filter(is_metric, RESULT_KEYS)}
+    metrics.update(*(evaluation.outputs for evaluation in evaluations))
+    metrics.update(f"{evaluation.name}{COST}" for evaluation in evaluations)
+    for alert in alerts:
+        for what, name, known in (("template", alert.template, templates), ("metric", alert.metric, metrics)):
+            if name is not None and name not in known:
+                there_are = ", ".join(sorted(known)) or "none"
+                raise UsageError(f"--alert {alert.text!r}: no {what} {name!r}; there are: {there_are}")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An alert that has started or ended; `value` is the mean of the `samples` values in its window."""
+
+    alert: Alert
+    state: Literal["started", "ended"]
+    window: Last | Seconds
+    value: float | None
+    samples: int
+    time: str
+
+    @property
+    def message(self) -> str:
+        """The same for people."""
+        value = "no values" if self.value is None else f"{self.value:.4g}"
+        return f"{self.time} alert {self.state}: {self.alert.text}: {value}"
+
+    def facts(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        alert = self.alert
+        return {
+            "alert": alert.text,
+            "state": self.state,
+            "template": alert.template,
+            "metric": alert.metric,
+            "value": self.value,
+            "bound": alert.bound,
+            "window": window_facts(self.window),
+            "samples": self.samples,
+            "time": self.time,
+        }
+
+
+class Watched:
+    """One alert, and the values in its window.
+
+    It starts when its condition holds for a full window: of the last n, n values; of the last s seconds, at
+    least one, once the first ever is s seconds old. It ends when the condition has not held for a whole
+    window: for n values, or for s seconds. No value at all is nothing that a condition holds for.
+    """
+
+    def __init__(self, alert: Alert, window: Last | Seconds) -> None:
+        self.alert = alert
+        self.started: Change | None = None
+        self._window = window
+        self._values: deque[tuple[float, int]] = deque()
+        self._units = 0
+        self._first = inf
+        self._held = -inf
+        self._since_held = 0
+
+    def add(self, value: float, now: float) -> Change | None:
+        """Count one value, and look; `now` is in seconds, of any clock that only goes forward."""
+        units = to_units(value)
+        self._values.append((now, units))
+        self._units += units
+        self._first = min(self._first, now)
+        self._since_held += 1
+        return self.look(now)
+
+    def look(self, now: float) -> Change | None:
+        """What changed, if anything: seconds may also pass without values."""
+        while self._values and self._is_out(now):
+            self._units -= self._values.popleft()[1]
+        value = self.value
+        alert = self.alert
+        if value is not None and self._is_full(now) and OPERATORS[alert.operator](value, alert.bound):
+            self._held = now
+            self._since_held = 0
+            if self.started is None:
+                self.started = self.change("started")
+                return self.started
+        elif self.started is not None and self._is_over(now):
+            self.started = None
+            return self.change("ended")
+        return None
+
+    @property
+    def value(self) -> float | None:
+        """The mean of the values in the window, correctly rounded."""
+        return mean(self._units, len(self._values), integral=False) if self._values else None
+
+    def change(self, state: Literal["started", "ended"]) -> Change:
+        """The alert as it is now."""
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        return Change(self.alert, state, self._window, self.value, len(self._values), time)
+
+    def _is_out(self, now: float) -> bool:
+        if isinstance(self._window, Last):
+            return len(self._values) > self._window.count
+        return self._values[0][0] <= now - self._window.seconds
+
+    def _is_full(self, now: float) -> bool:
+        if isinstance(self._window, Last):
+            return len(self._values) == self._window.count
+        return now - self._first >= self._window.seconds
+
+    def _is_over(self, now: float) -> bool:
+        if isinstance(self._window, Last):
+            return self._since_held >= self._window.count
+        return now - self._held >= self._window.seconds
+
+
+class Alerts:
+    """All alerts of a run.
+
+    Attributes:
+        on_change: is called with each change.
+    """
+
+    def __init__(self, alerts: Iterable[Alert], window: Last | Seconds) -> None:
+        """`window` is that of the alerts which have none."""
+        self.on_change: Callable[[Change], object] | None = None
+        self._watched = [Watched(alert, alert.window or window) for alert in alerts]
+
+    def add(self, template: str, values: Values, now: float, *, failed: bool) -> None:
+        """Count one result: its template, its metrics with values, and whether it is an error."""
+        for watched in self._watched:
+            alert = watched.alert
+            if alert.template not in (None, template):
+                continue
+            if alert.metric == ERROR_RATE:
+                self._tell(watched.add(int(failed), now))
+                continue
+            for metric, value in values:
+                if metric == alert.metric:
+                    self._tell(watched.add(value, now))
+
+    def look(self, now: float) -> None:
+        """Let time pass."""
+        for watched in self._watched:
+            self._tell(watched.look(now))
+
+    def facts(self) -> list[dict[str, Any]]:
+        """Those that have started and not ended: as they are now, with the time of their start."""
+        return [
+            watched.change("started").facts() | {"time": watched.started.time}
+            for watched in self._watched
+            if watched.started is not None
+        ]
+
+    def _tell(self, change: Change | None) -> None:
+        if change is not None and self.on_change is not None:
+            self.on_change(change)

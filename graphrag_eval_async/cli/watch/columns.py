@@ -1,0 +1,148 @@
+"""The columns of the view: which there are, how wide they are, and how their numbers look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import floor, log10
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+
+from graphrag_eval_async.records.metrics import COST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+LEAST_NAME, MOST_NAME = 12, 32
+LEAST_CELL, ROOMY_CELL, MOST_CELL = 5, 8, 16
+
+HEADINGS = {
+    "steps_score": "steps",
+    "answer_f1": "F1",
+    "answer_relevance": "relev.",
+    "total_tokens": "tokens",
+    "elapsed_sec": "sec",
+}
+"""Of the metrics that come first."""
+
+MORE_HEADINGS = {
+    "input_tokens": "in tok",
+    "output_tokens": "out tok",
+    "answer_recall": "recall",
+    "answer_precision": "precis.",
+    "ragas_answer_correctness": "ragas",
+    "retrieval_answer_recall": "ra rec",
+    "retrieval_answer_precision": "ra prec",
+    "retrieval_answer_f1": "ra F1",
+    "retrieval_context_recall": "rc rec",
+    "retrieval_context_precision": "rc prec",
+    "retrieval_context_f1": "rc F1",
+}
+"""Of metrics that are shown where there is room for roomy cells; others have their names, cut off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`path` leads to its values in the facts of a group or a result; `show` makes text of one."""
+
+    path: tuple[str, ...]
+    heading: str
+    show: Callable[[Any], str]
+    width: int
+
+    def of(self, facts: Mapping[str, Any]) -> Any:
+        """What the path leads to, or None."""
+        place: Any = facts
+        for key in self.path:
+            place = place.get(key)
+            if place is None:
+                return None
+        return place
+
+    def text(self, value: Any) -> str:
+        """A value as it stands in a cell."""
+        return "" if value is None else self.show(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A column of names and those that fit beside it; `left_out` says how many do not."""
+
+    name_width: int
+    gap: int
+    columns: Sequence[Column]
+    left_out: int
+
+
+def lay_out(overall: Mapping[str, Any], names: Sequence[str], width: int) -> Grid:
+    """The grid for groups that have the metrics of `overall`, and for the names before them."""
+    columns = _first(overall)
+    gap = 2 if _taken(columns, 2) + LEAST_NAME <= width else 1
+    fitting = len(columns)
+    while _taken(columns[:fitting], gap) + LEAST_NAME > width and fitting:
+        fitting -= 1
+    left_out = len(columns) - fitting
+    columns = columns[:fitting]
+    if not left_out:
+        columns += _more(overall, columns, width)
+    room = width - _taken(columns, gap)
+    name_width = min(room, max(LEAST_NAME, min(MOST_NAME, max(map(cell_len, names)))))
+    each = (room - name_width) // max(1, len(columns))
+    wider = [
+        replace(column, width=max(column.width, min(MOST_CELL, column.width + each))) for column in columns
+    ]
+    return Grid(width - _taken(wider, gap), gap, wider, left_out)
+
+
+def _first(overall: Mapping[str, Any]) -> list[Column]:
+    metrics = [name for name in HEADINGS if name in overall["metrics"]]
+    columns = [Column(("samples",), "samples", count, 7), Column(("errors",), "errors", count, 6)]
+    columns += [_of_metric(name, HEADINGS[name], LEAST_CELL) for name in metrics]
+    if "cost" in overall:
+        columns.append(Column(("cost",), "cost", price, 7))
+    return columns
+
+
+def _more(overall: Mapping[str, Any], columns: Sequence[Column], width: int) -> list[Column]:
+    """The other metrics, as long as all cells may be roomy."""
+    names = [name for name in overall["metrics"] if name not in HEADINGS and not name.endswith(COST)]
+    room = width - LEAST_NAME - sum(max(column.width, ROOMY_CELL) + 2 for column in columns)
+    return [
+        _of_metric(name, MORE_HEADINGS.get(name, name[:ROOMY_CELL]), ROOMY_CELL)
+        for name in names[: max(0, room // (ROOMY_CELL + 2))]
+    ]
+
+
+def _of_metric(name: str, heading: str, width: int) -> Column:
+    return Column(("metrics", name), heading, number, max(len(heading), width))
+
+
+def _taken(columns: Sequence[Column], gap: int) -> int:
+    return sum(column.width + gap for column in columns)
+
+
+def count(value: int) -> str:
+    """A count in at most 7 characters."""
+    return str(value) if value < 1e7 else number(value)
+
+
+def number(value: float) -> str:
+    """A number in about 5 characters."""
+    if abs(value) <= 1:
+        return f"{value:.3f}"
+    for unit in ("", "k", "M", "G", "T"):
+        if abs(value) < 1000:
+            digits = 2 if abs(value) < 10 else 1 if abs(value) < 100 else 0
+            return f"{value:.{digits}f}{unit}"
+        value /= 1000
+    return f"{value * 1000**5:.0e}"
+
+
+def price(dollars: float) -> str:
+    """An amount in US dollars in about 7 characters."""
+    if dollars <= 0 or dollars >= 1:
+        return f"${number(dollars)}" if dollars else "$0"
+    if dollars < 0.0001:
+        return f"${dollars:.1e}".replace("e-0", "e-")
+    digits = 1 - floor(log10(dollars))
+    return f"${dollars:.{digits}f}".replace("$0.", "$.")

@@ -1,0 +1,62 @@
+"""What is known of results besides the aggregates of all of them."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphrag_eval_async.aggregates import RunningAggregates
+from graphrag_eval_async.aggregates.reading import observe
+from graphrag_eval_async.cli.watch.alerts import Alerts
+from graphrag_eval_async.cli.watch.results import LastResults, WorstResults, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphrag_eval_async.aggregates import Last, Seconds
+    from graphrag_eval_async.cli.watch.alerts import Alert
+    from graphrag_eval_async.cli.watch.results import Show
+
+KEPT_RESULTS = 100
+"""More than most terminals show."""
+
+
+class Showing(NamedTuple):
+    """What the options say is to be shown; times in seconds."""
+
+    window: Last | Seconds
+    show: Show
+    interval: float
+    alerts: Sequence[Alert]
+    on_alert: str | None
+
+
+class Counting:
+    """Takes results one by one.
+
+    Attributes:
+        answered: ids of the questions that they answer.
+        count: how many there were.
+        recent: aggregates of those in the window.
+        results: the last ones, or the worst.
+        alerts: about them.
+    """
+
+    def __init__(self, showing: Showing, *, include_errors: bool) -> None:
+        self.answered: set[str] = set()
+        self.count = 0
+        self.recent = RunningAggregates(window=showing.window, include_errors=include_errors)
+        self.results = (WorstResults if showing.show == "worst" else LastResults)(KEPT_RESULTS)
+        self.alerts = Alerts(showing.alerts, showing.window)
+        self._include_errors = include_errors
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        """Count one result, unless it is still to come whole."""
+        self.answered.add(result["question_id"])
+        if "pending" in result:
+            return
+        self.count += 1
+        self.recent.add(result)
+        template, failed, values, _ = observe(result, include_errors=self._include_errors)
+        self.results.add(shorten(result, values))
+        self.alerts.add(template, values, monotonic(), failed=failed)

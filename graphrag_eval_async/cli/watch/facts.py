@@ -1,0 +1,125 @@
+"""What a run has come to so far, as one plain dict: JSON has it as it is, and the screen shows it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from math import fsum
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.cli.costs import judge_of
+from graphrag_eval_async.cli.watch.durations import window_facts
+from graphrag_eval_async.cli.watch.rates import Rate
+from graphrag_eval_async.cli.watch.results import is_counted_cost
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphrag_eval_async.cli.watch.counting import Counting, Showing
+    from graphrag_eval_async.config import Config
+    from graphrag_eval_async.reference import Reference
+    from graphrag_eval_async.sources import Follower
+    from graphrag_eval_async.stream import EvaluationStream
+
+
+class Facts:
+    """Looks at everything that knows how a run goes."""
+
+    def __init__(
+        self,
+        stream: EvaluationStream,
+        follower: Follower,
+        counting: Counting,
+        showing: Showing,
+        config: Config | None,
+        reference: Reference,
+        paths: Sequence[str],
+    ) -> None:
+        self._stream = stream
+        self._follower = follower
+        self._counting = counting
+        self._limits = config.llm.limits if config is not None and config.llm is not None else None
+        self._model = judge_of(config)
+        self._questions = len(reference.questions)
+        self._fixed = {"paths": list(paths), "window": window_facts(showing.window)}
+        self._show = showing.show
+        self._start = monotonic()
+        self._pace, self._calls = Rate(self._start), Rate(self._start)
+
+    def collect(self) -> dict[str, Any]:
+        """All of it, as it is now; the dict is the caller's own."""
+        now = monotonic()
+        stream = self._stream
+        total, recent = stream.aggregates.snapshot(), self._counting.recent.snapshot()
+        overall = _group(total["micro"], recent["micro"])
+        lag = self._follower.lag
+        return {
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "elapsed_sec": now - self._start,
+            **self._fixed,
+            "overall": overall,
+            "templates": {
+                template: _group(group, recent["per_template"].get(template))
+                for template, group in total["per_template"].items()
+            },
+            "results_per_sec": self._pace.at(now, self._counting.count),
+            "in_flight": stream.in_flight,
+            "rejects": dict(stream.rejects.counts),
+            "questions": self._questions,
+            "missing": len(stream.missing),
+            "lag": {"bytes": lag.bytes, "seconds": lag.seconds},
+            "judge": self._judge(now),
+            "journal": None if stream.journal is None else {"restored": stream.journal.restored},
+            "skipped": stream.skipped,
+            "alerts": self._counting.alerts.facts(),
+            "show": self._show,
+            "results": self._counting.results.facts(),
+        }
+
+    def _judge(self, now: float) -> dict[str, Any] | None:
+        if self._model is None or self._limits is None:
+            return None
+        usage = self._stream.usage
+        return {
+            "model": self._model,
+            # Requests, so that those which are still to be sent do not count.
+            "calls_per_sec": self._calls.at(now, usage.attempts),
+            "max_concurrency": self._limits.max_concurrency,
+            "budget_usd": self._limits.budget_usd,
+            **usage.as_dict(),
+        }
+
+
+def _group(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What aggregates say of the results of one template, or of all."""
+    recent = recent or {"number_of_error_samples": 0, "number_of_success_samples": 0}
+    counts, recent_counts = _counts(total), _counts(recent)
+    group: dict[str, Any] = {
+        "samples": {"total": counts[0], "window": recent_counts[0]},
+        "errors": {"total": counts[1], "window": recent_counts[1]},
+        "error_rate": {"mean": _share(*counts), "window": _share(*recent_counts)},
+        "metrics": {
+            metric: {"mean": stats["mean"], "window": recent.get(metric, {}).get("mean")}
+            for metric, stats in total.items()
+            if isinstance(stats, dict) and "mean" in stats
+        },
+    }
+    if (cost := _cost(total)) is not None:
+        group["cost"] = {"mean": cost, "window": _cost(recent)}
+    return group
+
+
+def _counts(group: Mapping[str, Any]) -> tuple[int, int]:
+    """Samples, and errors among them."""
+    errors: int = group["number_of_error_samples"]
+    return errors + group["number_of_success_samples"], errors
+
+
+def _share(samples: int, errors: int) -> float | None:
+    return errors / samples if samples else None
+
+
+def _cost(group: Mapping[str, Any]) -> float | None:
+    """What judging took, in US dollars for each result that is no error; None where no cost is known."""
+    sums = [stats["sum"] for metric, stats in group.items() if is_counted_cost(metric)]
+    return fsum(sums) / group["number_of_success_samples"] if sums else None

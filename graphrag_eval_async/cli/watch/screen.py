@@ -1,0 +1,145 @@
+"""Facts as lines of text for a terminal."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from graphrag_eval_async.cli.text import one_line
+from graphrag_eval_async.cli.watch.columns import lay_out
+from graphrag_eval_async.cli.watch.durations import duration_name
+from graphrag_eval_async.cli.watch.status import clock, status
+from graphrag_eval_async.cli.watch.trends import BARS, sparkline
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SHOWN_ALERTS = 3
+LEAST_RESULTS = 2
+"""Lines about results, with their heading: for more, no template gives up its own."""
+
+SHOWN_CHARACTERS = 300
+"""Of anything that is quoted, which is more than a line has."""
+
+
+def render(facts: Mapping[str, Any], *, width: int, height: int, bars: str = BARS) -> list[Text]:
+    """At most `height` lines, none wider than `width` cells.
+
+    A group of results has a line of means so far, one of the means of the window, and one of their trends.
+    Where there is no room for the trends of all templates they have none, and where there still is not, some
+    templates are left out. The room that is left has results.
+    """
+    screen = _Screen(facts, width, bars)
+    head = [screen.title(), screen.headings(), *screen.group("overall", facts["overall"], trends=True)]
+    foot = [*screen.alerts(), *status(facts, width)]
+    results = screen.results()
+    room = height - len(head) - len(foot)
+    templates = screen.templates(room - min(LEAST_RESULTS, len(results)))
+    spare = room - len(templates) - min(LEAST_RESULTS, len(results))
+    # More results come after blank lines between the parts.
+    first, second, third = ([Text()] if spare > i else [] for i in range(3))
+    lines = [head[0], *third, *head[1:], *templates, *first, *foot, *second, *results]
+    for line in lines:
+        line.truncate(width, overflow="ellipsis")
+        line.rstrip()
+    return lines[: max(0, height)]
+
+
+class _Screen:
+    """The parts of the screen."""
+
+    def __init__(self, facts: Mapping[str, Any], width: int, bars: str) -> None:
+        self._facts = facts
+        self._width = width
+        self._bars = bars
+        self._templates = [(_quote(name), group) for name, group in facts["templates"].items()]
+        self._questions = [_quote(result["question_id"]) for result in facts["results"]]
+        self._window = f"  last {_window_name(facts['window'])}"
+        names = [self._window, *(name for name, _ in self._templates), *self._questions]
+        self._grid = lay_out(facts["overall"], names, width)
+
+    def title(self) -> Text:
+        facts = self._facts
+        right = f"  {facts['results_per_sec']:.1f} results/s  {clock(facts['elapsed_sec'])}"
+        room = max(0, self._width - len(right))
+        left = Text(f"watching {' '.join(map(_quote, facts['paths']))}", "bold")
+        if left.cell_len > room:
+            names = (os.path.basename(path.rstrip("/")) for path in facts["paths"])
+            left = Text(f"watching {' '.join(map(_quote, names))}", "bold")
+        left.truncate(room, overflow="ellipsis", pad=True)
+        return left.append(right, "dim")
+
+    def headings(self) -> Text:
+        grid = self._grid
+        more = f"({grid.left_out} more)" if grid.left_out else ""
+        return self._row(more, [column.heading for column in grid.columns], "dim")
+
+    def group(self, name: str, group: Mapping[str, Any], *, trends: bool) -> list[Text]:
+        columns = self._grid.columns
+        values = [column.of(group) or {} for column in columns]
+        pairs = list(zip(columns, values, strict=True))
+        means = [column.text(value.get("mean", value.get("total"))) for column, value in pairs]
+        recent = [column.text(value.get("window")) for column, value in pairs]
+        lines = [self._row(name, means, "bold"), self._row(self._window, recent)]
+        if trends:
+            bars = [
+                sparkline(value.get("trend", ()), column.width, bars=self._bars) for column, value in pairs
+            ]
+            lines.append(self._row("", bars, "cyan"))
+        return lines
+
+    def templates(self, room: int) -> list[Text]:
+        """As many as there is room for, and how many others there are."""
+        trends = 3 * len(self._templates) <= room
+        shown = self._templates
+        if not trends and 2 * len(shown) > room:
+            shown = shown[: max(0, room - 1) // 2]
+        lines = [line for name, group in shown for line in self.group(name, group, trends=trends)]
+        if more := len(self._templates) - len(shown):
+            lines.append(Text(f"... and {more} more template{'s' * (more > 1)}", "dim"))
+        return lines
+
+    def alerts(self) -> list[Text]:
+        alerts = self._facts["alerts"]
+        lines = []
+        for alert in alerts[:SHOWN_ALERTS]:
+            value = "no values" if alert["value"] is None else f"{alert['value']:.4g}"
+            lines.append(Text(f"ALERT {_quote(alert['alert'])}: {value}", "bold red"))
+        if more := len(alerts) - len(lines):
+            lines.append(Text(f"... and {more} more alert{'s' * (more > 1)}", "bold red"))
+        return lines
+
+    def results(self) -> list[Text]:
+        """A heading, and a line for each."""
+        results = self._facts["results"]
+        if not results:
+            return []
+        heading = Text(f"{self._facts['show']} results", "dim")
+        return [heading, *map(self._result, self._questions, results)]
+
+    def _result(self, question: str, result: Mapping[str, Any]) -> Text:
+        columns = self._grid.columns
+        number = f"#{result['sample']}"
+        if result["status"] == "error":
+            error = _quote(result.get("error", "error"))
+            return self._row(question, [number][: len(columns)], "red").append(f"  {error}")
+        cells = [number, *(column.text(column.of(result)) for column in columns[1:])]
+        return self._row(question, cells[: len(columns)])
+
+    def _row(self, name: str, cells: Sequence[str], style: str = "") -> Text:
+        grid = self._grid
+        line = Text(name, style)
+        line.truncate(grid.name_width, overflow="ellipsis", pad=True)
+        for column, cell in zip(grid.columns, cells, strict=False):
+            line.append(cell.rjust(column.width + grid.gap))
+        return line
+
+
+def _window_name(window: Mapping[str, float]) -> str:
+    return str(window["last"]) if "last" in window else duration_name(window["seconds"])
+
+
+def _quote(text: str) -> str:
+    return one_line(text, limit=SHOWN_CHARACTERS)

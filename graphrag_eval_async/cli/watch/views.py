@@ -1,0 +1,178 @@
+"""Where facts go: to a terminal, or as lines of JSON to whoever reads them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections import deque
+from collections.abc import Callable
+from contextlib import nullcontext, redirect_stderr, suppress
+from functools import partial
+from io import StringIO
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+import anyio.to_thread
+
+from graphrag_eval_async.cli.files import open_output
+from graphrag_eval_async.cli.text import one_line, tell
+from graphrag_eval_async.cli.watch.screen import render
+from graphrag_eval_async.cli.watch.terminal import Terminal
+from graphrag_eval_async.cli.watch.trends import Trends
+from graphrag_eval_async.sinks import LineFile
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+    from rich.text import Text
+
+    from graphrag_eval_async.cli.interrupts import Interrupts
+    from graphrag_eval_async.cli.watch.counting import Showing
+
+DRAW_SECONDS = 0.25
+DRAW_SHARE = 0.1
+"""Of the time, at most: with thousands of templates, a view is not drawn as often."""
+
+MAX_MESSAGES = 1000
+"""That wait to be shown while nobody reads; older ones are lost."""
+
+PRINTED_RESULTS = 10
+"""In each line of JSON."""
+
+Collect = Callable[[], dict[str, Any]]
+Loop = Callable[[], "Coroutine[Any, Any, NoReturn]"]
+
+
+class View(Protocol):
+    """Shows how a run goes.
+
+    Attributes:
+        loops: what has to run meanwhile; they raise an `OSError` where something cannot be written.
+    """
+
+    @property
+    def loops(self) -> Sequence[Loop]: ...
+
+    def say(self, message: str) -> None:
+        """Show a line about something that happened, soon."""
+
+    def finish(self) -> None:
+        """Show what there is at the end.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+
+
+def open_view(collect: Collect, showing: Showing, interrupts: Interrupts) -> View:
+    """The view on the terminal behind standard output or, where that is none, as lines of JSON.
+
+    Raises:
+        UsageError: there is no standard output.
+    """
+    if sys.stdout is not None and (terminal := Terminal(sys.stdout)).is_usable:
+        return Screen(terminal, collect, Trends(showing.window))
+    stdout = open_output(partial(LineFile, wait=interrupts.wait_writable), "-")
+    return Lines(stdout, collect, showing.interval)
+
+
+class Screen:
+    """A view on a terminal: what happened stands above, and stays."""
+
+    def __init__(self, terminal: Terminal, collect: Collect, trends: Trends) -> None:
+        self._terminal = terminal
+        self._collect = collect
+        self._trends = trends
+        self._messages: deque[str] = deque(maxlen=MAX_MESSAGES)
+        self.loops = (self._run,)
+
+    def say(self, message: str) -> None:
+        self._messages.append(one_line(message))
+
+    def finish(self) -> None:
+        self._draw(self._facts())
+
+    async def _run(self) -> NoReturn:
+        # Warnings, of whichever package, would go through the view.
+        shared = sys.stderr is not None and sys.stderr.isatty()
+        with redirect_stderr(_Said(self.say)) if shared else nullcontext():
+            while True:
+                start = monotonic()
+                # Not on the event loop: somebody may have stopped the terminal.
+                await anyio.to_thread.run_sync(self._draw, self._facts())
+                await asyncio.sleep(max(DRAW_SECONDS, (monotonic() - start) / DRAW_SHARE))
+
+    def _facts(self) -> dict[str, Any]:
+        facts = self._collect()
+        self._trends.add_to(facts)
+        return facts
+
+    def _draw(self, facts: dict[str, Any]) -> None:
+        def lines(width: int, height: int) -> list[Text]:
+            return render(facts, width=width, height=height, bars=self._terminal.bars)
+
+        self._terminal.draw(lines, above=_take_all(self._messages))
+
+
+class _Said(StringIO):
+    """Says each line that is written to it."""
+
+    def __init__(self, say: Callable[[str], object]) -> None:
+        super().__init__()
+        self._say = say
+
+    def write(self, text: str) -> int:
+        *lines, rest = (self.getvalue() + text).split("\n")
+        self.seek(0)
+        self.truncate()
+        for line in lines:
+            self._say(line)
+        super().write(rest)
+        return len(text)
+
+
+class Lines:
+    """A view without a terminal: facts on stdout every so often, and what happened on stderr."""
+
+    def __init__(self, stdout: LineFile, collect: Collect, interval: float) -> None:
+        self._stdout = stdout
+        self._collect = collect
+        self._interval = interval
+        self._messages: deque[str] = deque(maxlen=MAX_MESSAGES)
+        self._said = asyncio.Event()
+        self.loops = (self._print_facts, self._print_messages)
+
+    def say(self, message: str) -> None:
+        self._messages.append(one_line(message))
+        self._said.set()
+
+    def finish(self) -> None:
+        self._tell(_take_all(self._messages))
+        with suppress(BrokenPipeError, InterruptedError):
+            self._stdout.write([self._line()])
+
+    async def _print_facts(self) -> NoReturn:
+        while True:
+            await asyncio.sleep(self._interval)
+            await self._stdout.send(self._line())
+
+    async def _print_messages(self) -> NoReturn:
+        while True:
+            await self._said.wait()
+            self._said.clear()
+            await anyio.to_thread.run_sync(self._tell, _take_all(self._messages))
+
+    def _tell(self, messages: Sequence[str]) -> None:
+        for message in messages:
+            tell(sys.stderr, message)
+
+    def _line(self) -> bytes:
+        # Not by orjson: names may hold lone surrogates.
+        facts = self._collect()
+        facts["results"] = facts["results"][:PRINTED_RESULTS]
+        return json.dumps(facts).encode() + b"\n"
+
+
+def _take_all(messages: deque[str]) -> list[str]:
+    return [messages.popleft() for _ in range(len(messages))]

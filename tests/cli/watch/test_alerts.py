@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import statistics
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async import UsageError, load_config
+from graphrag_eval_async.aggregates import Last, Seconds
+from graphrag_eval_async.cli.watch.alerts import (
+    OPERATORS,
+    Alert,
+    Alerts,
+    Change,
+    Watched,
+    check_alerts,
+    parse_alert,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PARSED: list[tuple[str, tuple[Any, ...]]] = [
+    ("steps_score < 0.8 over 200", (None, "steps_score", "<", 0.8, Last(200))),
+    ("steps_score<0.8", (None, "steps_score", "<", 0.8, None)),
+    (" elapsed_sec >= 1e2 over 5m ", (None, "elapsed_sec", ">=", 100.0, Seconds(300))),
+    ("error_rate > .5 over 1h", (None, "error_rate", ">", 0.5, Seconds(3600))),
+    ("lines: answer_f1 <= 0.5 over 30s", ("lines", "answer_f1", "<=", 0.5, Seconds(30))),
+    (
+        "a: b < 1: steps_score over: answer_f1 < -1",
+        ("a: b < 1: steps_score over", "answer_f1", "<", -1.0, None),
+    ),
+    ("two words:my-metric>3", ("two words", "my-metric", ">", 3.0, None)),
+    (":x<1", ("", "x", "<", 1.0, None)),
+]
+
+
+@pytest.mark.parametrize(("text", "parts"), PARSED, ids=[text for text, _ in PARSED])
+def test_parsing(text: str, parts: tuple[Any, ...]) -> None:
+    alert = parse_alert(text)
+    assert (alert.template, alert.metric, alert.operator, alert.bound, alert.window) == parts
+    assert alert.text == text.strip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "steps_score",
+        "steps_score = 0.8",
+        "steps_score == 0.8",
+        "steps_score < high",
+        "steps_score < nan",
+        "steps_score < inf",
+        "steps_score < 0.8 over",
+        "steps_score < 0.8 over 0",
+        "steps_score < 0.8 over -5m",
+        "steps_score < 0.8 over 5 m",
+        "steps_score < 0.8 over 5d",
+        "steps_score << 0.8",
+        "< 0.8",
+        "lines: < 0.8",
+        "0.8 > steps_score < 0.9",
+    ],
+)
+def test_what_is_no_alert(text: str) -> None:
+    with pytest.raises(ValueError, match=r"expected|finite"):
+        parse_alert(text)
+
+
+def test_what_no_result_has() -> None:
+    config = load_config(
+        {
+            "llm": {"generation": {"provider": "openai", "model": "m"}},
+            "custom_evaluations": [
+                {
+                    "name": "own",
+                    "inputs": ["question"],
+                    "instructions": "?",
+                    "outputs": {"score-1": "fraction 0-1"},
+                }
+            ],
+        }
+    )
+    good = [
+        "lines: error_rate > 1",
+        "score-1 < 1",
+        "own_cost > 1",
+        "answer_correctness_cost < 1",
+        "retrieval_answer_f1 < 1",
+    ]
+    check_alerts(map(parse_alert, good), ["lines"], config)
+    with pytest.raises(UsageError, match="no template 'line'; there are: lines"):
+        check_alerts([parse_alert("line: error_rate > 1")], ["lines"], config)
+    for metric in ("step_score", "question_text", "own"):
+        with pytest.raises(UsageError, match=f"no metric '{metric}'; there are: .*steps_score"):
+            check_alerts([parse_alert(f"{metric} > 1")], ["lines"], config)
+    with pytest.raises(UsageError, match="score-1"):
+        check_alerts([parse_alert("score-1 < 1")], [], None)
+
+
+def watched(condition: str, window: Last | Seconds) -> Watched:
+    return Watched(parse_alert(f"steps_score {condition}"), window)
+
+
+def states(changes: Sequence[Change | None]) -> list[str]:
+    return [change.state if change else "" for change in changes]
+
+
+# The oracle: all that ever came, looked at anew each time.
+
+
+def holds(alert: Alert, values: Sequence[float], *, full: bool) -> bool:
+    return bool(full and values and OPERATORS[alert.operator](statistics.mean(values), alert.bound))
+
+
+def expected_of_last(alert: Alert, n: int, values: Sequence[float]) -> list[str]:
+    held = [holds(alert, values[max(0, i - n) : i], full=i >= n) for i in range(1, len(values) + 1)]
+    states, active = [], False
+    for i, now in enumerate(held):
+        state = ""
+        if now and not active:
+            active, state = True, "started"
+        elif active and not any(held[max(0, i + 1 - n) : i + 1]):
+            active, state = False, "ended"
+        states.append(state)
+    return states
+
+
+def expected_of_seconds(
+    alert: Alert, seconds: float, looks: Sequence[tuple[float, float | None]]
+) -> list[str]:
+    states, held, active = [], [], False
+    for i, (now, _) in enumerate(looks):
+        came = [(at, value) for at, value in looks[: i + 1] if value is not None]
+        recent = [value for at, value in came if at > now - seconds]
+        full = bool(came) and now - came[0][0] >= seconds
+        held.append((now, holds(alert, recent, full=full)))
+        state = ""
+        if held[-1][1] and not active:
+            active, state = True, "started"
+        elif active and not any(held_then for at, held_then in held if now - at < seconds):
+            active, state = False, "ended"
+        states.append(state)
+    return states
+
+
+CONDITIONS = st.sampled_from(["< 0.5", "<= 0.5", "> 0.5", ">= 0.5", "< 0.1"])
+VALUES = st.one_of(
+    st.sampled_from([0, 1, 0.5, 0.1, 0.2, 0.3, 0.7]),
+    st.floats(-1e308, 1e308),
+    st.integers(-(2**63), 2**64 - 1),
+)
+
+
+@given(CONDITIONS, st.integers(1, 5), st.lists(VALUES, max_size=40))
+def test_the_last_n_against_the_oracle(condition: str, n: int, values: list[float]) -> None:
+    watch = watched(condition, Last(n))
+    changes = [watch.add(value, 0.0) for value in values]
+    assert states(changes) == expected_of_last(watch.alert, n, values)
+    for change, end in zip(changes, accumulate([1] * len(values)), strict=True):
+        if change is not None:
+            recent = values[max(0, end - n) : end]
+            assert (change.samples, change.value) == (len(recent), float(statistics.mean(recent)))
+
+
+@given(CONDITIONS, st.integers(1, 5), st.lists(st.tuples(st.integers(0, 4), st.none() | VALUES), max_size=40))
+def test_the_last_seconds_against_the_oracle(
+    condition: str, seconds: int, moves: list[tuple[int, float | None]]
+) -> None:
+    watch = watched(condition, Seconds(seconds))
+    times = accumulate(pause for pause, _ in moves)
+    looks = [(float(now), value) for now, (_, value) in zip(times, moves, strict=True)]
+    changes = [watch.look(now) if value is None else watch.add(value, now) for now, value in looks]
+    assert states(changes) == expected_of_seconds(watch.alert, seconds, looks)
+
+
+def test_oscillation_around_the_bound_is_one_alert() -> None:
+    watch = watched("< 0.5", Last(9))
+    changes = [watch.add(i % 2, 0.0) for i in range(1000)]
+    assert {change.value for change in changes if change} == {4 / 9}
+    assert [state for state in states(changes) if state] == ["started"]
+    changes = [watch.add(1, 0.0) for _ in range(20)]
+    assert [(i, state) for i, state in enumerate(states(changes)) if state] == [(7, "ended")]
+
+
+def test_the_mean_does_not_drift() -> None:
+    watch = watched("< 0.1", Last(3))
+    for value in [1e300, 0.3, -1e300, 1e-300] * 100:
+        watch.add(value, 0.0)
+    for _ in range(3):
+        watch.add(0.1, 0.0)
+    assert watch.value == 0.1
+
+
+def test_time_alone_ends_an_alert() -> None:
+    watch = watched("< 0.5", Seconds(10))
+    assert watch.add(0.0, 0.0) is None
+    started = watch.add(0.0, 10.0)
+    assert started is not None
+    assert (started.state, started.samples, started.value) == ("started", 1, 0.0)
+    assert states([watch.look(now) for now in (15.0, 19.9, 20.0, 29.8)]) == [""] * 4
+    ended = watch.look(29.9)
+    assert ended is not None
+    assert (ended.state, ended.samples, ended.value) == ("ended", 0, None)
+
+
+def test_alerts_look_at_what_concerns_them() -> None:
+    changes: list[Change] = []
+    texts = [
+        "error_rate >= 0.5 over 2",
+        "a: x < 1 over 1",
+        "a: error_rate > 0 over 1",
+        "x < 1",
+        "y < 1 over 1",
+    ]
+    alerts = Alerts(map(parse_alert, texts), Last(3))
+    alerts.on_change = changes.append
+    alerts.add("b", [("x", 0.0)], 0.0, failed=False)
+    assert not changes
+    alerts.add("a", [("x", 0.5), ("x", 0.75)], 0.0, failed=False)
+    assert [(change.alert.text, change.value) for change in changes] == [
+        (texts[1], 0.5),
+        (texts[3], 1.25 / 3),
+    ]
+    del changes[:]
+    alerts.add("a", [], 0.0, failed=True)
+    assert [change.alert.text for change in changes] == [texts[0], texts[2]]
+    assert [facts["alert"] for facts in alerts.facts()] == texts[:4]
+
+
+def test_facts_of_a_change() -> None:
+    changes: list[Change] = []
+    alerts = Alerts([parse_alert("a b: x < 1 over 5m")], Last(3))
+    alerts.on_change = changes.append
+    alerts.add("a b", [("x", 0.5)], 0.0, failed=False)
+    alerts.add("a b", [("x", 0.75)], 400.0, failed=False)
+    [change] = changes
+    facts = change.facts()
+    assert facts.pop("time").endswith("+00:00")
+    assert change.message == f"{change.time} alert started: a b: x < 1 over 5m: 0.75"
+    assert facts == {
+        "alert": "a b: x < 1 over 5m",
+        "state": "started",
+        "template": "a b",
+        "metric": "x",
+        "value": 0.75,
+        "bound": 1.0,
+        "window": {"seconds": 300.0},
+        "samples": 1,
+    }
+    assert alerts.facts() == [facts | {"time": change.time}]

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from graphrag_eval_async.aggregates import Last
+from graphrag_eval_async.cli.watch.alerts import Change, parse_alert
+from graphrag_eval_async.cli.watch.commands import MAX_WAITING, Commands
+from tests.conftest import leaving_nothing
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    import pytest
+
+LOW = parse_alert("x < 1")
+HIGH = parse_alert("a b: x > 2")
+
+
+def change(alert: Any = LOW, state: Any = "started", value: float | None = 0.5) -> Change:
+    return Change(alert, state, Last(3), value, 3, "2026-01-02T03:04:05.678+00:00")
+
+
+@asynccontextmanager
+async def running(command: str, **more: Any) -> AsyncIterator[tuple[Commands, list[str]]]:
+    """Commands, and what they say."""
+    said: list[str] = []
+    async with leaving_nothing():
+        commands = Commands(command, said.append, **more)
+        yield commands, said
+        await commands.aclose()
+
+
+async def test_it_gets_the_facts_of_each_change_in_their_order(tmp_path: Path) -> None:
+    changes = [change(), change(state="ended", value=None), change()]
+    async with running(f"(cat; echo) >> {tmp_path}/facts; echo out; echo err >&2") as (commands, said):
+        for each in changes:
+            commands.run(each)
+        await commands.finish()
+    lines = (tmp_path / "facts").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [each.facts() for each in changes]
+    assert not said
+
+
+async def test_a_command_that_fails_is_told() -> None:
+    async with running("exit 3") as (commands, said):
+        commands.run(change(HIGH, "ended"))
+        await commands.finish()
+    assert said == ["--on-alert ended with exit code 3: a b: x > 2, ended"]
+
+
+async def test_a_command_need_not_read() -> None:
+    async with running("true") as (commands, said):
+        commands.run(change(parse_alert("x" * 100_000 + ": y < 1")))
+        await commands.finish()
+    assert not said
+
+
+async def test_a_command_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    async with running(f"sleep 1000 > {tmp_path}/pipe & wait", seconds=1) as (commands, said):
+        commands.run(change())
+        with await asyncio.to_thread(open, tmp_path / "pipe", "rb") as pipe:
+            assert await asyncio.to_thread(pipe.read) == b""
+        await commands.finish()
+    assert said == ["--on-alert took more than 1 s, and was killed: x < 1, started"]
+
+
+async def test_those_of_several_alerts_run_beside_each_other(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    # Each end of the pipe waits until the other one is opened.
+    command = f"case $(cat) in *'x < 1'*) echo > {tmp_path}/pipe;; *) cat {tmp_path}/pipe;; esac"
+    async with running(command) as (commands, said):
+        commands.run(change(LOW))
+        commands.run(change(HIGH))
+        await commands.finish()
+    assert not said
+
+
+async def test_one_that_cannot_run_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_args: Any, **_more: Any) -> NoReturn:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(asyncio, "create_subprocess_shell", refuse)
+    async with running("true") as (commands, said):
+        commands.run(change())
+        await commands.finish()
+    assert said == ["--on-alert cannot run: Resource temporarily unavailable: x < 1, started"]
+
+
+async def test_no_more_wait_than_can_be_run() -> None:
+    async with running("exec sleep 1000", seconds=0.3) as (commands, said):
+        commands.run(change())
+        await asyncio.sleep(0)
+        for _ in range(MAX_WAITING + 2):
+            commands.run(change())
+        assert said == [f"--on-alert does not run, since {MAX_WAITING} are waiting: x < 1, started"] * 2
+        await commands.finish()
+    assert said[-1] == "--on-alert: not all commands were run to their end"
+
+
+async def test_nothing_is_left_of_what_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    async with running(f"exec sleep 1000 > {tmp_path}/pipe") as (commands, said):
+        commands.run(change())
+        pipe = await asyncio.to_thread(open, tmp_path / "pipe", "rb")
+    with pipe:
+        assert await asyncio.to_thread(pipe.read) == b""
+    assert not said

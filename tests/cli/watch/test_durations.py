@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async.aggregates import Last, Seconds
+from graphrag_eval_async.cli.watch.durations import duration_name, parse_duration, parse_window
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30", 30), ("30s", 30), ("5m", 300), ("1h", 3600), ("500ms", 0.5), ("1.5h", 5400), ("0.25", 0.25)],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+BAD = ["", "0", "0s", "-1", "5 m", "5d", "s", "1e3", "nan", "inf", "1.", ".5", "5m30s", "\u0663"]
+
+
+@pytest.mark.parametrize("text", [*BAD, "9" * 400])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match="expected a duration over 0"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(("text", "window"), [("200", Last(200)), ("1", Last(1)), ("5m", Seconds(300))])
+def test_windows(text: str, window: Last | Seconds) -> None:
+    assert parse_window(text) == window
+
+
+@pytest.mark.parametrize("text", [*BAD, "1.5", "9" * 400 + "s", "9" * 5000])
+def test_what_is_no_window(text: str) -> None:
+    with pytest.raises(ValueError, match="expected a number, such as 200, or a duration with a unit"):
+        parse_window(text)
+
+
+@given(st.integers(1, 10**6), st.sampled_from(["ms", "s", "m", "h"]))
+def test_names_are_read_back(number: int, unit: str) -> None:
+    seconds = parse_duration(f"{number}{unit}")
+    assert parse_duration(duration_name(seconds)) == pytest.approx(seconds)

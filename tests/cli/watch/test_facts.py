@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from graphrag_eval_async import evaluate_stream, load_config, load_reference
+from graphrag_eval_async.aggregates import Last
+from graphrag_eval_async.cli.watch.alerts import parse_alert
+from graphrag_eval_async.cli.watch.counting import Counting, Showing
+from graphrag_eval_async.cli.watch.facts import Facts
+from tests.cli.support import COLOURS, ODD, REFERENCE, failed, response
+from tests.judge.support import COST, ScriptedJudge
+
+LAG: Any = SimpleNamespace(lag=SimpleNamespace(bytes=12, seconds=0.5))
+VERDICT = {
+    "reference_claims": ["a"],
+    "actual_claims": ["a", "b"],
+    "reason": "so",
+    "matches": [{"reference": 0, "actual": 0}],
+}
+CONFIG = {
+    "llm": {
+        "generation": {"provider": "openai", "model": "gpt-4o-mini"},
+        "limits": {"max_concurrency": 7, "budget_usd": 2.5},
+        "pricing": {"input_usd_per_million": 1.0, "output_usd_per_million": 10.0},
+    },
+    "answer_correctness": {},
+}
+
+
+def with_answers(template: dict[str, Any]) -> dict[str, Any]:
+    return template | {"questions": [each | {"reference_answer": "a"} for each in template["questions"]]}
+
+
+async def facts_of(responses: list[Any], *, judged: bool = False, **more: Any) -> dict[str, Any]:
+    reference = load_reference([with_answers(template) for template in REFERENCE])
+    config = load_config(CONFIG, judge=True) if judged else None
+    showing = Showing(Last(2), more.pop("show", "last"), 10.0, [parse_alert("error_rate > 0 over 1")], None)
+    counting = Counting(showing, include_errors=False)
+    judge = ScriptedJudge(lambda _: VERDICT) if judged else None
+    stream = evaluate_stream(reference, responses, config=config, judge=judge, ordered=True, **more)
+    facts = Facts(stream, LAG, counting, showing, config, reference, ["a.jsonl", "logs"])
+    assert facts.collect()["overall"]["samples"] == {"total": 0, "window": 0}
+    async with stream:
+        async for result in stream:
+            counting.add(result)
+    collected = facts.collect()
+    assert json.loads(json.dumps(collected)) == collected
+    return collected
+
+
+def value(mean: float, window: float | None) -> dict[str, float | None]:
+    return {"mean": mean, "window": window}
+
+
+async def test_facts_of_steps() -> None:
+    responses = [response("q1"), response("q2", False), b"{", response("q3"), failed("q3")]
+    facts = await facts_of(responses)
+    for key in ("time", "elapsed_sec", "results_per_sec"):
+        assert facts.pop(key)
+    [alert] = facts.pop("alerts")
+    assert (alert["alert"], alert["value"]) == ("error_rate > 0 over 1", 1.0)
+    assert [result["question_id"] for result in facts.pop("results")] == ["q3", "q3", "q2", "q1"]
+    metrics = {"elapsed_sec": value(1.5, 1.5)}
+    assert facts == {
+        "paths": ["a.jsonl", "logs"],
+        "window": {"last": 2},
+        "overall": {
+            "samples": {"total": 4, "window": 2},
+            "errors": {"total": 1, "window": 1},
+            "error_rate": value(0.25, 0.5),
+            "metrics": {"steps_score": value(2 / 3, 1.0)} | metrics,
+        },
+        "templates": {
+            COLOURS: {
+                "samples": {"total": 2, "window": 0},
+                "errors": {"total": 0, "window": 0},
+                "error_rate": value(0.0, None),
+                "metrics": {"steps_score": value(0.5, None), "elapsed_sec": value(1.5, None)},
+            },
+            ODD: {
+                "samples": {"total": 2, "window": 2},
+                "errors": {"total": 1, "window": 1},
+                "error_rate": value(0.5, 0.5),
+                "metrics": {"steps_score": value(1.0, 1.0)} | metrics,
+            },
+        },
+        "in_flight": 0,
+        "rejects": {"invalid_json": 1},
+        "questions": 3,
+        "missing": 0,
+        "lag": {"bytes": 12, "seconds": 0.5},
+        "judge": None,
+        "journal": None,
+        "skipped": 0,
+        "show": "last",
+    }
+
+
+async def test_facts_of_judges() -> None:
+    responses = [response("q1", actual_answer=f"answer {number}") for number in range(3)]
+    facts = await facts_of([*responses, failed("q3")], judged=True, show="worst")
+    judge = facts["judge"]
+    assert judge.pop("calls_per_sec") > 0
+    assert judge["dollars"] == pytest.approx(3 * COST)
+    assert (judge["model"], judge["calls"], judge["attempts"], judge["concurrency"]) == (
+        "gpt-4o-mini",
+        3,
+        3,
+        7,
+    )
+    assert (judge["max_concurrency"], judge["budget_usd"], judge["retries"]) == (7, 2.5, {})
+    assert facts["overall"]["cost"] == {"mean": pytest.approx(COST), "window": pytest.approx(COST)}
+    assert facts["overall"]["metrics"]["answer_f1"] == value(2 / 3, 2 / 3)
+    assert "cost" not in facts["templates"][ODD]
+    assert facts["show"] == "worst"
+    assert [result.get("cost") for result in facts["results"]] == [None, *[pytest.approx(COST)] * 3]
+
+
+async def test_results_that_are_not_whole_do_not_count() -> None:
+    facts = await facts_of([response("q1", actual_answer="a b")], judged=True, stages=True)
+    assert facts["overall"]["samples"] == {"total": 1, "window": 1}
+    assert len(facts["results"]) == 1

@@ -1,0 +1,145 @@
+"""The command behind a terminal, and what can be seen there."""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from tests.cli.judged import config, serving
+from tests.cli.support import REFERENCE, failed, response, until
+from tests.cli.watch.session import Session
+from tests.cli.watch.support import append
+
+if TYPE_CHECKING:
+    from tests.cli.support import Folder
+
+SUMMARY = "results: {}, rejected lines: {}, questions without a response: {} of 3"
+
+
+def is_row(line: str, name: str, *cells: str) -> bool:
+    """Whether a line has a name and, after it, these cells."""
+    return line.split()[: 1 + len(cells)] == [name, *cells]
+
+
+def has_row(screen: list[str], name: str, *cells: str) -> bool:
+    return any(is_row(line, name, *cells) for line in screen)
+
+
+def is_one_view(session: Session) -> bool:
+    """Whether there is a view, whole and as wide as it can be, and nothing else."""
+    screen = session.screen
+    titles = [i for i, line in enumerate(screen) if line.startswith("watching ")]
+    return (
+        titles == [0]
+        and len(screen[0]) == session.emulator.columns - 1
+        and sum(is_row(line, "overall") for line in screen) == 1
+        and max(map(len, screen)) < session.emulator.columns
+    )
+
+
+@pytest.mark.parametrize("reflow", [False, True], ids=["cut", "reflow"])
+def test_the_view_follows_the_log_and_the_terminal(folder: Folder, reflow: bool) -> None:
+    log = folder.lines(*[response("q1")] * 3, failed("q3"))
+    with Session("watch", folder.reference, log, "--window", "4", "--poll-interval", "5ms") as session:
+        session.until(lambda screen: has_row(screen, "overall", "4", "1", "1.000") and is_one_view(session))
+        append(folder, *[response("q2", False)] * 4)
+        rows = [
+            *(("overall", "8", "1", "0.429"), ("last", "4", "4", "0", "0.000")),
+            *(("colours", "7", "0", "0.429"), ("a:b=c", "1", "1"), ("q2", "#4", "0.000")),
+        ]
+        session.until(lambda screen: all(has_row(screen, *row) for row in rows))
+        for columns, height in [(60, 20), (120, 40), (40, 8), (80, 24)]:
+            session.resize(columns, height, reflow=reflow)
+            assert len(session.until(lambda _screen: is_one_view(session))) < height
+        session.process.send_signal(signal.SIGINT)
+        assert session.finish() == 130
+    assert session.emulator.coloured
+    everything = [*session.emulator.gone, *session.screen]
+    assert SUMMARY.format(8, 0, 0) in everything
+    assert "\x1b[?" not in session.written  # Such as what hides the cursor.
+
+
+def test_alerts_stand_above_the_view_and_stay(folder: Folder) -> None:
+    log = folder.lines(response("q1", False))
+    alert = ["--alert", "steps_score < 0.5 over 1", "--on-alert", "exit 1"]
+    with Session("watch", folder.reference, log, "--poll-interval", "5ms", *alert) as session:
+        session.until(lambda screen: any(line.startswith("ALERT steps_score") for line in screen))
+        session.until(lambda screen: "--on-alert ended with exit code 1" in screen[1])
+        append(folder, response("q1"))
+        screen = session.until(lambda screen: any(" alert ended: " in line for line in screen))
+        assert [line.split(" ", 1)[1] for line in screen if " alert " in line] == [
+            "alert started: steps_score < 0.5 over 1: 0",
+            "alert ended: steps_score < 0.5 over 1: 1",
+        ]
+        session.until(lambda screen: not any(line.startswith("ALERT") for line in screen))
+        session.process.send_signal(signal.SIGTERM)
+        assert session.finish() == 143
+    assert [*session.emulator.gone, *session.screen][0] == screen[0]
+
+
+def test_the_last_view_stays_and_the_report_comes_below(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    log = folder.lines(*[response("q1")] * 3, b"{")
+    options = ["--until-idle", "50ms", "--poll-interval", "5ms", "--fail-under", "steps_score=2"]
+    with Session("watch", folder.reference, log, *options, rows=50) as session:
+        assert session.finish() == 3
+        screen = session.screen
+    assert sum(line.startswith("watching ") for line in screen) == 1
+    assert has_row(screen, "overall", "3", "0", "1.000")
+    assert not session.emulator.coloured
+    assert screen[-2:] == [SUMMARY.format(3, 1, 2), "gate does not hold: steps_score: 1.0 is under 2.0"]
+    assert sum("invalid_json" in line for line in screen) == 3  # In the view, in the list and in the counts.
+
+
+def test_a_process_that_is_killed_leaves_a_terminal_that_works(folder: Folder) -> None:
+    log = folder.lines(response("q1"))
+    with Session("watch", folder.reference, log) as session:
+        session.until(lambda screen: has_row(screen, "q1", "#1"))
+        session.process.kill()
+        assert session.finish() == -signal.SIGKILL
+        screen = session.screen
+        assert "\x1b[?" not in session.written
+        session.emulator.feed("\r$ ")
+        assert session.screen[-1] == "$"
+        assert session.screen[:-1] == screen
+
+
+def test_judges(folder: Folder) -> None:
+    reference = [
+        template | {"questions": [each | {"reference_answer": "red blue"} for each in template["questions"]]}
+        for template in REFERENCE
+    ]
+    path = folder.write("judged.json", orjson.dumps(reference))
+    log = folder.lines(*[response("q1", actual_answer=f"red {i}") for i in range(4)])
+    with serving() as server:
+        settings = config(folder.path, server, llm={"limits": {"max_concurrency": 2, "budget_usd": 5}})
+        with Session("watch", path, log, "--config", settings, "--show", "worst") as session:
+            session.until(lambda screen: has_row(screen, "overall", "4", "0", "1.000", "0.500"))
+            status = re.compile(
+                r"concurrency 2 of 2 +queued 0 +spent \$0\.0\d+ of \$5\.00 +retries none +in flight 0"
+            )
+            session.until(lambda screen: status.search("   ".join(screen)) and "worst results" in screen)
+            session.process.send_signal(signal.SIGINT)
+            assert session.finish() == 130
+
+
+def test_a_stopped_terminal_delays_nothing(folder: Folder) -> None:
+    log = folder.lines(response("q1"))
+    results = folder.path / "results.jsonl"
+    with Session("watch", folder.reference, log, "--poll-interval", "5ms", "-o", str(results)) as session:
+        session.until(lambda screen: has_row(screen, "overall", "1"))
+        session.stop_output(True)
+        append(folder, *[response("q2")] * 500)
+        until(session.process, lambda: results.read_bytes().count(b"\n") == 501)
+        append(folder, *[response("q2")] * 500)
+        until(session.process, lambda: results.read_bytes().count(b"\n") == 1001)
+        session.stop_output(False)
+        session.until(lambda screen: has_row(screen, "overall", "1001") and is_one_view(session))
+        session.process.send_signal(signal.SIGINT)
+        assert session.finish() == 130

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import re
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from graphrag_eval_async.cli.watch.screen import render
+from tests.cli.watch.support import ALERT, JUDGE, facts, result
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SCREENS = Path(__file__).parent / "screens"
+
+
+def shown(facts: Mapping[str, Any], columns: int, rows: int, **more: Any) -> list[str]:
+    """The lines in a terminal of a size, of which the last column and the last row stay free."""
+    lines = render(facts, width=columns - 1, height=rows - 1, **more)
+    assert len(lines) < rows
+    assert all(line.cell_len < columns for line in lines)
+    return [line.plain for line in lines]
+
+
+GOLDEN: dict[str, dict[str, Any]] = {
+    "80x24": facts(),
+    "80x24-alert": facts(alerts=[ALERT], show="worst"),
+    "80x24-steps": facts(judged=False, templates=("sums",)),
+    "80x24-many": facts(templates=tuple(f"template {i}: " + "long " * 20 for i in range(30))),
+    "60x20": facts(),
+    "120x40": facts(
+        journal={"restored": 1000},
+        skipped=20,
+        window={"seconds": 300.0},
+        judge=JUDGE | {"paused_sec": 12.4, "dollars": None, "budget_usd": None, "retries": {}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden(name: str) -> None:
+    columns, rows = map(int, name.split("-")[0].split("x"))
+    assert shown(GOLDEN[name], columns, rows) == (SCREENS / f"{name}.txt").read_text().splitlines()
+
+
+def test_colours_do_not_change_the_text() -> None:
+    lines = render(facts(alerts=[ALERT]), width=79, height=23)
+    console = Console(file=StringIO(), force_terminal=True, color_system="standard", width=200)
+    with console.capture() as capture:
+        for line in lines:
+            console.print(line, soft_wrap=True)
+    coloured = capture.get()
+    assert "\x1b[1;31mALERT lines" in coloured
+    plain = re.sub(r"\x1b\[[\d;]*m", "", coloured)
+    assert (
+        plain.splitlines() == (SCREENS / "80x24-alert.txt").read_text().replace("worst", "last").splitlines()
+    )
+
+
+def test_what_is_quoted_is_one_line_without_control_characters() -> None:
+    results = [{**result(3, judged=False), "question_id": "q\n\x1b[2J", "error": "e\n\x9b"}]
+    odd = facts(
+        templates=("t\x1b[31m\nx",), results=results, paths=["a\x07"], alerts=[{**ALERT, "alert": "\x1b"}]
+    )
+    text = "\n".join(shown(odd, 120, 40))
+    assert all(character.isprintable() or character == "\n" for character in text)
+    for quoted in (r"t\x1b[31m x", r"q \x1b[2J", r"e \x9b", r"watching a\x07", r"ALERT \x1b: 0.7951"):
+        assert quoted in text
+
+
+def test_a_long_path_gives_its_name() -> None:
+    assert shown(facts(paths=["/long" * 20 + "/agent.jsonl", "logs/"]), 80, 24)[0].startswith(
+        "watching agent.jsonl logs  "
+    )
+
+
+def test_three_alerts_and_how_many_more() -> None:
+    alerts = [{"alert": f"x < {i}", "value": None} for i in range(7)]
+    screen = shown(facts(alerts=alerts), 80, 20)
+    assert [line for line in screen if line.startswith(("ALERT", "... and"))] == [
+        *("... and 2 more templates", "ALERT x < 0: no values", "ALERT x < 1: no values"),
+        *("ALERT x < 2: no values", "... and 4 more alerts"),
+    ]
+
+
+def test_nothing_yet() -> None:
+    empty = {"total": 0, "window": 0, "trend": [0]}
+    nothing = {"samples": empty, "errors": empty, "error_rate": {"mean": None, "window": None}, "metrics": {}}
+    screen = shown(facts(judged=False, templates=(), overall=nothing, results=[], rejects={}), 80, 24)
+    assert [line.split() for line in screen[2:5]] == [
+        ["samples", "errors"],
+        ["overall", "0", "0"],
+        ["last", "200", "0", "0"],
+    ]
+    assert "rejects none" in screen[-2]
+
+
+@given(
+    st.integers(2, 200),
+    st.integers(1, 60),
+    st.booleans(),
+    st.lists(st.text("x \u754c", max_size=60), max_size=12, unique=True),
+    st.integers(0, 5),
+    st.integers(0, 40),
+)
+def test_any_size_is_kept_to(
+    columns: int, rows: int, judged: bool, templates: list[str], alerts: int, results: int
+) -> None:
+    many = facts(judged=judged, templates=tuple(templates), alerts=[ALERT] * alerts)
+    many["results"] = many["results"][:results]
+    screen = shown(many, columns, rows)
+    assert screen == [line.rstrip() for line in screen]
+    assert not screen or rows < 8 or columns < 30 or any(line.startswith("overall") for line in screen)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+from graphrag_eval_async.aggregates import Last
+from graphrag_eval_async.cli.watch.trends import Trends
+from graphrag_eval_async.cli.watch.views import Screen
+from tests.cli.watch.support import facts
+from tests.cli.watch.test_terminal import Screen as Terminal
+from tests.cli.watch.test_terminal import Stream
+from tests.conftest import leaving_nothing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pytest
+    from rich.text import Text
+
+
+class Drawn(Terminal):
+    """A terminal that lets a test wait until something was drawn."""
+
+    def __init__(self) -> None:
+        super().__init__(80, 24)
+        self.times: asyncio.Queue[None] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+
+    def draw(self, render: Callable[[int, int], Sequence[Text]], *, above: Sequence[str] = ()) -> None:
+        super().draw(render, above=above)
+        self._loop.call_soon_threadsafe(self.times.put_nowait, None)
+
+
+async def test_what_others_write_to_the_terminal_stands_above_the_view(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("graphrag_eval_async.cli.watch.views.DRAW_SECONDS", 0.01)
+    stderr = Stream()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    terminal = Drawn()
+    view = Screen(terminal, facts, Trends(Last(200)))
+    async with leaving_nothing():
+        task = asyncio.create_task(view.loops[0]())
+        await terminal.times.get()
+        print("one\ntw", end="", file=sys.stderr)  # noqa: T201
+        print("o", file=sys.stderr)  # noqa: T201
+        print("old\x1b[2J ways", file=sys.stderr)  # noqa: T201
+        view.say("said")
+        await terminal.times.get()
+        await terminal.times.get()
+        task.cancel()
+        await asyncio.wait([task])
+    view.finish()
+    terminal.show_written()
+    shown = [*terminal.emulator.gone, *terminal.emulator.screen]
+    assert shown[:4] == ["one", "two", "old\\x1b[2J ways", "said"]
+    assert sum(line.startswith("watching") for line in shown) == 1
+    assert not stderr.getvalue()
+    assert sys.stderr is stderr
