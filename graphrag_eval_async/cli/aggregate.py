@@ -12,7 +12,6 @@ from graphrag_eval_async.aggregates.reading import is_metric
 from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.files import check_distinct, open_rejects
 from graphrag_eval_async.cli.gates import MISSING_RATE
-from graphrag_eval_async.cli.input import Input
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.report import LISTED_REJECTS, Run, report
 from graphrag_eval_async.errors import AggregationError, UsageError
@@ -21,7 +20,7 @@ from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load,
 from graphrag_eval_async.records.reject import reject, reject_long
 from graphrag_eval_async.records.response import BEYOND_64_BITS
 from graphrag_eval_async.reference import load_reference
-from graphrag_eval_async.sources import open_source
+from graphrag_eval_async.sources import open_source, read_jsonl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.interrupts import Interrupts
     from graphrag_eval_async.records import Reason, Record, Reject
     from graphrag_eval_async.sinks import RejectsFile
+    from graphrag_eval_async.sources import JsonlFiles
 
 MAX_RESULT_DEPTH = MAX_DEPTH + 1
 """A result holds what is unknown in a response one level further down."""
@@ -58,7 +58,7 @@ def aggregate(
     check_distinct([*shards, reference_path], [rejects, aggregates])
     reference = load_reference(reference_path) if reference_path is not None else None
     templates = reference.templates if reference is not None else ()
-    sources = [Input(shard) for shard in shards]
+    sources = [read_jsonl(shard) for shard in shards]
     with ExitStack() as files:
         rejects_file = files.enter_context(open_rejects(rejects, interrupts)) if rejects else None
         results = _Results(
@@ -67,7 +67,7 @@ def aggregate(
             max_line_bytes=max_line_bytes,
         )
         with progress(*sources) as advance:
-            ending = run_to_end(results.read(sources, advance), interrupts)
+            ending = run_to_end(results.read(shards, sources, advance), interrupts)
     run = Run(
         ending=ending,
         aggregates=results.aggregates,
@@ -100,14 +100,16 @@ class _Results:
         self._file = rejects_file
         self._max_line_bytes = max_line_bytes
 
-    async def read(self, sources: Sequence[Input], advance: Callable[[], None]) -> None:
+    async def read(
+        self, shards: Sequence[str], sources: Sequence[JsonlFiles], advance: Callable[[], None]
+    ) -> None:
         spool = self._file is not None
-        for source in sources:
+        for shard, source in zip(shards, sources, strict=True):
             lines = open_source(source, max_line_bytes=self._max_line_bytes, spool=spool)
             async with aclosing(lines) as batches:
                 async for batch in batches:
                     for record in batch:
-                        self._add(record, source.name)
+                        self._add(record, shard)
                         advance()
 
     def _add(self, record: Record, name: str) -> None:
@@ -132,7 +134,8 @@ class _Results:
         if isinstance(question_id := result.get("question_id"), str):
             self.answered.add(question_id)
 
-    def _reject(self, rejected: Reject, name: str) -> None:
+    def _reject(self, rejected: Reject, shard: str) -> None:
+        name = rejected.path or shard
         self.rejected[rejected.reason] += 1
         if self._file is not None:
             self._file(rejected, file=name)

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from graphrag_eval_async.cli.costs import dollars, judge_of
 from graphrag_eval_async.cli.exits import run_to_end
-from graphrag_eval_async.cli.input import Input
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.report import LISTED_REJECTS, list_rejects
 from graphrag_eval_async.cli.text import describe, one_line, tell
@@ -17,6 +16,7 @@ from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS, DryJudge
 from graphrag_eval_async.records.metrics import COST, RESULT_KEYS
 from graphrag_eval_async.reference import load_reference
+from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def estimate(
         judge, unlimited = None, config
     else:
         judge, unlimited = _CountingJudge(), _unlimited(config)
-    source = Input(responses)
+    source = read_jsonl(responses)
     stream = evaluate_stream(load_reference(reference_path), source, config=unlimited, judge=judge, **options)
     with progress(source) as advance:
         ending = run_to_end(_read(stream, advance), interrupts)

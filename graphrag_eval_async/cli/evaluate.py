@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.cli.costs import judge_of
 from graphrag_eval_async.cli.exits import run_to_end
-from graphrag_eval_async.cli.input import Input
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.run import cache_of, open_run, report_run
 from graphrag_eval_async.cli.sending import Sending
 from graphrag_eval_async.reference import load_reference
+from graphrag_eval_async.sources import read_jsonl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ def evaluate(
     config = models.config()
     outputs.check([reference_path, responses, models.path, cache_of(config)], stages=options["stages"])
     reference = load_reference(reference_path)
-    source = Input(responses)
+    source = read_jsonl(responses)
     run = open_run(
         reference,
         source,

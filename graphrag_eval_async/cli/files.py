@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.sinks import RejectsFile
+from graphrag_eval_async.sources.reading import expand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -23,32 +24,43 @@ T = TypeVar("T")
 
 
 def input_path(path: str) -> str:
-    """A path that can be read, or ``-``.
+    """A path as for `read_jsonl`: of a file or directory that can be read, a pattern that fits one, or ``-``.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: it is none.
     """
     if path == "-":
         if sys.stdin is None:
             raise ValueError("standard input is closed")
-    elif not os.path.exists(path):
-        raise ValueError(f"{path!r} does not exist")
-    elif os.path.isdir(path):
-        raise ValueError(f"{path!r} is a directory")
-    elif not os.access(path, os.R_OK):
-        raise ValueError(f"{path!r} is not readable")
+        return path
+    try:
+        files = expand([path])
+    except SourceError as error:
+        raise ValueError(str(error)) from None
+    for file in files:
+        _check_readable(file)
     return path
 
 
 def file_path(path: str, *, what: str) -> str:
-    """A path that can be read; not ``-``. `what` it holds goes into the error.
+    """A path of a file that can be read; not ``-``. `what` it holds goes into the error.
 
     Raises:
         ValueError: it cannot.
     """
     if path == "-":
         raise ValueError(f"{what} cannot come from standard input")
-    return input_path(path)
+    if os.path.isdir(path):
+        raise ValueError(f"{path!r} is a directory")
+    _check_readable(path)
+    return path
+
+
+def _check_readable(path: str) -> None:
+    if not os.path.exists(path):
+        raise ValueError(f"{path!r} does not exist")
+    if not os.access(path, os.R_OK):
+        raise ValueError(f"{path!r} is not readable")
 
 
 def output_path(path: str) -> str:

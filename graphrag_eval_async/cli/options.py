@@ -51,7 +51,11 @@ ReferenceOption = Annotated[
         help="Reference data: gives the templates their order, and lets missing_rate be a gate.",
     ),
 ]
-RESPONSES = typer.Argument(parser=_input, metavar="RESPONSES", help="Responses, JSONL; - is standard input.")
+RESPONSES = typer.Argument(
+    parser=_input,
+    metavar="RESPONSES",
+    help="Responses, JSONL: a file, gzipped or not, a directory or a pattern; - is standard input.",
+)
 Responses = Annotated[str, RESPONSES]
 Results = Annotated[
     list[str],

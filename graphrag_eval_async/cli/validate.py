@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.cli.exits import Exit, run_to_end
 from graphrag_eval_async.cli.files import open_output
-from graphrag_eval_async.cli.input import Input
 from graphrag_eval_async.cli.text import describe, one_line, tell
 from graphrag_eval_async.errors import ReferenceDataError
 from graphrag_eval_async.records import Reject, read_record
@@ -43,7 +42,7 @@ def validate(
         tell(sys.stdout, valid)
         return Exit.OK
     check = _Check(reference, problems)
-    ending = run_to_end(check.read(Input(responses), max_line_bytes), interrupts)
+    ending = run_to_end(check.read(responses, max_line_bytes), interrupts)
     summary = f"{valid}; responses: {check.responses}, rejected lines: {check.rejected}"
     tell(sys.stdout, f"{summary}, {_missing(check, reference)}")
     if ending.error is not None:
@@ -72,17 +71,17 @@ class _Check:
         self.rejected = 0
         self.complete = False
 
-    async def read(self, source: Input, max_line_bytes: int) -> None:
-        async with aclosing(open_source(source, max_line_bytes=max_line_bytes, spool=False)) as batches:
+    async def read(self, responses: str, max_line_bytes: int) -> None:
+        async with aclosing(open_source(responses, max_line_bytes=max_line_bytes, spool=False)) as batches:
             async for batch in batches:
                 for record in batch:
-                    await self._add(read_record(record, self._questions), source.name)
+                    await self._add(read_record(record, self._questions), responses)
         self.complete = True
 
-    async def _add(self, response: Response | Reject, name: str) -> None:
+    async def _add(self, response: Response | Reject, responses: str) -> None:
         if isinstance(response, Reject):
             self.rejected += 1
-            line = one_line(f"{name}: {response}").encode(errors="backslashreplace")
+            line = one_line(f"{response.path or responses}: {response}").encode(errors="backslashreplace")
             await self._problems.send(line + b"\n")
         else:
             self.responses += 1

@@ -5,8 +5,8 @@ import pty
 import sys
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.cli.input import Input
 from graphrag_eval_async.cli.progress import progress
+from graphrag_eval_async.sources import read_jsonl
 
 if TYPE_CHECKING:
     import pytest
@@ -18,19 +18,20 @@ PIECE_BYTES = 65536
 
 async def test_the_bar_moves_without_results(monkeypatch: pytest.MonkeyPatch, folder: Folder) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    source = Input(folder.write("responses", bytes(4 * PIECE_BYTES)))
+    source = read_jsonl(folder.write("responses", (b" " * (PIECE_BYTES - 2) + b"x\n") * 4))
+    lines = aiter(source)
     master, slave = pty.openpty()
     shown = b""
     with open(slave, "w") as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)
         with progress(source):
-            await source.receive(PIECE_BYTES)
+            await anext(lines)
             for _ in range(30):
                 shown += os.read(master, PIECE_BYTES)
                 if b" 25%" in shown:
                     break
         monkeypatch.undo()
-    await source.aclose()
+    await lines.aclose()
     os.close(master)
     assert b" 25%" in shown
     assert b" 0 results" in shown
