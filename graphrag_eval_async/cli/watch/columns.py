@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 LEAST_NAME, MOST_NAME = 12, 32
-LEAST_CELL, ROOMY_CELL, MOST_CELL = 5, 8, 16
+LEAST_CELL, ROOMY_CELL, MOST_CELL = 5, 8, 12
 
 HEADINGS = {
     "steps_score": "steps",

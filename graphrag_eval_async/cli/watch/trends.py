@@ -48,7 +48,7 @@ class Trends:
 
 def _values(facts: Mapping[str, Any]) -> Iterator[tuple[Hashable, dict[str, Any]]]:
     for template, group in [(None, facts["overall"]), *facts["templates"].items()]:
-        for name in ("samples", "error_rate", "cost"):
+        for name in ("samples", "errors", "cost"):
             if name in group:
                 yield (template, name), group[name]
         for metric, value in group["metrics"].items():

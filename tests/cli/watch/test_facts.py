@@ -12,6 +12,8 @@ from graphrag_eval_async.cli.watch.alerts import parse_alert
 from graphrag_eval_async.cli.watch.counting import Counting, Showing
 from graphrag_eval_async.cli.watch.facts import Facts
 from tests.cli.support import COLOURS, ODD, REFERENCE, failed, response
+from tests.cli.watch.support import JUDGE
+from tests.cli.watch.support import facts as shown_facts
 from tests.judge.support import COST, ScriptedJudge
 
 LAG: Any = SimpleNamespace(lag=SimpleNamespace(bytes=12, seconds=0.5))
@@ -104,6 +106,8 @@ async def test_facts_of_judges() -> None:
     responses = [response("q1", actual_answer=f"answer {number}") for number in range(3)]
     facts = await facts_of([*responses, failed("q3")], judged=True, show="worst")
     judge = facts["judge"]
+    assert {*facts} == {*shown_facts(), "time"}
+    assert {*judge} >= {*JUDGE}
     assert judge.pop("calls_per_sec") > 0
     assert judge["dollars"] == pytest.approx(3 * COST)
     assert (judge["model"], judge["calls"], judge["attempts"], judge["concurrency"]) == (

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.aggregates import Last, Seconds
+from graphrag_eval_async.cli.watch.columns import lay_out
 from graphrag_eval_async.cli.watch.trends import BARS, POINTS, Trends, sparkline
+from tests.cli.watch.support import facts as shown_facts
 
 LINES: list[tuple[list[float | None], int, str]] = [
     ([], 5, ""),
@@ -71,3 +73,18 @@ def test_a_trend_has_a_point_for_each_eighth_of_a_window(window: Last | Seconds)
         points = trend(trends, number)
     assert len(points) == POINTS
     assert len(trend(trends, 9_991)) == POINTS + 1
+
+
+def test_all_that_the_screen_shows_has_a_trend() -> None:
+    now = shown_facts()
+    groups = [now["overall"], *now["templates"].values()]
+    for group in groups:
+        for each in (group["samples"], group["errors"], group["cost"], *group["metrics"].values()):
+            del each["trend"]
+    Trends(Last(200)).add_to(now)
+    grid = lay_out(now["overall"], ["name"], 200)
+    assert len(grid.columns) > 8
+    for group in groups:
+        for column in grid.columns:
+            found = column.of(group)
+            assert found["trend"] == [found["window"]]
