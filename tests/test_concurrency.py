@@ -976,6 +976,26 @@ async def test_work_in_a_thread_is_stopped_before_its_cancellation_comes_through
     assert ended.is_set()
 
 
+async def test_an_exception_after_the_cancellation_is_not_complained_about() -> None:
+    begun, stopped = threading.Event(), threading.Event()
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+
+    def work() -> None:
+        begun.set()
+        stopped.wait()
+        raise ValueError("stopped")
+
+    task = asyncio.create_task(run_in_thread(work, stopped.set))
+    await asyncio.to_thread(begun.wait)
+    task.cancel()
+    await asyncio.wait([task])
+    del task
+    gc.collect()
+    await settle()
+    assert not complaints
+
+
 async def test_what_comes_of_work_in_a_thread() -> None:
     def fail() -> None:
         raise KeyError("no")

@@ -30,8 +30,15 @@ async def run_in_thread(
         return await asyncio.shield(future)
     except asyncio.CancelledError:
         stop()
+        future.add_done_callback(_note_end)
         await outlast(future, CLOSING_SECONDS)
         raise
+
+
+def _note_end(done: asyncio.Future[Any]) -> None:
+    """Take note of an exception, so that nobody complains that it was ignored."""
+    if not done.cancelled():
+        done.exception()
 
 
 async def outlast(task: asyncio.Future[Any], seconds: float) -> None:
