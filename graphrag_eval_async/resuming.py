@@ -32,10 +32,13 @@ class Tally:
 
     def take_sample(self, question_id: str) -> int:
         """The number of one more sample of a question: the lowest that no other has."""
+        return self._samples_of(question_id).take()
+
+    def _samples_of(self, question_id: str) -> Numbers:
         numbers = self.samples.get(question_id)
         if numbers is None:
             numbers = self.samples[question_id] = Numbers()
-        return numbers.take()
+        return numbers
 
     def restore_result(self, result: Mapping[str, Any]) -> None:
         """Count a result of an earlier run.
@@ -47,7 +50,7 @@ class Tally:
         if type(question_id) is not str or type(sample) is not int or sample < 1 or "pending" in result:
             raise ValueError("no whole result")
         self.aggregates.add(result)
-        self.samples.setdefault(question_id, Numbers()).add(sample)
+        self._samples_of(question_id).add(sample)
         if "judge" in result:
             self.usage.restored_dollars += _cost(result)
 

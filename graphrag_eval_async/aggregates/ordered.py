@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from math import inf
+from struct import pack
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -46,15 +47,16 @@ class OrderedValues:
         return self._size
 
     def extend(self, values: Collection[float]) -> None:
-        chunks, bounds, before = self.chunks, self._bounds, self._before
+        chunks, bounds, finger, before = self.chunks, self._bounds, self._finger, self._before
         for value in values:
             index = bisect_right(bounds, value) - 1
             chunk = chunks[index]
             chunk.append(value)
-            if index < self._finger:
+            if index < finger:
                 before += 1
             if len(chunk) > CHUNK:
                 self._split(index)
+                finger = self._finger
         self._size += len(values)
         self._before = before
 
@@ -148,4 +150,8 @@ class OrderedValues:
             self._finger += 1
 
     def _chunk(self, values: list[float]) -> Chunk:
-        return values if self.wide else array("d", values)
+        if self.wide:
+            return values
+        chunk = array("d")
+        chunk.frombytes(pack(f"{len(values)}d", *values))  # A third of the time of `array("d", values)`.
+        return chunk

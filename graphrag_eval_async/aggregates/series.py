@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from contextlib import suppress
 from operator import neg
 from typing import TYPE_CHECKING
@@ -42,7 +41,7 @@ class Series:
         self._floats = 0
         self._units = 0
         self._parent = parent
-        self._pending: array[float] = array("d")
+        self._pending: list[float] = []
 
     def add(self, value: float) -> None:
         """Add one finite float or one int."""
@@ -51,11 +50,11 @@ class Series:
         elif not -DOUBLE_INTS <= value <= DOUBLE_INTS and stored(value) is value:
             self.extend([value], integral=True, wide=True)
             return
-        self._pending.append(value)
+        self._pending.append(float(value))
 
     def flush(self) -> None:
         if self._pending:
-            pending, self._pending = self._pending, array("d")
+            pending, self._pending = self._pending, []
             self.extend(pending, integral=self.integral)
 
     def merge(self, other: Series) -> None:

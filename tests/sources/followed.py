@@ -32,8 +32,9 @@ class Reader:
         is_first: bool | None = None,
         rotate_wait: float = 5.0,
         limit: int = LINE_BYTES,
+        now: float = 0.0,
     ) -> None:
-        self.now = 0.0
+        self.now = now
         self.limit = limit
         self.lines: list[Any] = []
         self.tails = Tails([os.fspath(path) for path in paths], rotate_wait=rotate_wait)

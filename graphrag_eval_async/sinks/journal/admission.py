@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.records import Line, LongLine, Position
 from graphrag_eval_async.sinks.journal.contents import DIGEST_BYTES, Contents
@@ -76,20 +76,17 @@ class Admission:
 
     def restore(self, line: KeptLine) -> None:
         """Note a line of an earlier run."""
-        if line.position is not None:
-            self.done.add(line.position, whole=line.whole)
-        self._contents.add(line.digest, line.occurrence)
+        digest, occurrence, position, whole = line
+        if position is not None:
+            self.done.add(position, whole=whole)
+        self._contents.add(digest, occurrence)
         if self._met is None:
             self._met = Contents()
 
 
-class KeptLine(NamedTuple):
-    """What a journal says of a line."""
-
-    digest: bytes
-    occurrence: int
-    position: Position | None
-    whole: bool
+KeptLine = tuple[bytes, int, Position | None, bool]
+"""What a journal says of a line: the start of its digest, its occurrence, where it stands in a file, and
+whether it was whole."""
 
 
 def read_source(source: Mapping[str, Any]) -> KeptLine:
@@ -108,7 +105,7 @@ def read_source(source: Mapping[str, Any]) -> KeptLine:
         if not (type(path) is type(file) is str and _is_size(offset) and _is_size(length)):
             raise ValueError("no place of a line")
         position = Position(path, file, offset, length, sha256)
-    return KeptLine(digest[:DIGEST_BYTES], occurrence, position, source.get("whole", True))
+    return digest[:DIGEST_BYTES], occurrence, position, source.get("whole", True)
 
 
 def _is_size(value: Any) -> bool:

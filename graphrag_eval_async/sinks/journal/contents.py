@@ -34,8 +34,7 @@ class Contents:
         """The lowest number that no occurrence has; it is there then."""
         numbers = self._numbers.get(digest)
         if numbers is None:
-            if not self._is_single(digest):
-                self._add_single(digest)
+            if self._add_single(digest):
                 return 1
             numbers = self._of_its_own(digest)
         return numbers.take()
@@ -45,8 +44,7 @@ class Contents:
         numbers = self._numbers.get(digest)
         if numbers is None:
             if number == 1:
-                if not self._is_single(digest):
-                    self._add_single(digest)
+                self._add_single(digest)
                 return
             numbers = self._of_its_own(digest)
         numbers.add(number)
@@ -59,16 +57,27 @@ class Contents:
 
     def _is_single(self, digest: bytes) -> bool:
         bucket = self._buckets.get(_bucket(digest))
-        if bucket is None:
-            return False
-        place = bucket.find(digest)
-        while place > 0 and place % DIGEST_BYTES:
-            place = bucket.find(digest, place + 1)
-        return place >= 0
+        return bucket is not None and _is_in(bucket, digest)
 
-    def _add_single(self, digest: bytes) -> None:
-        self._buckets.setdefault(_bucket(digest), bytearray()).extend(digest)
+    def _add_single(self, digest: bytes) -> bool:
+        """Whether it was not there."""
+        key = _bucket(digest)
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            self._buckets[key] = bytearray(digest)
+        elif _is_in(bucket, digest):
+            return False
+        else:
+            bucket += digest
+        return True
 
 
 def _bucket(digest: bytes) -> int:
-    return int.from_bytes(digest[:2]) % BUCKETS
+    return (digest[0] << 8 | digest[1]) % BUCKETS
+
+
+def _is_in(bucket: bytearray, digest: bytes) -> bool:
+    place = bucket.find(digest)
+    while place > 0 and place % DIGEST_BYTES:
+        place = bucket.find(digest, place + 1)
+    return place >= 0

@@ -27,11 +27,13 @@ class Stretches:
         return index >= 0 and offset < self._ends[index]
 
     def add(self, start: int, end: int, lines: int = 1) -> None:
-        """Note a stretch of so many lines, of which nothing was done."""
+        """Note a stretch of so many lines, if it is not done already; all of it is, or nothing."""
         starts, ends = self._starts, self._ends
         index = bisect_right(starts, start)
-        if index and ends[index - 1] == start:
+        if index and ends[index - 1] >= start:
             index -= 1
+            if ends[index] > start:
+                return
             ends[index] = end
             self._lines[index] += lines
         else:
@@ -76,10 +78,10 @@ class Done:
 
     def add(self, position: Position, *, whole: bool = True) -> None:
         """Note a line, which may be there already."""
-        file = self._files.setdefault(position.file, _File())
+        file = self._file(position.file)
         if not whole:
             file.unfinished = position.offset
-        elif position.offset not in file.stretches:
+        else:
             file.stretches.add(position.offset, position.offset + position.length + 1)
         if file.last is None or file.last.offset <= position.offset:
             file.last = position
@@ -87,9 +89,15 @@ class Done:
     def pass_over(self, origins: Mapping[str, int]) -> None:
         """Note that lines before an offset are none of ours, for each file by its key."""
         for key, offset in origins.items():
-            stretches = self._files.setdefault(key, _File()).stretches
+            stretches = self._file(key).stretches
             if offset and not stretches.beginning()[0]:
                 stretches.add(0, offset, lines=0)
+
+    def _file(self, key: str) -> _File:
+        file = self._files.get(key)
+        if file is None:
+            file = self._files[key] = _File()
+        return file
 
     def __contains__(self, position: Position) -> bool:
         file = self._files.get(position.file)

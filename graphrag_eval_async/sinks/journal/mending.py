@@ -9,6 +9,7 @@ import os
 import threading
 from contextlib import closing
 from functools import partial
+from io import BytesIO
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -52,10 +53,11 @@ async def read_lines(
         while piece := await run_in_thread(
             partial(file.read, end + len(rest), max(PIECE_BYTES, len(rest))), threads=threads
         ):
-            *lines, rest = (rest + piece).split(b"\n")
+            lines = BytesIO(rest + piece).readlines()  # Takes a fraction of the time of `split`.
+            rest = b"" if lines[-1].endswith(b"\n") else lines.pop()
             total += len(lines)
             for line in lines:
-                start, end = end, end + len(line) + 1
+                start, end = end, end + len(line)
                 try:
                     add(orjson.loads(line))
                 except (ValueError, TypeError, KeyError, AggregationError) as error:
