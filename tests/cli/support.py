@@ -122,8 +122,9 @@ def start(
     """
 
     def prepare() -> None:
-        # Where the tests run in the background, children would ignore Ctrl-C.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        # Where the tests run in the background, children would ignore what their parent does.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
         if closed is not None:
             os.close(closed)
 

@@ -38,11 +38,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture(autouse=True)
 def previous() -> Iterator[object]:
-    """The handler of SIGINT, which a test may change."""
-    handler = signal.getsignal(signal.SIGINT)
+    """The handler of SIGINT, which a test may change, as that of SIGTERM."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield signal.default_int_handler
-    signal.signal(signal.SIGINT, handler)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 def test_the_first_raises_while_there_is_nothing_to_write_out(clock: Clock) -> None:
@@ -81,7 +83,6 @@ def test_a_later_one_cancels_what_does_not_end(clock: Clock) -> None:
 
 
 def test_sigterm_has_a_code_of_its_own(clock: Clock) -> None:
-    previous = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with Interrupts() as interrupts:
         interrupts.stop = lambda: None
         signal.raise_signal(signal.SIGTERM)
@@ -90,7 +91,6 @@ def test_sigterm_has_a_code_of_its_own(clock: Clock) -> None:
         with pytest.raises(Ended, match="130"):
             signal.raise_signal(signal.SIGINT)
         assert interrupts.code == 143
-    signal.signal(signal.SIGTERM, previous)
 
 
 def test_what_handles_it_afterwards(previous: object) -> None:
