@@ -83,7 +83,7 @@ def journaling(stream: EvaluationStream) -> list[str]:
         f", {journal.damaged} damaged lines set aside in {journal.path}.damaged" if journal.damaged else ""
     )
     found = f"{journal.restored} results and {journal.rejected} rejects from before"
-    return [one_line(f"journal {journal.path}: {found}, {stream.skipped} lines done already{damaged}")]
+    return [one_line(f"journal {journal.path}: {found}, {stream.skipped} lines skipped as done{damaged}")]
 
 
 def list_rejects(rejected: Mapping[Reason, int], listed: Sequence[str]) -> None:

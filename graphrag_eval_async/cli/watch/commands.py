@@ -74,7 +74,7 @@ class Commands:
             try:
                 # A file, since a pipe would have to be written while the command may not read it.
                 with tempfile.TemporaryFile() as facts:
-                    facts.write(json.dumps(change.facts()).encode())
+                    facts.write(json.dumps(change.facts()).encode() + b"\n")
                     facts.seek(0)
                     await self._run(change, facts)
             except OSError as error:
