@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
+
+GONE = (FileNotFoundError, NotADirectoryError)
 
 MEMBERS = "*.jsonl"
 """What is followed of a directory."""
@@ -60,24 +62,77 @@ def as_paths(path: Any) -> list[str]:
     return paths
 
 
-class Pace:
-    """When to look again at what changes: for a while after each change, and not all the time."""
+class Watch:
+    """Says when a directory is to be listed again: for a while after each change, and not all the time."""
 
     def __init__(self) -> None:
-        self._changed = self._looked = float("-inf")
-        self._due = float("-inf")
+        self._state: tuple[int, ...] = ()
+        self._changed = self._listed = self._due = float("-inf")
 
-    def stir(self, now: float) -> None:
-        """Something changed."""
-        self._changed = now
+    def is_due(self, status: os.stat_result | None, now: float) -> bool:
+        """Whether to list a directory that has this status by now."""
+        state = () if status is None else (status.st_dev, status.st_ino, status.st_mtime_ns)
+        if state != self._state:
+            self._state, self._changed = state, now
+        return now >= self._due and self._listed <= self._changed + SETTLING_SECONDS
 
-    def is_due(self, now: float) -> bool:
-        return now >= self._due and self._looked <= self._changed + SETTLING_SECONDS
-
-    def looked(self, now: float, took: float) -> None:
-        """A look began at `now`, and took so many seconds."""
-        self._looked = now
+    def listed(self, now: float, took: float) -> None:
+        """It was listed, which took so many seconds."""
+        self._listed = now
         self._due = now + took * LISTING_SHARE
+
+
+class Directory:
+    """What there is in a directory."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path or os.curdir
+        self._entries: list[str] = []
+        self._members = Watch()
+        self._rotation = Watch()
+        self._rotated: tuple[float, dict[str, list[str]]] = (float("-inf"), {})
+
+    def entries(self, now: float, *, at_once: bool) -> list[str]:
+        """The same list as before, if it was not found to have changed.
+
+        Raises:
+            OSError: it cannot be listed.
+        """
+        status = _status(self._path)
+        if status is None:
+            self._entries = []
+        if self._members.is_due(status, now) or at_once:
+            began = monotonic()
+            self._entries = sorted(self._list())
+            self._members.listed(now, monotonic() - began)
+        return self._entries
+
+    def rotated(self, now: float) -> dict[str, list[str]]:
+        """By the names that they may have had before, what may be rotated files; none unless it changed."""
+        if self._rotated[0] != now:
+            began = monotonic()
+            try:
+                is_due = self._rotation.is_due(_status(self._path), now)
+                self._rotated = now, self.rotated_now() if is_due else {}
+            except OSError:
+                return {}
+            if is_due:
+                self._rotation.listed(now, monotonic() - began)
+        return self._rotated[1]
+
+    def rotated_now(self) -> dict[str, list[str]]:
+        """The same, changed or not."""
+        found: dict[str, list[str]] = {}
+        for entry in self._list():
+            for name in rotated_from(entry):
+                found.setdefault(name, []).append(entry)
+        return found
+
+    def _list(self) -> list[str]:
+        try:
+            return os.listdir(self._path)
+        except GONE:
+            return []
 
 
 class Listing:
@@ -89,19 +144,15 @@ class Listing:
         latest: the names as they were found last.
     """
 
-    def __init__(self, given: str) -> None:
+    def __init__(self, given: str, directories: dict[str, Directory]) -> None:
+        """`directories` are shared by listings."""
         self._given = os.path.join(*os.path.split(given))  # As names are put together here.
         self.latest: list[str] = []
-        self._directories = [os.path.dirname(given)]
+        self._directories = directories
+        self._looked_in: list[str] = []
         self._pattern: str | None = None
-        self._state: tuple[int, ...] = ()
+        self._entries: list[str] | None = None
         self._globbed = float("-inf")
-        self._listing = Pace()
-        self._rotation = Pace()
-
-    def stir(self, now: float) -> None:
-        """A name of it stands for another file than before."""
-        self._rotation.stir(now)
 
     def names(self, now: float, *, at_once: bool = False) -> Sequence[str]:
         """The names of now, in order; `at_once` looks at what could wait otherwise.
@@ -111,76 +162,56 @@ class Listing:
         """
         status = _status(self._given)
         if status is not None and stat.S_ISDIR(status.st_mode):
-            return self._list(self._given, MEMBERS, status, now, at_once=at_once)
-        if status is None and glob.has_magic(self._given):
-            return self._glob(now, at_once=at_once)
-        directory = os.path.dirname(self._given)
-        self._become([self._given], [directory], None)
-        # While it is missing, it may come and go between two looks.
-        state = _status(directory or os.curdir) if status is None else None
-        self._note(() if state is None else _state(state), now)
+            self._list(self._given, MEMBERS, now, at_once=at_once)
+        elif status is None and glob.has_magic(self._given):
+            self._glob(now, at_once=at_once)
+        else:
+            self._become([self._given], [os.path.dirname(self._given)], None)
         return self.latest
 
-    def _note(self, state: tuple[int, ...], now: float) -> None:
-        """Compare the directory with what it was like at the last look."""
-        if state != self._state:
-            self._state = state
-            self._listing.stir(now)
-            self._rotation.stir(now)
+    def _become(self, names: list[str], looked_in: list[str], pattern: str | None) -> None:
+        self.latest, self._looked_in, self._pattern = names, looked_in, pattern
+        self._entries = None
 
-    def _become(self, names: list[str], directories: list[str], pattern: str | None) -> None:
-        self.latest, self._directories, self._pattern = names, directories, pattern
-
-    def _glob(self, now: float, *, at_once: bool) -> Sequence[str]:
+    def _glob(self, now: float, *, at_once: bool) -> None:
         directory, pattern = os.path.split(self._given)
         if not glob.has_magic(directory) and pattern != "**":
-            status = _status(directory or os.curdir)
-            if status is not None:
-                return self._list(directory, pattern, status, now, at_once=at_once)
-            self._become([], [], pattern)
-            self._note((), now)
+            self._list(directory, pattern, now, at_once=at_once)
         elif at_once or now >= self._globbed + GLOB_SECONDS:
             self._globbed = now
             names = sorted(glob.glob(self._given, recursive=True))
-            if names != self.latest:
-                self.stir(now)
             self._become(names, sorted({os.path.dirname(name) for name in names}), pattern)
-        return self.latest
 
-    def _list(
-        self, directory: str, pattern: str, status: os.stat_result, now: float, *, at_once: bool
-    ) -> Sequence[str]:
-        self._note(_state(status), now)
-        if at_once or self._listing.is_due(now):
-            began = monotonic()
-            entries = sorted(entry for entry in os.listdir(directory or os.curdir) if fits(entry, pattern))
-            self._become([os.path.join(directory, entry) for entry in entries], [directory], pattern)
-            self._listing.looked(now, monotonic() - began)
-        return self.latest
+    def _list(self, directory: str, pattern: str, now: float, *, at_once: bool) -> None:
+        entries = self._directory(directory).entries(now, at_once=at_once)
+        if entries is not self._entries:
+            names = [os.path.join(directory, entry) for entry in entries if fits(entry, pattern)]
+            self._become(names, [directory], pattern)
+            self._entries = entries
 
-    def rotated(self, now: float, *, at_once: bool = False) -> list[tuple[str, str]]:
-        """Names that files of it have once they are rotated, each with the name they had before.
+    def _directory(self, path: str) -> Directory:
+        return self._directories.setdefault(path, Directory(path))
 
-        They are looked for only for a while after something changed, unless `at_once`.
+    def rotated(self, now: float, *, at_once: bool = False) -> Iterable[tuple[str, str]]:
+        """Names that files of it may have once they are rotated, each with the name they had before.
+
+        They are looked for only for a while after a directory has changed, unless `at_once`.
         """
-        if not at_once and not self._rotation.is_due(now):
-            return []
-        began = monotonic()
-        found = [pair for directory in self._directories for pair in self._rotated_in(directory)]
-        if not at_once:
-            self._rotation.looked(now, monotonic() - began)
-        return found
+        for path in self._looked_in:
+            directory = self._directory(path)
+            try:
+                found = directory.rotated_now() if at_once else directory.rotated(now)
+            except OSError:
+                continue
+            for name in self._own(found):
+                for entry in found[name]:
+                    yield os.path.join(path, entry), os.path.join(path, name)
 
-    def _rotated_in(self, directory: str) -> Iterable[tuple[str, str]]:
-        try:
-            entries = os.listdir(directory or os.curdir)
-        except OSError:
-            return
-        for entry in entries:
-            for name in rotated_from(entry):
-                path = os.path.join(directory, name)
-                if path == self._given if self._pattern is None else fits(name, self._pattern):
-                    yield os.path.join(directory, entry), path
+    def _own(self, names: Collection[str]) -> list[str]:
+        if self._pattern is not None:
+            return [name for name in names if fits(name, self._pattern)]
+        name = os.path.basename(self._given)
+        return [name] if name in names else []
 
 
 def fits(name: str, pattern: str) -> bool:
@@ -188,12 +219,8 @@ def fits(name: str, pattern: str) -> bool:
     return fnmatchcase(name, pattern) and (pattern.startswith(".") or not name.startswith("."))
 
 
-def _state(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_dev, status.st_ino, status.st_mtime_ns
-
-
 def _status(path: str) -> os.stat_result | None:
     try:
         return os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
+    except GONE:
         return None

@@ -8,13 +8,12 @@ import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.sources.identity import Identity, identify
+from graphrag_eval_async.sources.listing import GONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LOGGER = logging.getLogger("graphrag_eval_async.follow")
-
-GONE = (FileNotFoundError, NotADirectoryError)
 
 
 class Opened(NamedTuple):

@@ -6,8 +6,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.sources.identity import identify
-from graphrag_eval_async.sources.listing import rotated_from
-from graphrag_eval_async.sources.opening import GONE
+from graphrag_eval_async.sources.listing import GONE, rotated_from
 from graphrag_eval_async.sources.tail import CLOSED, has
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import Known, Position
-from graphrag_eval_async.sources.listing import SETTLING_SECONDS, Listing
+from graphrag_eval_async.sources.listing import SETTLING_SECONDS, Directory, Listing
 from graphrag_eval_async.sources.opening import LOGGER
 from graphrag_eval_async.sources.recall import Recall
 from graphrag_eval_async.sources.registry import Registry
@@ -37,7 +37,8 @@ class Tails:
     """
 
     def __init__(self, paths: Sequence[str], *, rotate_wait: float) -> None:
-        self._listings = [Listing(path) for path in dict.fromkeys(paths)]
+        directories: dict[str, Directory] = {}
+        self._listings = [Listing(path, directories) for path in dict.fromkeys(paths)]
         self._rotate_wait = rotate_wait
         self._registry = Registry()
         self.unread = Unread(self._registry)
@@ -117,7 +118,7 @@ class Tails:
                 present.add(name)
                 tail = self._places.get(name)
                 if tail is None or tail.descriptor != CLOSED or now >= tail.due or at_once:
-                    self._look_at(name, listing, now)
+                    self._look_at(name, now)
                     if tail is not None and self._places.get(name) is not tail:
                         left.append(tail)
         vanished = [name for name in self._places if name not in present]
@@ -130,7 +131,7 @@ class Tails:
             self._registry.opener.tell(str(error.filename), error)
             return listing.latest
 
-    def _look_at(self, name: str, listing: Listing, now: float) -> None:
+    def _look_at(self, name: str, now: float) -> None:
         tail = self._places.get(name)
         registry = self._registry
         try:
@@ -138,9 +139,7 @@ class Tails:
                 return
             status = registry.opener.status(name)
             if status is None:
-                if tail is not None:
-                    del self._places[name]
-                    listing.stir(now)
+                self._places.pop(name, None)
                 return
             is_known = tail is not None and registry.get(status) is tail
             if tail is not None and is_known and (tail.descriptor != CLOSED or tail.seen == seen(status)):
@@ -151,7 +150,6 @@ class Tails:
                     return
                 if tail is not self._places.get(name):
                     self._name(tail, name)
-                    listing.stir(now)
                 status = os.fstat(tail.descriptor)
             self._see(tail, status, now)
         except OSError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.records import Known, Line, LongLine
@@ -110,13 +110,10 @@ def append(path: Path, *texts: str) -> None:
 
 def tick() -> None:
     """Wait until what happens to files now gets another time stamp than what has happened before."""
-    clock = getattr(time, "CLOCK_REALTIME_COARSE", None)
-    if clock is None:
-        time.sleep(0.02)
-        return
-    before = time.clock_gettime_ns(clock)
-    while time.clock_gettime_ns(clock) == before:
-        time.sleep(0.001)
+    with tempfile.TemporaryFile(buffering=0) as file:
+        before = os.fstat(file.fileno()).st_mtime_ns
+        while os.fstat(file.fileno()).st_mtime_ns == before:
+            file.write(b"x")
 
 
 def open_files() -> int:

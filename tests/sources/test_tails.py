@@ -313,6 +313,15 @@ def test_a_copy_of_a_truncated_file_is_gone_on_with(
     assert not caplog.records
 
 
+def test_a_copy_of_what_nobody_saw_before_it_was_truncated(log: Path) -> None:
+    log.write_text("1\n2\n")
+    with Reader(log) as reader:
+        assert reader.texts() == ["1", "2"]
+        log.write_text("3\n")
+        copytruncate(log, "4\n")
+        assert sorted(reader.texts()) == ["3", "4"]
+
+
 @pytest.mark.parametrize("name", ["log-20260101.jsonl", "log.1.jsonl"])
 def test_a_copy_that_is_itself_a_name_of_the_directory(log: Path, name: str) -> None:
     log.write_text("1\n2\n")
