@@ -280,11 +280,11 @@ class _Guarded:
         Raises:
             UsageError: they are closed.
         """
+        if self.is_closed():
+            raise UsageError("the follower is closed; follow_jsonl makes another")
         return await run_in_thread(partial(self._call, function), self.close)
 
     def _call(self, function: Callable[[Tails], R]) -> R:
-        if self.is_closed():
-            raise UsageError("the follower is closed; follow_jsonl makes another")
         try:
             with self._lock:
                 return function(self._tails)
@@ -296,7 +296,7 @@ class _Guarded:
         """How many bytes there are to be read; None if that cannot be said."""
         try:
             return self._call(Tails.measure)
-        except (OSError, UsageError):
+        except OSError:
             return None
 
     def close(self) -> None:

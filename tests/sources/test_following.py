@@ -1,0 +1,373 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+import uvloop
+
+from graphrag_eval_async import Follower, Line, Position, evaluate_stream, follow_jsonl
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.sources import tails
+from tests.conftest import answer, leaving_nothing, settle, templates
+from tests.sources.followed import append, known, open_files, text
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from pathlib import Path
+
+POLL = 0.001
+REFERENCE = templates()
+
+
+@pytest.fixture
+async def log(tmp_path: Path) -> AsyncIterator[Path]:
+    """Whatever a test does, no file may be left open."""
+    await asyncio.to_thread(lambda: None)
+    before = open_files()
+    yield tmp_path / "log.jsonl"
+    await settle()
+    assert open_files() == before
+
+
+def follow(path: Any, **options: Any) -> Follower:
+    return follow_jsonl(path, **{"poll_interval": POLL, **options})
+
+
+def responses(*questions: int) -> str:
+    return "".join(json.dumps(answer(question)) + "\n" for question in questions)
+
+
+async def take(lines: AsyncGenerator[Any], count: int) -> list[str]:
+    return [text(await anext(lines)) for _ in range(count)]
+
+
+async def test_lines_come_as_they_are_completed(log: Path) -> None:
+    lines = aiter(follow(log))
+    next_line = asyncio.ensure_future(anext(lines))
+    for piece in ("a", "b", "\n"):
+        await asyncio.sleep(3 * POLL)
+        assert not next_line.done()
+        append(log, piece)
+    line = await next_line
+    assert (line.data, line.number, line.offset, line.whole) == (b"ab", 1, 0, True)
+    assert isinstance(line.position, Position)
+    append(log, "c\nd\n")
+    assert await take(lines, 2) == ["c", "d"]
+    os.rename(log, f"{log}.1")
+    append(log, "e\n")
+    assert await take(lines, 1) == ["e"]
+    await lines.aclose()
+
+
+@pytest.mark.parametrize("new_event", [asyncio.Event, anyio.Event, threading.Event])
+async def test_stop_delivers_what_is_complete(log: Path, new_event: Callable[[], Any]) -> None:
+    append(log, "a\n")
+    stop = new_event()
+    lines = aiter(follow(log, stop=stop))
+    assert await take(lines, 1) == ["a"]
+    append(log, "b\nc\nhalf")
+    log.with_name("log.jsonl.1").write_text("rotated\n")
+    stop.set()
+    assert sorted([text(line) async for line in lines]) == ["b", "c", "half...", "rotated"]
+
+
+async def test_stop_before_anything(log: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    assert [line async for line in follow(log, stop=stop)] == []
+    append(log, "a\nb")
+    assert [text(line) async for line in follow(log, stop=stop)] == ["a", "b..."]
+
+
+async def test_stop_with_more_than_one_pass_to_read(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphrag_eval_async.sources.unread.PASS_BYTES", 10)
+    append(log, "line\n" * 50)
+    stop = threading.Event()
+    stop.set()
+    assert [text(line) async for line in follow(log, stop=stop)] == ["line"] * 50
+
+
+async def test_stop_does_not_wait_for_a_writer_to_pause(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append(log, "line\n" * 20)
+    monkeypatch.setattr("graphrag_eval_async.sources.unread.PASS_BYTES", 10)
+    stop = threading.Event()
+    stop.set()
+    lines = []
+    async for line in follow(log, stop=stop):
+        append(log, "more\n" * 10)
+        lines.append(text(line))
+    assert lines == ["line"] * 20
+
+
+async def test_idle_timeout(log: Path) -> None:
+    append(log, "a\n")
+    assert [text(line) async for line in follow(log, idle_timeout=0)] == ["a"]
+    lines = []
+    async for line in follow(log.parent, idle_timeout=0.05):
+        lines.append(text(line))
+        if len(lines) < 5:
+            await asyncio.sleep(0.1)  # A slow consumer is not idleness.
+            append(log, f"{len(lines)}\n")
+    assert lines == ["a", "1", "2", "3", "4"]
+
+
+async def test_break_closes_the_files(log: Path) -> None:
+    append(log, "a\nb\n")
+    before = open_files()
+    async with leaving_nothing():
+        async for _ in follow(log):
+            break
+    assert open_files() == before
+
+
+async def test_aclose_closes_the_files_at_once(log: Path) -> None:
+    append(log, "a\nb\n")
+    before = open_files()
+    lines = aiter(follow(log))
+    await anext(lines)
+    assert open_files() == before + 1
+    await lines.aclose()
+    assert open_files() == before
+
+
+async def test_aclose_of_the_follower_ends_the_iteration(log: Path) -> None:
+    append(log, "a\n")
+    before = open_files()
+    follower = follow(log)
+    lines = aiter(follower)
+    await anext(lines)
+    waiting = asyncio.ensure_future(anext(lines, None))
+    await asyncio.sleep(0)
+    await follower.aclose()
+    assert await waiting is None
+    assert open_files() == before
+    await follower.aclose()
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_cancelled_in_the_middle_of_a_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    log = tmp_path / "log.jsonl"
+    append(log, "a\n")
+    looking, go_on = threading.Event(), threading.Event()
+    look = tails.Tails.look
+
+    def slow(*args: Any, **options: Any) -> None:
+        look(*args, **options)
+        looking.set()
+        go_on.wait()
+
+    async def main() -> None:
+        await asyncio.to_thread(lambda: None)
+        before = open_files()
+        lines = aiter(follow(log))
+        await anext(lines)
+        monkeypatch.setattr(tails.Tails, "look", slow)
+        waiting = asyncio.ensure_future(anext(lines))
+        await asyncio.to_thread(looking.wait)
+        waiting.cancel()
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert open_files() == before
+
+    with asyncio.Runner(debug=True, loop_factory=new_loop) as runner:
+        runner.run(main())
+
+
+async def test_an_error_of_the_disk_does_not_end_it(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append(log, "a\n")
+    lines = aiter(follow(log))
+    await anext(lines)
+    failed = threading.Event()
+
+    def fail(*_: Any) -> bytes:
+        failed.set()
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pread", fail)
+        append(log, "b\n")
+        waiting = asyncio.ensure_future(anext(lines))
+        await asyncio.to_thread(failed.wait)
+    assert text(await waiting) == "b"
+    await lines.aclose()
+
+
+async def test_a_follower_is_used_once(log: Path) -> None:
+    append(log, "a\n")
+    follower = follow(log, idle_timeout=0)
+    assert await follower.begin({}) == {}
+    with pytest.raises(UsageError, match="begins once"):
+        await follower.begin({})
+    assert [text(line) async for line in follower] == ["a"]
+    with pytest.raises(UsageError, match="iterated over once"):
+        await anext(aiter(follower))
+    closed = follow(log)
+    await closed.aclose()
+    with pytest.raises(UsageError, match="closed"):
+        await closed.begin({})
+
+
+async def test_begin_and_no_more(log: Path) -> None:
+    append(log, "a\n")
+    follower = follow(log)
+    await follower.begin({})
+    await follower.aclose()
+
+
+async def test_begin_goes_on_where_an_earlier_run_was(log: Path) -> None:
+    append(log, "a\nb\n")
+    results = log.with_name("results.jsonl")
+    results.write_text("no\n")
+    first = follow(log, idle_timeout=0, start="end")
+    origins = await first.begin({})
+    append(log, "c\nd\n")
+    lines = [line async for line in first]
+    append(log, "e\n")
+    log.rename(log.with_name("log.jsonl.1"))
+    append(log, "f\n")
+    second = follow(log.parent, idle_timeout=0)
+    assert await second.begin(known(lines[:1], origins), [results]) == {}
+    assert [text(line) async for line in second] == ["d", "e", "f"]
+
+
+async def test_lag(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphrag_eval_async.sources.unread.PASS_BYTES", 30)
+    monkeypatch.setattr("graphrag_eval_async.sources.following.MEASURING_SECONDS", 0.0)
+    append(log, "line\n" * 10 + "half")
+    follower = follow(log)
+    assert follower.lag == (0, 0.0)
+    lines = aiter(follower)
+    await take(lines, 1)
+    assert follower.lag.bytes == 24
+    assert follower.lag.seconds > 0
+    append(log, " done\n")
+    for _ in range(1000):
+        if follower.lag.bytes != 24:
+            break
+        await asyncio.sleep(POLL)
+    assert follower.lag.bytes == 30
+    await take(lines, 10)
+    assert (await asyncio.to_thread(lambda: follower.lag)).bytes == 0
+    assert follower.lag == (0, 0.0)
+    await lines.aclose()
+    assert follower.lag.bytes == 0
+    await asyncio.to_thread(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"poll_interval": 0}, "poll_interval: expected seconds, more than 0, got 0"),
+        ({"poll_interval": -1}, "poll_interval: "),
+        ({"poll_interval": float("nan")}, "poll_interval: "),
+        ({"poll_interval": float("inf")}, "poll_interval: "),
+        ({"poll_interval": True}, "poll_interval: "),
+        ({"poll_interval": "1"}, "poll_interval: "),
+        ({"rotate_wait": -0.1}, "rotate_wait: expected seconds, 0 or more, got -0.1"),
+        ({"rotate_wait": None}, "rotate_wait: "),
+        ({"idle_timeout": -1}, "idle_timeout: "),
+        ({"idle_timeout": "1"}, "idle_timeout: "),
+        ({"start": "middle"}, 'start: expected "beginning", "end" or a Position, got \'middle\''),
+        ({"start": None}, "start: "),
+        ({"start": 5}, "start: "),
+        ({"stop": True}, "stop: expected an event, got True"),
+        ({"max_line_bytes": 0}, "max_line_bytes: "),
+    ],
+)
+def test_arguments(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        follow_jsonl("log.jsonl", **options)
+    assert problem in str(caught.value)
+
+
+def test_paths() -> None:
+    for path in ([], "", None, 5, ["a", 5]):
+        with pytest.raises(UsageError, match="path: expected a path"):
+            follow_jsonl(path)  # type: ignore[arg-type]
+
+
+async def test_a_stream_evaluates_what_is_followed(log: Path) -> None:
+    append(log, responses(0), "not JSON\n")
+    stop = threading.Event()
+    async with evaluate_stream(REFERENCE, follow(log, stop=stop)) as stream:
+        assert (await anext(stream))["question_id"] == "q0"
+        append(log, responses(1, 2).removesuffix("\n"))
+        assert (await anext(stream))["question_id"] == "q1"
+        stop.set()
+        assert [result["question_id"] async for result in stream] == ["q2"]
+        assert stream.rejects.counts == {"invalid_json": 1}
+
+
+async def test_a_last_line_that_does_not_parse_is_incomplete(log: Path) -> None:
+    append(log, responses(0), responses(1)[:-20])
+    async with evaluate_stream(REFERENCE, follow(log, idle_timeout=0)) as stream:
+        assert [result["question_id"] async for result in stream] == ["q0"]
+    assert stream.rejects.counts == {"incomplete": 1}
+
+
+async def test_a_stream_that_is_left_closes_the_files(log: Path) -> None:
+    append(log, responses(0, 1))
+    before = open_files()
+    async with evaluate_stream(REFERENCE, follow(log)) as stream:
+        await anext(stream)
+        assert open_files() > before
+    assert open_files() == before
+    stream = evaluate_stream(REFERENCE, follow(log))
+    await anext(stream)
+    stream.stop()
+    assert len([result async for result in stream]) <= 1
+    assert open_files() == before
+
+
+async def test_lines_keep_their_positions_through_a_generator_of_the_callers(log: Path) -> None:
+    append(log, responses(0, 1, 2))
+
+    async def odd() -> AsyncGenerator[Line]:
+        async for line in follow(log, idle_timeout=0):
+            if line.number != 2:
+                yield line
+
+    journal = log.with_name("journal")
+    async with evaluate_stream(REFERENCE, odd(), journal=journal) as stream:
+        sources = [result["source"] async for result in stream]
+    assert [source["line"] for source in sources] == [1, 3]
+    assert len({source["file"] for source in sources}) == 1
+
+
+async def test_a_journal_is_gone_on_with_wherever_its_files_are_by_now(log: Path) -> None:
+    journal = log.with_name("results.jsonl")
+
+    async def run(path: Path, count: int = 100) -> list[str]:
+        follower = follow(path, idle_timeout=0)
+        async with evaluate_stream(REFERENCE, follower, journal=journal, ordered=True) as stream:
+            found = []
+            async for result in stream:
+                found.append(result["question_id"])
+                if len(found) == count:
+                    break
+        return found
+
+    append(log, responses(0, 1, 2, 0), responses(1)[:-5])
+    await run(log, 2)
+    await run(log)
+    done = [json.loads(line)["question_id"] for line in journal.read_text().splitlines()]
+    assert done == ["q0", "q1", "q2", "q0"]
+    append(log, responses(1)[-5:], responses(1))
+    log.rename(log.with_name("log.jsonl.1"))
+    append(log, responses(2))
+    for path in (log.parent, log, log.parent):
+        await run(path)
+        done = [json.loads(line)["question_id"] for line in journal.read_text().splitlines()]
+        assert done == ["q0", "q1", "q2", "q0", "q1", "q1", "q2"]
+    log.write_text(responses(0))
+    assert await run(log) == ["q0"]

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.sources.identity import generation_key, identify, split_key
+from graphrag_eval_async.sources.listing import as_paths, rotated_from
+from tests.sources.followed import tick
+
+
+@pytest.mark.parametrize(
+    ("name", "former"),
+    [
+        ("log.jsonl.1", ["log.jsonl"]),
+        ("log.jsonl.10", ["log.jsonl"]),
+        ("log.jsonl.2026-01-31", ["log.jsonl"]),
+        ("log.jsonl.2026-01-31_12-00", ["log.jsonl"]),
+        ("log.jsonl.20260131T120000Z", ["log.jsonl"]),
+        ("log.jsonl-20260131", ["log.jsonl"]),
+        ("log.jsonl-2026-01-31", ["log.jsonl"]),
+        ("log-20260131.jsonl", ["log.jsonl"]),
+        ("log-2026-01-31T12-00-00.000.jsonl", ["log.jsonl"]),
+        ("log.2026-01-31_12-00-00_123456.jsonl", ["log.jsonl"]),
+        ("log.1.jsonl", ["log.jsonl"]),
+        ("log.jsonl.old", ["log.jsonl"]),
+        ("log.jsonl.bak", ["log.jsonl"]),
+        ("log.jsonl.prev", ["log.jsonl"]),
+        ("log.rotated.jsonl", ["log.jsonl"]),
+        ("log.1.jsonl.2", ["log.1.jsonl"]),
+        ("log.1", ["log"]),
+        ("log.jsonl", []),
+        ("log.results.jsonl", []),
+        ("log.jsonl.results", []),
+        ("log.jsonl.gz", []),
+        ("log.jsonl.1.gz", ["log.jsonl.gz"]),
+        ("log-7.jsonl", []),
+        ("log-2026.jsonl", []),
+        ("log.jsonl~", []),
+        ("log.jsonl.1x", []),
+        ("old", []),
+        (".1", []),
+        ("1", []),
+        ("", []),
+    ],
+)
+def test_names_before_rotation(name: str, former: list[str]) -> None:
+    assert rotated_from(name) == former
+
+
+@pytest.mark.parametrize(
+    ("given", "paths"),
+    [
+        ("a", ["a"]),
+        (Path("a"), ["a"]),
+        (["a", Path("b")], ["a", "b"]),
+        (("a",), ["a"]),
+        (iter("ab"), ["a", "b"]),
+    ],
+)
+def test_paths(given: Any, paths: list[str]) -> None:
+    assert as_paths(given) == paths
+
+
+@pytest.mark.parametrize("given", [None, 5, [], "", b"a", [b"a"], ["a", None], [""], {}, object()])
+def test_what_is_no_path(given: Any) -> None:
+    with pytest.raises(UsageError, match="path: expected a path, or a list of paths, got "):
+        as_paths(given)
+
+
+def test_identities(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.touch()
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        identity = identify(descriptor)
+    finally:
+        os.close(descriptor)
+    assert identity == identify(str(path))
+    assert identity.place[1] == path.stat().st_ino
+    path.rename(tmp_path / "b")
+    (tmp_path / "b").write_text("content")
+    assert identify(str(tmp_path / "b")) == identity
+    tick()
+    path.touch()
+    assert identify(str(path)).root != identity.root
+    with pytest.raises(FileNotFoundError):
+        identify(str(tmp_path / "c"))
+
+
+def test_keys() -> None:
+    key = generation_key("1f-2", 3)
+    assert key == "1f-2-3"
+    assert split_key(key) == ("1f-2", 3)
+    for other in ("", "x", "1-", "1-x", "-1", "1--"):
+        assert split_key(other) is None
