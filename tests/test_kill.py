@@ -1,0 +1,205 @@
+"""Killed with SIGKILL at any moment and started again as often as you like: each line is evaluated once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from tests.journals import CONFIG, Judge, bits, complete, names, names_of, response, responses, results_of
+from tests.killed import MAX_IN_FLIGHT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[1]
+
+
+ROTATED_BYTES = 1500
+"""A file that is rotated has this much at least: of lines that are nowhere else, by which it is no copy."""
+
+
+class Log:
+    """A log that is written in pieces of any size, and rotated in between."""
+
+    def __init__(self, path: Path, lines: list[bytes], draw: random.Random) -> None:
+        self._path = path
+        self._rest = b"".join(line + b"\n" for line in lines)
+        self._draw = draw
+        self._rotations = 0
+        self._file = path.open("ab", buffering=0)
+
+    def write(self, size: int) -> None:
+        self._file.write(self._rest[:size])
+        self._rest = self._rest[size:]
+
+    def rotate(self) -> None:
+        """By renaming; what is written before the new file is there comes late to the old one."""
+        self._rotations += 1
+        self._path.rename(f"{self._path}.{self._rotations}")
+        late = self._draw.choice([0, self._draw.randint(0, 2000)])
+        self.write(self._rest.find(b"\n", late) + 1 or len(self._rest))
+        self._file.close()
+        if self._draw.random() < 0.5:
+            time.sleep(self._draw.random() * 0.01)
+        self._file = self._path.open("ab", buffering=0)
+
+    def grow(self) -> None:
+        if self._file.tell() >= ROTATED_BYTES and self._draw.random() < 0.2:
+            self.rotate()
+        else:
+            self.write(self._draw.randint(1, 1500))
+
+    def finish(self) -> None:
+        self.write(len(self._rest))
+        self._file.close()
+
+
+class Runs:
+    """Evaluations of a log, one after the other."""
+
+    def __init__(
+        self, server: subprocess.Popen[str], folder: Path, draw: random.Random, **options: Any
+    ) -> None:
+        self._server = server
+        self._folder = folder
+        self._draw = draw
+        self._options = {"folder": str(folder), "cache": False, "fsync": "interval"} | options
+        self.killed = 0
+
+    def start(self, *, torn: int | None = None) -> int:
+        """Returns the process id."""
+        options = self._options | {"torn": torn, "seed": self._draw.random()}
+        assert self._server.stdin is not None
+        self._server.stdin.write(orjson.dumps(options).decode() + "\n")
+        self._server.stdin.flush()
+        return int(self._said())
+
+    def begin(self) -> None:
+        """A run that has met the log: what was rotated before is no part of it."""
+        process = self.start()
+        beside = self._folder / "results.jsonl.run"
+        while not beside.exists() or b'"followed"' not in beside.read_bytes():
+            time.sleep(0.001)
+        self.kill(process)
+
+    def kill(self, process: int) -> None:
+        with suppress(ProcessLookupError):  # A torn write may have been first.
+            os.kill(process, signal.SIGKILL)
+        assert int(self._said()) == signal.SIGKILL
+        self.killed += 1
+
+    def die(self, torn: int) -> None:
+        """A run that is killed in the middle of that write."""
+        self.start(torn=torn)
+        assert int(self._said()) == signal.SIGKILL
+
+    def finish(self) -> None:
+        """A run to the end of the log."""
+        (self._folder / "done").touch()
+        self.start()
+        assert self._said() == "0\n"
+
+    def _said(self) -> str:
+        assert self._server.stdout is not None
+        return self._server.stdout.readline()
+
+
+@contextmanager
+def serving() -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-W", "error", "-m", "tests.killed"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=ROOT, text=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[subprocess.Popen[str]]:
+    with serving() as server:
+        yield server
+
+
+def assert_whole(folder: Path, lines: list[bytes]) -> None:
+    """Each line once, and the aggregates of one quiet run, to the last bit."""
+    assert names_of(folder / "results.jsonl") == names(lines)
+    assert not (folder / "results.jsonl.damaged").exists()
+    _, quiet = complete(lines, None, config=CONFIG, judge=Judge())
+    assert (folder / "aggregates").read_bytes() == bits(quiet.aggregates)
+
+
+def samples_of(path: Path) -> dict[str, list[int]]:
+    samples: dict[str, list[int]] = {}
+    for result in results_of(path):
+        samples.setdefault(result["question_id"], []).append(result["sample"])
+    return samples
+
+
+@pytest.mark.parametrize("fsync", ["never", "interval", "always"])
+@pytest.mark.parametrize(
+    "kills", [3, pytest.param(100, marks=pytest.mark.soak), pytest.param(400, marks=pytest.mark.soak)]
+)
+def test_killed_at_any_moment(server: subprocess.Popen[str], tmp_path: Path, kills: int, fsync: str) -> None:
+    draw = random.Random(f"{kills} {fsync}")
+    lines = responses(60 + 15 * kills)
+    log = Log(tmp_path / "log.jsonl", lines, draw)
+    runs = Runs(server, tmp_path, draw, fsync=fsync)
+    runs.begin()
+    while runs.killed < kills:
+        process = runs.start(torn=draw.choice([None, None, draw.randint(0, 12)]))
+        for _ in range(draw.randint(0, 4)):
+            log.grow()
+            time.sleep(draw.random() * 0.02)
+        runs.kill(process)
+    log.finish()
+    runs.finish()
+    assert_whole(tmp_path, lines)
+    for samples in samples_of(tmp_path / "results.jsonl").values():
+        assert sorted(samples) == list(range(1, len(samples) + 1))
+
+
+@pytest.mark.parametrize("kills", [4, pytest.param(60, marks=pytest.mark.soak)])
+def test_with_the_cache_a_kill_costs_the_calls_in_flight(
+    server: subprocess.Popen[str], tmp_path: Path, kills: int
+) -> None:
+    draw = random.Random(kills)
+    lines = [orjson.dumps(response(number)) for number in range(40 * kills)]
+    log = Log(tmp_path / "log.jsonl", lines, draw)
+    log.finish()
+    runs = Runs(server, tmp_path, draw, cache=True)
+    for kill in range(kills):
+        process = runs.start()
+        calls = tmp_path / "calls"
+        while not calls.exists() or calls.read_bytes().count(b"\n") < 25 * (kill + 1):
+            time.sleep(0.001)
+        runs.kill(process)
+    runs.finish()
+    assert names_of(tmp_path / "results.jsonl") == names(lines)
+    paid = (tmp_path / "calls").read_bytes().split()
+    assert len(set(paid)) == len(lines)
+    assert len(paid) <= len(lines) + kills * MAX_IN_FLIGHT
+
+
+def test_killed_while_it_mends(server: subprocess.Popen[str], tmp_path: Path) -> None:
+    """In each write of setting aside what was damaged."""
+    lines = responses(40)
+    draw = random.Random(0)
+    Log(tmp_path / "log.jsonl", lines, draw).finish()
+    runs = Runs(server, tmp_path, draw)
+    runs.finish()
+    path = tmp_path / "results.jsonl"
+    for torn in range(3):
+        results = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join([*results[:5], b"damaged\n", *results[6:], b"torn"]))
+        runs.die(torn)
+        runs.finish()
+        assert names_of(path) == names(lines)
+        assert b"damaged\n" in (tmp_path / "results.jsonl.damaged").read_bytes()
