@@ -164,7 +164,9 @@ def line_start(descriptor: int, size: int) -> int:
 
 
 def is_beginning(descriptor: int, other: int) -> bool:
-    """Whether all that stands in a file seems to stand at the start of another, too; not if it is empty."""
+    """Whether all that stands in a file, a line at least, seems to stand at the start of another, too."""
     length = os.fstat(descriptor).st_size
+    if not line_start(descriptor, length):
+        return False
     size = min(length, TRACE_BYTES)
-    return size > 0 and all(has(other, read_before(descriptor, end, size), end) for end in (size, length))
+    return all(has(other, read_before(descriptor, end, size), end) for end in (size, length))

@@ -365,6 +365,20 @@ def test_a_copy_that_is_made_while_nobody_truncates_yet(log: Path, caplog: pytes
     assert not caplog.records
 
 
+def test_a_piece_of_a_line_makes_no_copy(log: Path) -> None:
+    log.write_text('{"line": 1}\n')
+    with Reader(log) as reader:
+        reader.poll()
+        rotate(log)
+        with log.open("w") as writer:
+            writer.write('{"line')
+            writer.flush()
+            rotate(log)
+            assert reader.texts() == []
+            writer.write('": 2}\n')
+        assert reader.texts() == ['{"line": 2}']
+
+
 def test_a_new_file_that_begins_like_one_that_was_rotated_unseen(log: Path) -> None:
     with Reader(log) as reader:
         log.write_text("same\n1\n")
