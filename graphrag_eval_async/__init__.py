@@ -37,10 +37,10 @@ from graphrag_eval_async.errors import (
 )
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.judge import Judge, JudgeUsage, TokenUsage
-from graphrag_eval_async.records import Line, Position, Question, Reject, Rejects
+from graphrag_eval_async.records import Line, LongLine, Position, Question, Reject, Rejects
 from graphrag_eval_async.reference import Reference, load_reference
 from graphrag_eval_async.sinks.journal import Journal
-from graphrag_eval_async.sources import Follower, follow_jsonl, read_jsonl
+from graphrag_eval_async.sources import Follower, Lag, follow_jsonl, read_jsonl
 from graphrag_eval_async.steps import average_precision, recall_at_k
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
 
@@ -66,9 +66,11 @@ __all__ = [
     "JudgeUnavailable",
     "JudgeUsage",
     "LLMConfig",
+    "Lag",
     "Last",
     "LimitsConfig",
     "Line",
+    "LongLine",
     "MissingResponses",
     "OutputConfig",
     "Position",

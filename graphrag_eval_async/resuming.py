@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, get_args
 
+from graphrag_eval_async.aggregates.exact import ONE, sum_units
 from graphrag_eval_async.concurrency import run_in_thread
 from graphrag_eval_async.records import Reason
 from graphrag_eval_async.records.metrics import COST
@@ -29,6 +30,7 @@ class Tally:
         self.usage = usage
         self.rejects = rejects
         self.samples: dict[str, Numbers] = {}
+        self._spent = 0
 
     def take_sample(self, question_id: str) -> int:
         """The number of one more sample of a question: the lowest that no other has."""
@@ -52,7 +54,8 @@ class Tally:
         self.aggregates.add(result)
         self._samples_of(question_id).add(sample)
         if "judge" in result:
-            self.usage.restored_dollars += _cost(result)
+            self._spent += sum_units(_costs(result))
+            self.usage.restored_dollars = self._spent / ONE
 
     def restore_reject(self, reason: Any) -> None:
         """Count a reject of an earlier run.
@@ -129,10 +132,11 @@ class Resuming:
             self.admission.restore(line)
 
     async def _begin(self, follower: Follower) -> None:
-        assert self.journal is not None  # noqa: S101
+        assert self.journal is not None and self._options is not None  # noqa: PT018, S101
         known = self.admission.done.known()
-        is_first = not self.journal.followed
-        origins = await follower.begin(known, self.journal.paths, is_first=is_first)
+        # With a journal, no line is left out that was rotated before the first run came to its beginning.
+        is_first = not self.journal.followed and follower.start != "beginning"
+        origins = await follower.begin(known, self._options.paths, is_first=is_first)
         await self.journal.begin(origins)
 
     async def commit(self, results: Sequence[Mapping[str, Any]]) -> None:
@@ -169,11 +173,11 @@ class Resuming:
                 self._threads.shutdown(wait=False)
 
 
-def _cost(result: Mapping[str, Any]) -> float:
-    """What judging a result has cost, in US dollars, as far as that is known."""
+def _costs(result: Mapping[str, Any]) -> list[float]:
+    """What judging a result has cost, part by part, in US dollars, as far as that is known."""
     costs = [result[key] for key in result if key.endswith(COST)]
     for step in result.get("actual_steps") or ():
         if isinstance(step, dict):
             # The cost of an F1 is that of its recall and precision.
             costs += [step[key] for key in step if key.endswith(COST) and not key.endswith("_f1" + COST)]
-    return sum(cost for cost in costs if isinstance(cost, int | float))
+    return [cost for cost in costs if isinstance(cost, int | float)]

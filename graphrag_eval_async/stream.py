@@ -80,12 +80,13 @@ class EvaluationStream:
         self.usage = JudgeUsage() if session is None else session.usage
         self._tally = Tally(self.aggregates, self.usage, self.rejects)
         self._resuming: Resuming | None = None
-        if journal is not None or dedupe == "content":
-            options = journal if isinstance(journal, Journal | None) else Journal(journal)
+        options = journal if isinstance(journal, Journal | None) else Journal(journal)
+        if options is not None or dedupe == "content":
             self._resuming = Resuming(dedupe, options, evaluator.fingerprints, self._tally)
         intake = Intake(evaluator, session, self._tally, self._resuming, on_reject=on_reject, stages=stages)
-        spool = callable(on_reject) or journal is not None
-        source = open_source(responses, max_line_bytes=max_line_bytes, spool=spool)
+        written = [] if options is None else options.paths
+        spool = callable(on_reject) or options is not None
+        source = open_source(responses, max_line_bytes=max_line_bytes, spool=spool, exclude=written)
         if self._resuming is not None:
             follower = responses if isinstance(responses, Follower) else None
             source = Source(self._resuming.read(source, follower), source)
@@ -94,7 +95,7 @@ class EvaluationStream:
             intake.evaluate,
             limit=max_in_flight,
             ordered=ordered,
-            commit=self._resuming.commit if self._resuming is not None and journal is not None else None,
+            commit=self._resuming.commit if self._resuming is not None and options is not None else None,
             finish=partial(_close, session, self._resuming),
         )
         if self._resuming is not None:

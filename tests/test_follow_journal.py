@@ -73,24 +73,35 @@ async def test_rotated_while_nobody_looked(log: Log) -> None:
     assert log.kept() == ["r1", "r2", "r3", "r4", "r5"]
 
 
-async def test_rotated_before_there_was_any_result(log: Log) -> None:
+async def test_rotated_before_the_first_run(log: Log) -> None:
     log.append(log.text())
     log.rotate("log.jsonl.7")
-    assert await log.follow() == [], "what was rotated before is passed over"
+    assert await log.follow() == ["r1"], "or a run that was killed at its beginning would have lost it"
     log.append(log.text())
     log.rotate("log.jsonl.1")
     log.append(log.text())
     assert await log.follow() == ["r2", "r3"]
 
 
+async def test_from_the_end_what_was_rotated_before_is_passed_over(log: Log) -> None:
+    log.append(log.text())
+    log.rotate("log.jsonl.7")
+    assert await log.follow(start="end") == []
+    log.append(log.text())
+    log.rotate("log.jsonl.1")
+    log.append(log.text())
+    assert await log.follow(start="end") == ["r2", "r3"], "though there is no result by which it is known"
+
+
 async def test_a_journal_that_is_gone_begins_anew(log: Log) -> None:
     log.append(log.text(), b"{}\n")
-    assert await log.follow() == ["r1"]
-    log.rotate()
-    log.append(log.text())
+    assert await log.follow(start="end") == []
     log.journal.unlink()
-    assert await log.follow() == ["r2"]
-    assert log.stream.rejects.total == 0
+    assert await log.follow() == ["r1"]
+    log.journal.unlink()
+    log.append(log.text())
+    assert await log.follow() == ["r1", "r2"]
+    assert log.stream.rejects.counts == {"missing_question_id": 1}
 
 
 async def test_first_evaluated_and_then_followed(log: Log) -> None:
@@ -100,7 +111,9 @@ async def test_first_evaluated_and_then_followed(log: Log) -> None:
     async with evaluate_stream(REFERENCE, log.path, journal=log.journal) as stream:
         assert [result["response_id"] async for result in stream] == ["r2"]
     log.append(log.text())
-    assert await log.follow() == ["r3"]
+    assert await log.follow(start="end") == ["r3"], "what was begun goes on"
+    log.rotate("log.jsonl.2")
+    assert await log.follow(start="end") == []
 
 
 async def test_followed_from_the_end(log: Log) -> None:
@@ -121,21 +134,22 @@ async def test_an_unfinished_line_is_evaluated_once_it_is_whole(log: Log) -> Non
     assert log.stream.rejects.counts == {}
 
 
-async def test_a_line_without_its_newline_is_evaluated_once(log: Log) -> None:
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b" \n"])
+async def test_a_line_without_its_newline_is_evaluated_once(log: Log, end: bytes) -> None:
     log.append(log.text(), log.text()[:-1])
     assert await log.follow() == ["r1", "r2"]
     assert await log.follow() == []
-    log.append(b"\n", log.text())
+    log.append(end, log.text())
     assert await log.follow() == ["r3"]
     assert await log.follow() == []
 
 
 async def test_an_unfinished_line_that_goes_on_otherwise_is_another(log: Log) -> None:
-    line = log.text()
-    log.append(line[:-1])
+    log.append(log.text()[:-1])
     assert await log.follow() == ["r1"]
-    log.append(b" \n")
-    assert await log.follow() == ["r1"]
+    log.append(b"}\n")
+    assert await log.follow() == []
+    assert log.stream.rejects.counts == {"invalid_json": 1}
 
 
 async def test_a_journal_in_the_followed_directory_is_no_log(log: Log) -> None:
@@ -143,6 +157,28 @@ async def test_a_journal_in_the_followed_directory_is_no_log(log: Log) -> None:
     log.journal = log.path.with_name("results.jsonl")
     for found in (["r1"], []):
         assert await log.follow(log.path.parent) == found
+
+
+@pytest.mark.parametrize("pattern", [".", "*"])
+async def test_a_journal_in_the_directory_that_is_read_is_no_source(log: Log, pattern: str) -> None:
+    log.append(log.text(), b"{}\n")
+    log.journal = log.path.with_name("results.jsonl")
+    source = log.path.parent if pattern == "." else str(log.path.with_name(pattern))
+    for _ in range(3):
+        async with evaluate_stream(REFERENCE, source, journal=log.journal) as stream:
+            async for _result in stream:
+                pass
+        assert log.kept() == ["r1"]
+        assert stream.rejects.total == 1
+
+
+async def test_the_files_beside_a_journal_are_no_logs(log: Log) -> None:
+    log.append(log.text(), b"{}\n")
+    log.journal = log.path.with_name("results")
+    for _ in range(3):
+        await log.follow(log.path.with_name("*"))
+        assert log.kept() == ["r1"]
+        assert log.stream.rejects.total == 1
 
 
 async def test_equal_lines_are_samples(log: Log) -> None:

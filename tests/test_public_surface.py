@@ -28,9 +28,11 @@ def test_the_public_names() -> None:
         "JudgeUnavailable",
         "JudgeUsage",
         "LLMConfig",
+        "Lag",
         "Last",
         "LimitsConfig",
         "Line",
+        "LongLine",
         "MissingResponses",
         "OutputConfig",
         "Position",
@@ -151,5 +153,5 @@ def test_the_methods() -> None:
     assert public(package.Seconds) == {"seconds"}
     assert public(package.Follower) == {"aclose", "batches", "begin", "lag"}
     files = package.read_jsonl("-")
-    assert public(type(files)) | {"consumed"} == {"batches", "size", "consumed"} <= public(files)  # type: ignore[arg-type]
+    assert public(type(files)) | {"consumed"} == {"batches", "exclude", "size", "consumed"} <= public(files)  # type: ignore[arg-type]
     assert public(package.Reference) == {"questions", "templates", "prepared"}

@@ -61,10 +61,11 @@ class Loaded(NamedTuple):
 
 
 def dump(include_errors: bool, order: Mapping[str, int], groups: Mapping[str, Group]) -> bytes:
+    """The same bytes for the same results, in whatever order they came."""
     state = _State(
         include_errors,
-        {_encode(name): place for name, place in order.items()},
-        {_encode(name): _dump_group(group) for name, group in groups.items()},
+        {_encode(name): place for name, place in sorted(order.items())},
+        {_encode(name): _dump_group(group) for name, group in sorted(groups.items())},
     )
     body = msgspec.msgpack.encode(state)
     return _HEADER.pack(_MAGIC, _VERSION, zlib.crc32(body)) + body
@@ -102,8 +103,8 @@ def _checked_body(data: bytes) -> memoryview:
 
 
 def _dump_group(group: Group) -> _Group:
-    steps = {_encode(name): counts for name, counts in group.steps.items()}
-    series = {_encode(name): _dump_series(series) for name, series in group.series.items()}
+    steps = {_encode(name): counts for name, counts in sorted(group.steps.items())}
+    series = {_encode(name): _dump_series(series) for name, series in sorted(group.series.items())}
     return _Group(group.errors, group.successes, steps, series)
 
 
@@ -123,13 +124,11 @@ def _load_group(state: _Group, micro: dict[str, Series]) -> Group:
 
 
 def _dump_series(series: Series) -> _Series:
-    chunks = series.values.chunks
+    # Adding 0 makes 0.0 of -0.0, so that it does not matter which of the two came first.
+    values = [value + 0 for value in sorted(value for chunk in series.values.chunks for value in chunk)]
     if series.values.wide:
-        return _Series(series.integral, [value for chunk in chunks for value in chunk])
-    doubles = array("d")
-    for chunk in chunks:
-        doubles.extend(chunk)
-    return _Series(series.integral, _little_endian(doubles).tobytes())
+        return _Series(series.integral, values)
+    return _Series(series.integral, _little_endian(array("d", values)).tobytes())
 
 
 def _load_values(state: _Series) -> Collection[float]:

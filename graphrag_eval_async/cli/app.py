@@ -76,6 +76,10 @@ def _parse(arguments: Sequence[str] | None) -> Command | int:
     """
     with redirect_stdout(StringIO()) as text:
         given = sys.argv[1:] if arguments is None else arguments
+        if wrong := [
+            argument for argument in given if argument.startswith("--resume=") and argument[9:] != "force"
+        ]:
+            raise UsageError(f"{wrong[0]}: expected --resume or --resume=force")
         known = [options.RESUME_FORCE if argument == "--resume=force" else argument for argument in given]
         command: Command | int = typer.main.get_command(app)(known, prog_name=PROGRAM, standalone_mode=False)
     if isinstance(command, int):

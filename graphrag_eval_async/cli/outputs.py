@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import os
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.cli.files import check_distinct
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from graphrag_eval_async.sinks.journal import Fsync
+
+
+IN_DIRECTORY = ("*.jsonl", "*.jsonl.gz")
+"""What is read of a directory."""
 
 
 class Outputs(NamedTuple):
@@ -48,10 +54,28 @@ class Outputs(NamedTuple):
                 f"{self.results!r} is a journal, which would be overwritten; --resume goes on with it, "
                 f"without {self.results}.run it is a file like others"
             )
-        check_distinct(read, written)
+        paths = [path for path in read if path is not None]
+        check_distinct(paths, written)
+        for path in paths:
+            for file in self.read_again():
+                if _stands_for(path, file):
+                    raise UsageError(f"{file!r} is among the files of {path!r}, which are read")
+
+    def read_again(self) -> list[str]:
+        """What is written and would be read if it stood among the sources; a journal's files would not."""
+        lines = [] if self.resume else [self.results, self.rejects]
+        return [path for path in (self.aggregates, *lines) if path is not None and path != "-"]
 
     def journal(self) -> Journal | None:
         """The journal, if there is to be one."""
         if not self.resume or self.results is None:
             return None
         return Journal(self.results, force=self.force, fsync=self.fsync, rejects=self.rejects)
+
+
+def _stands_for(path: str, file: str) -> bool:
+    """Whether a directory or pattern that is read has a file in it, or will have it."""
+    patterns = [os.path.join(glob.escape(path), name) for name in IN_DIRECTORY]
+    if not os.path.isdir(path):
+        patterns = [path] if glob.has_magic(path) and not os.path.exists(path) else []
+    return any(fnmatchcase(os.path.realpath(file), os.path.realpath(pattern)) for pattern in patterns)

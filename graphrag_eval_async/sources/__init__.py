@@ -70,14 +70,18 @@ class Source:
                     await aclose()
 
 
-def open_source(responses: Responses, *, max_line_bytes: int, spool: bool) -> Source:
-    """The records of any source.
+def open_source(
+    responses: Responses, *, max_line_bytes: int, spool: bool, exclude: Iterable[str] = ()
+) -> Source:
+    """The records of any source; files of a directory or a pattern that are to be excluded are not read.
 
     Raises:
         UsageError: this is nothing that yields responses.
     """
     if isinstance(responses, str | os.PathLike):
         responses = read_jsonl(responses)
+    if isinstance(responses, JsonlFiles):
+        responses.exclude(exclude)
     if isinstance(responses, JsonlFiles | Follower):
         theirs = responses if isinstance(responses, Follower) else None
         return Source(responses.batches(max_line_bytes=max_line_bytes, spool=spool), theirs)

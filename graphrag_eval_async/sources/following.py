@@ -82,7 +82,8 @@ def follow_jsonl(
         start: "beginning" reads what is there; "end" only lines that are completed from now on; a position
             what comes after that line, in whatever file it stands by now, and all other files, or all if
             it is not found. Files that were rotated before are passed over, but for those that are newer
-            than the position's. Lines are numbered from where reading begins.
+            than the position's; with a journal, "beginning" reads them, too. Lines are numbered from where
+            reading begins.
         poll_interval: in seconds, how long to wait between two looks, more than 0.
         idle_timeout: in seconds, after how long without anything new to end; None for never.
         stop: an event of asyncio, anyio or threading; once it is set, the follower ends. At either end it
@@ -111,7 +112,11 @@ def follow_jsonl(
 
 
 class Follower:
-    """Lines of files that are followed; made by `follow_jsonl`, and to be iterated over once."""
+    """Lines of files that are followed; made by `follow_jsonl`, and to be iterated over once.
+
+    Attributes:
+        start: as it was given.
+    """
 
     def __init__(
         self,
@@ -130,7 +135,7 @@ class Follower:
             raise UsageError(f'start: expected "beginning", "end" or a Position, got {start!r}')
         if stop is not None and not callable(getattr(stop, "is_set", None)):
             raise UsageError(f"stop: expected an event, got {stop!r}")
-        self._start = start
+        self.start = start
         self._stop = stop
         self._interval = _seconds("poll_interval", poll_interval, more_than=0)
         self._timeout = None if idle_timeout is None else _seconds("idle_timeout", idle_timeout)
@@ -168,7 +173,7 @@ class Follower:
         if is_first is None:
             is_first = not known
         return await self._tails.call(
-            lambda tails: tails.begin(known, self._start, paths, monotonic(), is_first=is_first)
+            lambda tails: tails.begin(known, self.start, paths, monotonic(), is_first=is_first)
         )
 
     def __aiter__(self) -> AsyncGenerator[Any]:

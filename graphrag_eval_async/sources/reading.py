@@ -64,6 +64,7 @@ class JsonlFiles:
         """See `read_jsonl`."""
         self.consumed = 0
         self._paths = as_paths(path)
+        self._excluded: set[str] = set()
         self._max_line_bytes = check_line_bytes(max_line_bytes)
         self._size: int | None = None
 
@@ -72,10 +73,20 @@ class JsonlFiles:
         """How many bytes on disk there are, or None where that cannot be known; looks at the files."""
         if self._size is None:
             try:
-                self._size = sum(map(_size, expand(self._paths)))
+                self._size = sum(map(_size, self._files()))
             except (SourceError, OSError, ValueError):
                 return None
         return self._size
+
+    def exclude(self, paths: Iterable[str]) -> None:
+        """Leave these files out of directories and patterns."""
+        self._excluded.update(map(os.path.realpath, paths))
+
+    def _files(self) -> list[str]:
+        files = expand(self._paths)
+        if not self._excluded:
+            return files
+        return [file for file in files if file in self._paths or os.path.realpath(file) not in self._excluded]
 
     def __aiter__(self) -> AsyncGenerator[Any]:
         return lines_of(self.batches(max_line_bytes=self._max_line_bytes, spool=False))
@@ -91,7 +102,7 @@ class JsonlFiles:
             SourceError: a file cannot be read.
         """
         self.consumed = 0
-        for path in await anyio.to_thread.run_sync(expand, self._paths):
+        for path in await anyio.to_thread.run_sync(self._files):
             descriptor = STDIN if path == "-" else open_file(path)
             try:
                 file = _file_id(path, descriptor)

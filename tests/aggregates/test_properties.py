@@ -67,6 +67,7 @@ def test_order_shards_and_merge_tree_do_not_matter(data: st.DataObject, some: li
         into.merge(other)
         assert text(other) == unchanged
     assert text(shards[0]) == expected
+    assert shards[0].to_bytes() == aggregate(some).to_bytes()
 
 
 @settings(deadline=None)

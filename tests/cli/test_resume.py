@@ -75,7 +75,7 @@ def test_rejects_in_a_file_of_their_own(folder: Folder, command: Sequence[str]) 
         (["-o", "-"], "--resume needs -o FILE"),
         (["--rejects", "-"], "no --rejects on standard output"),
         (["--stages"], "--stages does not go with --resume"),
-        (["--resume=nonsense"], "does not take a value"),
+        (["--resume=nonsense"], "--resume=nonsense: expected --resume or --resume=force"),
         (["--aggregates", "a.json", "--rejects", "a.json"], "given twice"),
     ],
 )
@@ -150,3 +150,22 @@ def test_what_is_no_file(folder: Folder) -> None:
     code, _, err = finish(process, None)
     assert code == 4
     assert "journal: cannot be opened for writing: it is not a regular file" in err
+
+
+@pytest.mark.parametrize("source", ["logs", "logs/*"])
+@pytest.mark.parametrize("more", [["-o", "logs/out.jsonl"], ["--rejects", "logs/bad.jsonl", "-o", "r"]])
+@pytest.mark.parametrize("command", ["evaluate", "watch"])
+def test_what_is_written_is_not_read_again(
+    folder: Folder,
+    command: str,
+    source: str,
+    more: Sequence[str],
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(folder.path)
+    (folder.path / "logs").mkdir()
+    folder.lines(response("q1"), name="logs/a.jsonl")
+    assert run(command, folder.reference, source, *more) == 2
+    assert "which are read" in capfd.readouterr().err
+    assert [path.name for path in (folder.path / "logs").iterdir()] == ["a.jsonl"]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import glob
 import os
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.sources import follow_jsonl
+from graphrag_eval_async.sources.rotation import former_names
 
 if TYPE_CHECKING:
     import asyncio
@@ -36,12 +35,10 @@ class Following(NamedTuple):
             raise UsageError("standard input cannot be followed; evaluate reads it")
         if "-" in {outputs.results, outputs.rejects}:
             raise UsageError("standard output is for the view: -o and --rejects need files")
-        # A journal is not followed by its own follower.
-        lines = [] if outputs.resume else [outputs.results, outputs.rejects]
-        for written in filter(None, [outputs.aggregates, *lines]):
+        for written in outputs.read_again():
             for path in self.paths:
-                if _stands_for(path, written):
-                    raise UsageError(f"{written!r} is among the logs of {path!r}, which are followed")
+                if os.path.normpath(path) in map(os.path.normpath, former_names(written)):
+                    raise UsageError(f"{written!r} is a name for the log {path!r} once it is rotated")
 
     def follow(self, stop: asyncio.Event) -> Follower:
         """What follows the logs until `stop` is set."""
@@ -52,9 +49,3 @@ class Following(NamedTuple):
             idle_timeout=self.idle_timeout,
             stop=stop,
         )
-
-
-def _stands_for(path: str, file: str) -> bool:
-    if os.path.isdir(path):
-        path = os.path.join(path, "*.jsonl")
-    return glob.has_magic(path) and fnmatchcase(os.path.realpath(file), os.path.realpath(path))

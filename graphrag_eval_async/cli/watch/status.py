@@ -41,6 +41,8 @@ def _parts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if judge["paused_sec"]:
             yield "paused for", f"{judge['paused_sec']:.0f} s"
         yield "retries", counts(judge["retries"]) or "none"
+        if judge["errors"]:
+            yield "failed", counts(judge["errors"])
     yield "in flight", str(facts["in_flight"])
     since = f"{lag['seconds']:.1f} s" if lag["seconds"] < 60 else clock(lag["seconds"])
     yield "behind", f"{decimal(lag['bytes'])}, {since}"

@@ -54,7 +54,10 @@ class Admission:
         position = None
         if file is not None and file.followed:
             position = Position(file.path, file.key, record.offset, length, sha256)
-        if self._was_there(digest, position):
+        seen = digest
+        if position is not None and self.done.is_unfinished(position) and isinstance(record, Line):
+            seen = hashlib.sha256(record.data.rstrip()).digest()[:DIGEST_BYTES]  # Its end may be CRLF.
+        if self._was_there(seen, position):
             self.skipped += 1
             return None
         source: Source = {} if file is None else {"path": file.path, "file": file.key}

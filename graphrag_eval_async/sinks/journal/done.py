@@ -103,6 +103,11 @@ class Done:
         file = self._files.get(position.file)
         return file is not None and (position.offset in file.stretches or position.offset == file.unfinished)
 
+    def is_unfinished(self, position: Position) -> bool:
+        """Whether the line there had no newline when it was evaluated."""
+        file = self._files.get(position.file)
+        return file is not None and position.offset == file.unfinished
+
     def known(self) -> dict[str, Known]:
         """By the key of each file, what need not be read of it again."""
         known = {}

@@ -61,7 +61,7 @@ async def read_lines(
                 try:
                     add(orjson.loads(line))
                 except (ValueError, TypeError, KeyError, AggregationError) as error:
-                    text = "%s: byte %d: cannot be read, and is set aside: %r"
+                    text = "%s: byte %d: is no result or reject, and is set aside: %r"
                     logger.warning(text, file.path, start, error)
                     damaged.append((start, end))
                 if monotonic() >= due:

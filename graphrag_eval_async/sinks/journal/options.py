@@ -8,6 +8,9 @@ from typing import Literal
 
 from graphrag_eval_async.errors import UsageError
 
+SUFFIXES = (".run", ".run.tmp", ".rejects", ".rejects.tmp", ".damaged", ".tmp")
+"""Of the names of the files beside a journal."""
+
 Fsync = Literal["never", "interval", "always"]
 
 
@@ -35,6 +38,13 @@ class Journal:
     fsync: Fsync = "interval"
     fsync_interval: float = 1.0
     rejects: str | os.PathLike[str] | None = None
+
+    @property
+    def paths(self) -> list[str]:
+        """Of all files that may stand beside it, itself included: none of them is ever read as a source."""
+        path = os.fspath(self.path)
+        beside = [f"{path}{suffix}" for suffix in SUFFIXES]
+        return [path, *beside, *([] if self.rejects is None else [os.fspath(self.rejects)])]
 
     def __post_init__(self) -> None:
         """See that the values can be.

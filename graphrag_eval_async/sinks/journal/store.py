@@ -82,11 +82,6 @@ class OpenJournal:
         self._syncing = Syncing(files, options.fsync_interval, on_failure, self._threads)
 
     @property
-    def paths(self) -> list[str]:
-        """Of the files that are written."""
-        return [self._results.path, self._rejects.path]
-
-    @property
     def followed(self) -> bool:
         """Whether files were followed before."""
         return self._run.followed

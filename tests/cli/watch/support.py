@@ -79,6 +79,7 @@ JUDGE = {
     "waiting": 3,
     "concurrency": 16,
     "retries": {"rate_limited": 3, "timeout": 1},
+    "errors": {},
     "dollars": 1.5176,
     "paused_sec": 0.0,
 }

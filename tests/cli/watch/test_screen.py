@@ -37,7 +37,8 @@ GOLDEN: dict[str, dict[str, Any]] = {
         journal={"restored": 1000},
         skipped=20,
         window={"seconds": 300.0},
-        judge=JUDGE | {"paused_sec": 12.4, "dollars": None, "budget_usd": None, "retries": {}},
+        judge=JUDGE
+        | {"paused_sec": 12.4, "dollars": None, "budget_usd": None, "retries": {}, "errors": {"timeout": 2}},
     ),
 }
 

@@ -137,7 +137,8 @@ def test_a_last_line_whose_newline_comes_later() -> None:
     last = Line(1, 0, b'{"a": 1}', FOLLOWED, whole=False)
     kept = admitted(Admission("position"), [last])
     assert admitted(restored(kept), [last._replace(whole=True)]) == []
-    longer = Line(1, 0, b'{"a": 1} ', FOLLOWED)
+    assert admitted(restored(kept), [Line(1, 0, b'{"a": 1} \r', FOLLOWED)]) == []
+    longer = Line(1, 0, b'{"a": 1}}', FOLLOWED)
     admission = restored(kept)
     assert len(admitted(admission, [longer])) == 1
     assert admission.done.known()["key"][:2] == (10, 2)
