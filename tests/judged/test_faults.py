@@ -264,7 +264,7 @@ async def test_a_reply_that_no_score_can_be_made_of(purpose: str, content: Any, 
 
 @without_waiting
 async def test_latency_is_no_fault(whole: Any) -> None:
-    async with serving(latency=4.9) as server:
+    async with serving(latency=3.0) as server:
         results, stream = await run(server)
         assert {question: flat(result) for question, result in results.items()} == whole
         check_accounts(stream, server)

@@ -217,8 +217,8 @@ USAGE = [
     (["-o", "responses.jsonl"], "would be overwritten"),
     (["--resume"], "--resume needs -o FILE"),
     (["-"], "standard input cannot be followed"),
-    ([".", "-o", "results.jsonl"], "'results.jsonl' is among the logs of '.', which are followed"),
-    (["r*.jsonl", "--rejects", "./rejects.jsonl"], "is among the logs of 'r*.jsonl', which are followed"),
+    ([".", "-o", "results.jsonl"], "'results.jsonl' is among the files of '.', which are read"),
+    (["r*.jsonl", "--rejects", "./rejects.jsonl"], "is among the files of 'r*.jsonl', which are read"),
 ]
 
 
