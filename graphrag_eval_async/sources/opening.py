@@ -7,8 +7,8 @@ import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
+from graphrag_eval_async.sources.directory import GONE
 from graphrag_eval_async.sources.identity import Identity, identify
-from graphrag_eval_async.sources.listing import GONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -135,11 +135,10 @@ class Registry:
             tail.descriptor = CLOSED
 
     def limit(self, needed: Container[Tail]) -> None:
-        """Close the files that were read longest ago, where too many are open; not those that are needed."""
-        excess = len(self.open) - MAX_OPEN
-        if excess > 0:
+        """Where too many files are open, close those that were read longest ago, but none that is needed."""
+        if len(self.open) > MAX_OPEN:
             idle = [tail for tail in self.open if tail not in needed]
-            for tail in idle[:excess]:
+            for tail in idle[: max(0, len(idle) - MAX_OPEN)]:
                 self.release(tail)
 
     def wake(self, tail: Tail) -> bool:

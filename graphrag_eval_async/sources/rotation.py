@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from graphrag_eval_async.sources.directory import GONE, rotated_from
 from graphrag_eval_async.sources.identity import identify
-from graphrag_eval_async.sources.listing import GONE, rotated_from
 from graphrag_eval_async.sources.tail import CLOSED, has
 
 if TYPE_CHECKING:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from graphrag_eval_async.sources.directory import SETTLING_SECONDS
+
 if TYPE_CHECKING:
     from graphrag_eval_async.records import FileId, Record
     from graphrag_eval_async.sources.identity import Identity
@@ -32,13 +34,14 @@ class Tail:
         offset: how many bytes were read, or need not be.
         seen: size and time stamp when it was looked at last.
         changed: when these were found to be others than before.
-        due: when a closed file is to be looked at again.
+        due: when it is to be looked at again in all respects.
         after: what is to be read before it.
         origin: where reading began, if not at the start: a line that begins there is none of ours before it
             is complete.
         number: of the line at the offset, when reading begins.
         finished: whether its unfinished last line was given up.
         is_copy: whether it only repeats another file.
+        is_link: whether its name is a link, which may lead to another file by now.
         splitter: of its lines, once there are any; belongs to the event loop.
     """
 
@@ -51,6 +54,7 @@ class Tail:
         "finished",
         "identity",
         "is_copy",
+        "is_link",
         "name",
         "number",
         "offset",
@@ -82,7 +86,7 @@ class Tail:
         self.changed = self.due = float("-inf")
         self.after: Tail | None = None
         self.origin = -1
-        self.finished = self.is_copy = False
+        self.finished = self.is_copy = self.is_link = False
         self.splitter: Splitter | None = None
 
     @property
@@ -94,6 +98,17 @@ class Tail:
     def held(self) -> int:
         """Bytes of an unfinished line that were read."""
         return self.splitter.held if self.splitter is not None else 0
+
+    def is_idle(self, now: float, *, is_quiet: bool) -> bool:
+        """Whether a glance shows no change; `is_quiet` says that there is none in its directory."""
+        if self.descriptor == CLOSED:
+            return True
+        if self.is_link or not is_quiet or now <= self.changed + SETTLING_SECONDS:
+            return False
+        try:
+            return os.lseek(self.descriptor, 0, os.SEEK_END) == self.seen[0]
+        except OSError:
+            return False
 
     def follow(self, other: Tail) -> None:
         """Be read only after another, unless that waits for this one."""

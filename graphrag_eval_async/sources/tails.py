@@ -9,7 +9,8 @@ import os
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import Known, Position
-from graphrag_eval_async.sources.listing import SETTLING_SECONDS, Directory, Listing
+from graphrag_eval_async.sources.directory import SETTLING_SECONDS, Directory
+from graphrag_eval_async.sources.listing import Listing
 from graphrag_eval_async.sources.opening import LOGGER
 from graphrag_eval_async.sources.recall import Recall
 from graphrag_eval_async.sources.registry import Registry
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 MAX_DEPARTED = 128
 """How many files that have lost their names are held open although there is nothing left to read in them."""
 
-REST_SECONDS = 1.0
-"""How often a file is looked at that is not held open."""
+SURE_SECONDS = 1.0
+"""How often a file is looked at in all respects if nothing hints at a change."""
 
 
 class Tails:
@@ -107,6 +108,7 @@ class Tails:
         self._look_at_rotated(now, at_once=at_once)
         for tail, since in list(self._departed.items()):
             self._look_at_departed(tail, since, now)
+        self._limit_departed()
         self._registry.limit(self._departed)
 
     def _look_at_names(self, now: float, *, at_once: bool) -> list[Tail]:
@@ -114,13 +116,20 @@ class Tails:
         left = []
         present = set()
         for listing in self._listings:
+            is_quiet = listing.is_quiet(now)
             for name in self._names(listing, now, at_once=at_once):
                 present.add(name)
                 tail = self._places.get(name)
-                if tail is None or tail.descriptor != CLOSED or now >= tail.due or at_once:
-                    self._look_at(name, now)
-                    if tail is not None and self._places.get(name) is not tail:
-                        left.append(tail)
+                if (
+                    tail is not None
+                    and not at_once
+                    and now < tail.due
+                    and tail.is_idle(now, is_quiet=is_quiet)
+                ):
+                    continue
+                self._look_at(name, now)
+                if tail is not None and self._places.get(name) is not tail:
+                    left.append(tail)
         vanished = [name for name in self._places if name not in present]
         return left + [self._places.pop(name) for name in vanished]
 
@@ -142,15 +151,14 @@ class Tails:
                 self._places.pop(name, None)
                 return
             is_known = tail is not None and registry.get(status) is tail
-            if tail is not None and is_known and (tail.descriptor != CLOSED or tail.seen == seen(status)):
-                tail.due = now + REST_SECONDS
-            else:
+            if tail is None or not is_known or (tail.descriptor == CLOSED and tail.seen != seen(status)):
                 tail = self._enter(name, now)
                 if tail is None:
                     return
                 if tail is not self._places.get(name):
                     self._name(tail, name)
                 status = os.fstat(tail.descriptor)
+            tail.due = now + SURE_SECONDS
             self._see(tail, status, now)
         except OSError as error:
             registry.opener.tell(name, error)
@@ -160,6 +168,7 @@ class Tails:
         former = self._places.get(name)
         self._places[name] = tail
         tail.name = name
+        tail.is_link = os.path.islink(name)
         tail.finished = False
         self._departed.pop(tail, None)
         if former is not None:
@@ -183,9 +192,8 @@ class Tails:
     def _look_at_rotated(self, now: float, *, at_once: bool = False) -> None:
         found = find_rotated(self._listings, self._registry, self._places, now, at_once=at_once)
         for each in found:
-            tail = self._enter_rotated(each.path, each.name, now)
-            if tail is not None and tail not in self.unread and len(self._departed) > MAX_DEPARTED:
-                self._finish(tail)
+            self._enter_rotated(each.path, each.name, now)
+            self._limit_departed()
 
     def _enter_rotated(self, path: str, name: str, now: float) -> Tail | None:
         """The tail of a file that had that name before, to be read before what has the name now."""
@@ -218,9 +226,18 @@ class Tails:
         if tail not in self._departed:
             return
         if tail.seen != before:
+            del self._departed[tail]
             self._departed[tail] = now
         elif tail not in self.unread and now - since >= self._rotate_wait:
             self._finish(tail)
+
+    def _limit_departed(self) -> None:
+        """Give up those that nothing was written to for longest, where there are too many."""
+        excess = len(self._departed) - MAX_DEPARTED
+        if excess > 0:
+            idle = [tail for tail in self._departed if tail not in self.unread]
+            for tail in idle[:excess]:
+                self._finish(tail)
 
     def _see(self, tail: Tail, status: os.stat_result, now: float) -> None:
         """Find out whether there is something to read."""

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from graphrag_eval_async.sources import listing
+from graphrag_eval_async.sources import directory
 from tests.sources.followed import Reader, text
 
 ROTATE_WAIT = 20.0
@@ -59,7 +59,7 @@ class Following(RuleBasedStateMachine):
         self.log = self.folder / "log.jsonl"
         self.path = {"file": self.log, "directory": self.folder, "glob": self.folder / "l*.jsonl"}[place]
         self.by_copy = by_copy
-        self.patch = patch.object(listing, "LISTING_SHARE", 0)
+        self.patch = patch.object(directory, "LISTING_SHARE", 0)
         self.patch.start()
         self.reader = Reader(self.path, rotate_wait=ROTATE_WAIT)
         self.current: File | None = None
@@ -160,6 +160,8 @@ class Following(RuleBasedStateMachine):
         lines = self.log.stat().st_size // len(self.line())
         self.truncate()
         self.write(max(1, lines + more), 0)
+        if not more:
+            self.reader.wait(1)  # That its size is the same may be all that is looked at before.
 
     @precondition(lambda self: self.current is not None and self.by_copy)
     @rule()

@@ -75,10 +75,12 @@ async def follow_writer(
 
 
 async def until_read(received: Received, reading: asyncio.Task[None], written: Any) -> None:
+    waited = 0
     for file, (count, truncated) in enumerate(written):
         while not truncated and len(received.lines[file]) < count:
             assert not reading.done(), reading.result()
             await asyncio.sleep(0.001)
+            assert (waited := waited + 1) < 20_000, f"line {len(received.lines[file])} of file {file}"
 
 
 @pytest.mark.parametrize("lines", COUNTS)
