@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 CHUNK = 2048
 # So many new values in a chunk are cheaper to insert one by one than by sorting the chunk.
 FEW = 64
+# So many new values for each chunk, on average, are cheaper to sort than to add one by one.
+RUN = 3
 
 
 class OrderedValues:
@@ -47,18 +49,39 @@ class OrderedValues:
         return self._size
 
     def extend(self, values: Collection[float]) -> None:
-        chunks, bounds, finger, before = self.chunks, self._bounds, self._finger, self._before
+        if len(values) < RUN * len(self.chunks):
+            self._extend(values)
+        else:
+            self._extend_in_runs(sorted(values))
+        self._size += len(values)
+
+    def _extend(self, values: Collection[float]) -> None:
+        chunks, bounds, finger = self.chunks, self._bounds, self._finger
         for value in values:
             index = bisect_right(bounds, value) - 1
             chunk = chunks[index]
             chunk.append(value)
             if index < finger:
-                before += 1
+                self._before += 1
             if len(chunk) > CHUNK:
                 self._split(index)
                 finger = self._finger
-        self._size += len(values)
-        self._before = before
+
+    def _extend_in_runs(self, values: list[float]) -> None:
+        """Add ascending values, all of a chunk at once."""
+        data = self._chunk(values)
+        bounds = self._bounds
+        start, end, index = 0, len(values), len(bounds)
+        # From the last chunk to the first, so that a split changes the index of no chunk to come.
+        while end:
+            index = bisect_right(bounds, values[end - 1], 0, index) - 1
+            start = bisect_left(values, bounds[index], 0, end) if index else 0
+            self.chunks[index].extend(data[start:end])
+            if index < self._finger:
+                self._before += end - start
+            if len(self.chunks[index]) > CHUNK:
+                self._split(index)
+            end = start
 
     def insert(self, value: float) -> None:
         """Add one value, and leave nothing of the work for later."""
@@ -141,13 +164,17 @@ class OrderedValues:
 
     def _split(self, index: int) -> None:
         values = sorted(self.chunks[index])
-        # Halves of evenly spread values would all be full again, and split, at about the same time.
-        cut = len(values) // 3
-        self.chunks[index : index + 1] = self._chunk(values[:cut]), self._chunk(values[cut:])
-        self._sorted[index : index + 1] = cut, len(values) - cut
-        self._bounds.insert(index + 1, values[cut])
-        if index < self._finger:
-            self._finger += 1
+        while len(values) > CHUNK:
+            # Halves of evenly spread values would all be full again, and split, at about the same time.
+            cut = len(values) - CHUNK * 2 // 3
+            self.chunks.insert(index + 1, self._chunk(values[cut:]))
+            self._sorted.insert(index + 1, len(values) - cut)
+            self._bounds.insert(index + 1, values[cut])
+            del values[cut:]
+            if index < self._finger:
+                self._finger += 1
+        self.chunks[index] = self._chunk(values)
+        self._sorted[index] = len(values)
 
     def _chunk(self, values: list[float]) -> Chunk:
         if self.wide:

@@ -78,10 +78,14 @@ class RunningAggregates:
             places.setdefault(template, place)
         self._place(places)
 
-    def add(self, result: Mapping[str, Any]) -> None:
+    def add(self, result: Mapping[str, Any], *, batch: int = BATCH) -> None:
         """Count one result: a dict with the keys that an evaluation gives it.
 
         One with metrics in `pending` is not counted: it comes again, whole.
+
+        Args:
+            result: is not changed.
+            batch: how many values may wait to be counted together.
 
         Raises:
             AggregationError: it is not a result, or a metric of it is not a finite number of at most 64 bits;
@@ -99,7 +103,7 @@ class RunningAggregates:
             # It will be both counted and removed, and takes memory even if it has no values.
             self._waiting += 1 + len(values)
         self._waiting += len(values)
-        if self._waiting >= BATCH:
+        if self._waiting >= batch:
             self._flush()
 
     def snapshot(self) -> dict[str, Any]:
@@ -166,6 +170,8 @@ class RunningAggregates:
             self._slide(self._sliding)
         for group in self._unflushed:
             group.flush()
+        for series in self._micro.values():
+            series.settle()
         self._unflushed.clear()
         self._waiting = 0
 

@@ -53,9 +53,21 @@ class Series:
         self._pending.append(float(value))
 
     def flush(self) -> None:
-        if self._pending:
-            pending, self._pending = self._pending, []
-            self.extend(pending, integral=self.integral)
+        """Count what waits; in the parent it waits for `settle`."""
+        pending = self._pending
+        if pending:
+            units = sum_floats(pending)
+            self._units += units
+            if (parent := self._parent) is not None:
+                parent._units += units
+                parent.integral &= self.integral
+                parent._pending += pending
+            self.settle()
+
+    def settle(self) -> None:
+        """Put the values that wait in their places, when all else of them is counted."""
+        pending, self._pending = self._pending, []
+        self.values.extend(pending)
 
     def merge(self, other: Series) -> None:
         """Add the values of `other`, which has been flushed."""

@@ -105,14 +105,12 @@ def read_source(source: Mapping[str, Any]) -> KeptLine:
     position = None
     if (file := source.get("file")) is not None:
         path, offset, length = source["path"], source["offset"], source["length"]
-        if not (type(path) is type(file) is str and _is_size(offset) and _is_size(length)):
+        if not (type(path) is type(file) is str and type(offset) is type(length) is int):
+            raise TypeError("no place of a line")
+        if not (0 <= offset < MAX_SIZE and 0 <= length < MAX_SIZE):
             raise ValueError("no place of a line")
         position = Position(path, file, offset, length, sha256)
     return digest[:DIGEST_BYTES], occurrence, position, source.get("whole", True)
-
-
-def _is_size(value: Any) -> bool:
-    return type(value) is int and 0 <= value < MAX_SIZE
 
 
 def _digest(sha256: str) -> bytes:

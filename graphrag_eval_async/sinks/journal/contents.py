@@ -19,7 +19,7 @@ class Contents:
     """
 
     def __init__(self) -> None:
-        self._buckets: dict[int, bytearray] = {}
+        self._buckets: list[bytearray | None] = [None] * BUCKETS
         self._numbers: dict[bytes, Numbers] = {}
 
     def __contains__(self, digest: bytes) -> bool:
@@ -56,13 +56,13 @@ class Contents:
         return numbers
 
     def _is_single(self, digest: bytes) -> bool:
-        bucket = self._buckets.get(_bucket(digest))
+        bucket = self._buckets[_bucket(digest)]
         return bucket is not None and _is_in(bucket, digest)
 
     def _add_single(self, digest: bytes) -> bool:
         """Whether it was not there."""
         key = _bucket(digest)
-        bucket = self._buckets.get(key)
+        bucket = self._buckets[key]
         if bucket is None:
             self._buckets[key] = bytearray(digest)
         elif _is_in(bucket, digest):

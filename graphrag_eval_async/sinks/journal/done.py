@@ -78,12 +78,13 @@ class Done:
 
     def add(self, position: Position, *, whole: bool = True) -> None:
         """Note a line, which may be there already."""
-        file = self._file(position.file)
-        if not whole:
-            file.unfinished = position.offset
+        _, key, offset, length, _ = position
+        file = self._file(key)
+        if whole:
+            file.stretches.add(offset, offset + length + 1)
         else:
-            file.stretches.add(position.offset, position.offset + position.length + 1)
-        if file.last is None or file.last.offset <= position.offset:
+            file.unfinished = offset
+        if file.last is None or file.last.offset <= offset:
             file.last = position
 
     def pass_over(self, origins: Mapping[str, int]) -> None:
