@@ -55,10 +55,14 @@ class Watch:
 
 
 class Directory:
-    """What there is in a directory."""
+    """What there is in a directory.
+
+    Attributes:
+        path: as names in it begin; empty for the current directory.
+    """
 
     def __init__(self, path: str) -> None:
-        self._path = path or os.curdir
+        self.path = path
         self._state: tuple[int, ...] = ()
         self._looked = self._changed = float("-inf")
         self._entries: list[str] = []
@@ -71,7 +75,7 @@ class Directory:
         if self._looked != now:
             self._looked = now
             try:
-                state = _state(look_up(self._path))
+                state = _state(look_up(self.path or os.curdir))
             except OSError:
                 state = ()
             if state != self._state:
@@ -84,7 +88,7 @@ class Directory:
         Raises:
             OSError: it cannot be listed.
         """
-        status = look_up(self._path)
+        status = look_up(self.path or os.curdir)
         if status is None:
             self._entries = []
         if self._members.is_due(status, now) or at_once:
@@ -98,7 +102,7 @@ class Directory:
         if self._rotated[0] != now:
             began = monotonic()
             try:
-                is_due = self._rotation.is_due(look_up(self._path), now)
+                is_due = self._rotation.is_due(look_up(self.path or os.curdir), now)
                 self._rotated = now, self.rotated_now() if is_due else {}
             except OSError:
                 return {}
@@ -116,7 +120,7 @@ class Directory:
 
     def _list(self) -> list[str]:
         try:
-            return os.listdir(self._path)
+            return os.listdir(self.path or os.curdir)
         except GONE:
             return []
 

@@ -44,14 +44,17 @@ class Listing:
 
     Attributes:
         latest: the names as they were found last.
+        is_quiet: whether these stood for the same files for a while, but for links to elsewhere.
     """
 
     def __init__(self, given: str, directories: dict[str, Directory]) -> None:
         """`directories` are shared by listings."""
-        self._given = os.path.join(*os.path.split(given))  # As names are put together here.
+        directory, self._name = os.path.split(given)
+        self._given = os.path.join(directory, self._name)  # As names are put together here.
         self.latest: list[str] = []
+        self.is_quiet = False
         self._directories = directories
-        self._looked_in: list[str] = []
+        self._looked_in: list[Directory] = []
         self._pattern: str | None = None
         self._entries: list[str] | None = None
         self._globbed = float("-inf")
@@ -62,7 +65,8 @@ class Listing:
         Raises:
             OSError: the directory cannot be read.
         """
-        if self._is_file and not at_once and self.is_quiet(now):
+        self.is_quiet = all(directory.is_quiet(now) for directory in self._looked_in)
+        if self.is_quiet and self._pattern is None and self.latest and not at_once:
             return self.latest
         status = look_up(self._given)
         if status is not None and stat.S_ISDIR(status.st_mode):
@@ -73,16 +77,9 @@ class Listing:
             self._become([self._given], [os.path.dirname(self._given)], None)
         return self.latest
 
-    def is_quiet(self, now: float) -> bool:
-        """Whether the names stand for the same files as for a while, but for links to elsewhere."""
-        return all(self._directory(path).is_quiet(now) for path in self._looked_in)
-
-    @property
-    def _is_file(self) -> bool:
-        return self._pattern is None and bool(self.latest)
-
-    def _become(self, names: list[str], looked_in: list[str], pattern: str | None) -> None:
-        self.latest, self._looked_in, self._pattern = names, looked_in, pattern
+    def _become(self, names: list[str], directories: Iterable[str], pattern: str | None) -> None:
+        self.latest, self._pattern = names, pattern
+        self._looked_in = [self._directory(directory) for directory in directories]
         self._entries = None
 
     def _glob(self, now: float, *, at_once: bool) -> None:
@@ -102,28 +99,28 @@ class Listing:
             self._entries = entries
 
     def _directory(self, path: str) -> Directory:
-        return self._directories.setdefault(path, Directory(path))
+        if path not in self._directories:
+            self._directories[path] = Directory(path)
+        return self._directories[path]
 
     def rotated(self, now: float, *, at_once: bool = False) -> Iterable[tuple[str, str]]:
         """Names that files of it may have once they are rotated, each with the name they had before.
 
         They are looked for only for a while after a directory has changed, unless `at_once`.
         """
-        for path in self._looked_in:
-            directory = self._directory(path)
+        for directory in self._looked_in:
             try:
                 found = directory.rotated_now() if at_once else directory.rotated(now)
             except OSError:
                 continue
             for name in self._own(found):
                 for entry in found[name]:
-                    yield os.path.join(path, entry), os.path.join(path, name)
+                    yield os.path.join(directory.path, entry), os.path.join(directory.path, name)
 
     def _own(self, names: Collection[str]) -> list[str]:
         if self._pattern is not None:
             return [name for name in names if fits(name, self._pattern)]
-        name = os.path.basename(self._given)
-        return [name] if name in names else []
+        return [self._name] if self._name in names else []
 
 
 def fits(name: str, pattern: str) -> bool:

@@ -101,6 +101,8 @@ class Tail:
 
     def is_idle(self, now: float, *, is_quiet: bool) -> bool:
         """Whether a glance shows no change; `is_quiet` says that there is none in its directory."""
+        if now >= self.due:
+            return False
         if self.descriptor == CLOSED:
             return True
         if self.is_link or not is_quiet or now <= self.changed + SETTLING_SECONDS:

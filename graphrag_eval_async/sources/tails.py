@@ -116,16 +116,10 @@ class Tails:
         left = []
         present = set()
         for listing in self._listings:
-            is_quiet = listing.is_quiet(now)
             for name in self._names(listing, now, at_once=at_once):
                 present.add(name)
                 tail = self._places.get(name)
-                if (
-                    tail is not None
-                    and not at_once
-                    and now < tail.due
-                    and tail.is_idle(now, is_quiet=is_quiet)
-                ):
+                if tail is not None and not at_once and tail.is_idle(now, is_quiet=listing.is_quiet):
                     continue
                 self._look_at(name, now)
                 if tail is not None and self._places.get(name) is not tail:
