@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async.aggregates import ordered
 from graphrag_eval_async.aggregates.ordered import OrderedValues
 
-SMALL = {"CHUNK": 6, "FEW": 2, "RUN": 1}
+SMALL: dict[str, Any] = {"CHUNK": 6, "FEW": 2, "RUN": 1}
 VALUE = st.integers(0, 9).map(float) | st.floats(-5, 5)
 STEP = st.one_of(
     st.tuples(st.just("extend"), st.lists(VALUE, max_size=40)),
