@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from graphrag_eval_async.concurrency import run_in_thread
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Position
+from graphrag_eval_async.sources.guarded import Guarded
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of
 from graphrag_eval_async.sources.listing import as_paths
 from graphrag_eval_async.sources.tails import Tails
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 
     from graphrag_eval_async.records import Known, Record
     from graphrag_eval_async.sources.unread import Event
-
-R = TypeVar("R")
 
 MEASURING_SECONDS = 0.5
 """How old a lag may be before it is measured again."""
@@ -130,7 +127,7 @@ class Follower:
         max_line_bytes: int,
     ) -> None:
         """See `follow_jsonl`."""
-        self._tails = _Guarded(Tails(as_paths(path), rotate_wait=_seconds("rotate_wait", rotate_wait)))
+        self._tails = Guarded(Tails(as_paths(path), rotate_wait=_seconds("rotate_wait", rotate_wait)))
         if not isinstance(start, Position) and start not in ("beginning", "end"):
             raise UsageError(f'start: expected "beginning", "end" or a Position, got {start!r}')
         if stop is not None and not callable(getattr(stop, "is_set", None)):
@@ -268,49 +265,6 @@ class Follower:
     async def aclose(self) -> None:
         """Close all files; if they are being looked at, as soon as that is over."""
         self._tails.close()
-
-
-class _Guarded:
-    """Lets one thread at a time work with the tails, and closes them when none does."""
-
-    def __init__(self, tails: Tails) -> None:
-        self._tails = tails
-        self._lock = threading.Lock()
-        self._closed = threading.Event()
-        self.is_closed = self._closed.is_set
-
-    async def call(self, function: Callable[[Tails], R]) -> R:
-        """What a function of the tails returns, called in a thread.
-
-        Raises:
-            UsageError: they are closed.
-        """
-        if self.is_closed():
-            raise UsageError("the follower is closed; follow_jsonl makes another")
-        return await run_in_thread(partial(self._call, function), self.close)
-
-    def _call(self, function: Callable[[Tails], R]) -> R:
-        try:
-            with self._lock:
-                return function(self._tails)
-        finally:
-            if self.is_closed():
-                self.close()
-
-    def measure(self) -> int | None:
-        """How many bytes there are to be read; None if that cannot be said."""
-        try:
-            return self._call(Tails.measure)
-        except OSError:
-            return None
-
-    def close(self) -> None:
-        self._closed.set()
-        if self._lock.acquire(blocking=False):
-            try:
-                self._tails.close()
-            finally:
-                self._lock.release()
 
 
 def _pass(tails: Tails, *, now: float, look: bool, at_once: bool) -> tuple[list[Event], int]:
