@@ -257,10 +257,12 @@ def test_wrong_usage_is_found_before_any_work(
     assert (folder.path / "responses.jsonl").read_bytes() == before
 
 
-@pytest.mark.parametrize("path", ["no-such-file", "."])
+@pytest.mark.parametrize("name", ["no-such-file", "empty"])
 def test_responses_and_reference_have_to_be_files(
-    folder: Folder, capfd: pytest.CaptureFixture[str], path: str
+    folder: Folder, capfd: pytest.CaptureFixture[str], name: str
 ) -> None:
+    (folder.path / "empty").mkdir()
+    path = folder.file(name)
     assert run("evaluate", folder.reference, path, "-o", folder.file("r")) == 2
     assert run("evaluate", path, folder.lines(), "-o", folder.file("r")) == 2
     assert "Error: Invalid value for 'RE" in capfd.readouterr().err
