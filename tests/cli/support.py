@@ -115,8 +115,11 @@ def start(
     stderr: int | BinaryIO = subprocess.PIPE,
     closed: int | None = None,
     cwd: Path | None = None,
+    dev: bool = True,
 ) -> subprocess.Popen[bytes]:
     """The command line in a process of its own, in which any warning is an error.
+
+    Without `dev`, the event loop does not tell what took long, as on a busy machine.
 
     It starts without the standard stream whose descriptor is `closed`.
     """
@@ -129,7 +132,15 @@ def start(
             os.close(closed)
 
     return subprocess.Popen(
-        [sys.executable, "-X", "dev", "-W", "error", "-m", "graphrag_eval_async", *arguments],
+        [
+            sys.executable,
+            *(["-X", "dev"] if dev else []),
+            "-W",
+            "error",
+            "-m",
+            "graphrag_eval_async",
+            *arguments,
+        ],
         env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"},
         preexec_fn=prepare,
         stdin=stdin,

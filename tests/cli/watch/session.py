@@ -37,7 +37,7 @@ class Session:
         self.emulator = Emulator(columns, rows)
         self.written = ""
         self._set_size(columns, rows)
-        self.process = start(*arguments, stdout=self._slave, stderr=self._slave, cwd=cwd)
+        self.process = start(*arguments, stdout=self._slave, stderr=self._slave, cwd=cwd, dev=False)
 
     def __enter__(self) -> Self:
         return self
