@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Position
-from graphrag_eval_async.sources.guarded import Guarded
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of
 from graphrag_eval_async.sources.listing import as_paths
 from graphrag_eval_async.sources.tails import Tails
+from graphrag_eval_async.sources.waiting import Stop, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -23,12 +22,6 @@ if TYPE_CHECKING:
 
 MEASURING_SECONDS = 0.5
 """How old a lag may be before it is measured again."""
-
-
-class Stop(Protocol):
-    """An event: of asyncio, of anyio, or of threading."""
-
-    def is_set(self) -> bool: ...
 
 
 class Lag(NamedTuple):
@@ -64,10 +57,10 @@ def follow_jsonl(
 
     - read what was rotated and then deleted or compressed while it was down;
     - wait for ever for what is written to a file after it was rotated or deleted: see `rotate_wait`;
-    - tell a file from one that was appended to if it was rewritten with the same bytes before the place to
-      which it was read: 1,024 while it runs, the last line that was read while it was down;
-    - tell a rotated file from a copy if it has never met it, and all of it only repeats the beginning of
-      another one of the same name;
+    - notice that a file was rewritten if the same bytes stand again before the place up to which it was
+      read: 1,024 of them or, if that happened while it was down, the last line that was read;
+    - tell a rotated file that it has never met from a copy, if all that stands in it only repeats the
+      beginning of another one of that name;
     - see a file that is made and deleted, or a line that is written and truncated, between two looks.
 
     Args:
@@ -83,10 +76,10 @@ def follow_jsonl(
             reading begins.
         poll_interval: in seconds, how long to wait between two looks, more than 0.
         idle_timeout: in seconds, after how long without anything new to end; None for never.
-        stop: an event of asyncio, anyio or threading; once it is set, the follower ends. At either end it
-            looks a last time: all lines that are complete come, then last lines without their newline, with
-            `whole` False; `evaluate_stream` evaluates such a line if it parses, and else rejects it as
-            `incomplete`.
+        stop: an event of asyncio, anyio or threading, or what else has `is_set`, which a thread calls at
+            each look; once it is set, the follower ends. At either end it looks a last time: all lines that
+            are complete come, then last lines without their newline, with `whole` False; `evaluate_stream`
+            evaluates such a line if it parses, and else rejects it as `incomplete`.
         rotate_wait: in seconds, how long a file that has lost its name, or was deleted, is looked at after
             it was last written to. Then comes its last line if it has no newline, with `whole` False.
         max_line_bytes: a longer line comes as its head; `evaluate_stream` uses its own limit.
@@ -127,16 +120,19 @@ class Follower:
         max_line_bytes: int,
     ) -> None:
         """See `follow_jsonl`."""
-        self._tails = Guarded(Tails(as_paths(path), rotate_wait=_seconds("rotate_wait", rotate_wait)))
+        tails = Tails(as_paths(path), rotate_wait=_seconds("rotate_wait", rotate_wait))
         if not isinstance(start, Position) and start not in ("beginning", "end"):
             raise UsageError(f'start: expected "beginning", "end" or a Position, got {start!r}')
         if stop is not None and not callable(getattr(stop, "is_set", None)):
             raise UsageError(f"stop: expected an event, got {stop!r}")
         self.start = start
-        self._stop = stop
-        self._interval = _seconds("poll_interval", poll_interval, more_than=0)
-        self._timeout = None if idle_timeout is None else _seconds("idle_timeout", idle_timeout)
         self._max_line_bytes = check_line_bytes(max_line_bytes)
+        self._waiting = Waiting(
+            tails,
+            interval=_seconds("poll_interval", poll_interval, more_than=0),
+            timeout=None if idle_timeout is None else _seconds("idle_timeout", idle_timeout),
+            stop=stop,
+        )
         self._begun = self._reading = False
         self._unread = self._pending = 0
         self._measured = monotonic()
@@ -169,7 +165,7 @@ class Follower:
         paths = [os.fspath(path) for path in exclude]
         if is_first is None:
             is_first = not known
-        return await self._tails.call(
+        return await self._waiting.call(
             lambda tails: tails.begin(known, self.start, paths, monotonic(), is_first=is_first)
         )
 
@@ -201,33 +197,20 @@ class Follower:
             await self.aclose()
 
     async def _events(self) -> AsyncGenerator[Event]:
-        active = due = monotonic()
-        is_last = False
-        while not self._tails.is_closed():
-            now = monotonic()
-            look = now >= due and not is_last
-            if look:
-                due = now + self._interval
-                is_last = self._is_over(now - active)
-            events, unread = await self._tails.call(partial(_pass, now=now, look=look, at_once=is_last))
+        waiting = self._waiting
+        while not waiting.is_closed:
+            events, unread, is_over = await waiting.news()
             self._pending = sum(len(event.data or b"") for event in events)
             self._note(unread)
             for event in events:
                 self._pending -= len(event.data or b"")
                 yield event
-            if events:
-                active = monotonic()  # Not before, since a slow consumer keeps one from looking.
-            if not unread:
-                if is_last:
-                    for event in await self._tails.call(Tails.end):
-                        yield event
-                    return
-                await asyncio.sleep(due - monotonic())
-
-    def _is_over(self, idle: float) -> bool:
-        return (self._stop is not None and self._stop.is_set()) or (
-            self._timeout is not None and idle >= self._timeout
-        )
+            if any(event.data for event in events):
+                waiting.restart_clock()
+            elif is_over and not unread:
+                for event in await waiting.call(Tails.end):
+                    yield event
+                return
 
     @property
     def lag(self) -> Lag:
@@ -260,18 +243,11 @@ class Follower:
             if not measured.cancelled() and (unread := measured.result()) is not None:
                 self._note(unread)
 
-        loop.run_in_executor(None, self._tails.measure).add_done_callback(note)
+        loop.run_in_executor(None, self._waiting.measure).add_done_callback(note)
 
     async def aclose(self) -> None:
         """Close all files; if they are being looked at, as soon as that is over."""
-        self._tails.close()
-
-
-def _pass(tails: Tails, *, now: float, look: bool, at_once: bool) -> tuple[list[Event], int]:
-    """What was found, and how many bytes more there are."""
-    if look:
-        tails.look(now, at_once=at_once)
-    return tails.read(), tails.unread.size
+        self._waiting.close()
 
 
 def _seconds(name: str, value: Any, *, more_than: float | None = None) -> float:

@@ -65,9 +65,13 @@ class Listing:
         Raises:
             OSError: the directory cannot be read.
         """
-        self.is_quiet = all(directory.is_quiet(now) for directory in self._looked_in)
-        if self.is_quiet and self._pattern is None and self.latest and not at_once:
-            return self.latest
+        if self._pattern is None and self.latest and not at_once:
+            (directory,) = self._looked_in
+            self.is_quiet = directory.is_quiet(now)
+            if self.is_quiet:
+                return self.latest
+        else:
+            self.is_quiet = all(directory.is_quiet(now) for directory in self._looked_in)
         status = look_up(self._given)
         if status is not None and stat.S_ISDIR(status.st_mode):
             self._list(self._given, MEMBERS, now, at_once=at_once)

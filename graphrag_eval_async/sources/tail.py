@@ -157,6 +157,11 @@ class Tail:
         return splitter.end()
 
 
+def seen(status: os.stat_result) -> tuple[int, int]:
+    """By what a change of a file is noticed."""
+    return status.st_size, status.st_mtime_ns
+
+
 def read_before(descriptor: int, offset: int, length: int) -> bytes:
     """What stands before an offset, so many bytes of it at most."""
     length = min(length, offset)

@@ -15,7 +15,7 @@ from graphrag_eval_async.sources.opening import LOGGER
 from graphrag_eval_async.sources.recall import Recall
 from graphrag_eval_async.sources.registry import Registry
 from graphrag_eval_async.sources.rotation import find_copy, find_rotated, former_names
-from graphrag_eval_async.sources.tail import CLOSED
+from graphrag_eval_async.sources.tail import CLOSED, seen
 from graphrag_eval_async.sources.unread import Event, Unread
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ class Tails:
     """
 
     def __init__(self, paths: Sequence[str], *, rotate_wait: float) -> None:
-        directories: dict[str, Directory] = {}
-        self._listings = [Listing(path, directories) for path in dict.fromkeys(paths)]
+        self._directories: dict[str, Directory] = {}
+        self._listings = [Listing(path, self._directories) for path in dict.fromkeys(paths)]
         self._rotate_wait = rotate_wait
         self._registry = Registry()
         self.unread = Unread(self._registry)
@@ -78,8 +78,8 @@ class Tails:
             self._look_at_rotated(now, at_once=True)
             return {key: offset for key, offset in registry.origins.items() if key not in known}
         self._pass_over_rotated(now)
-        if known and not registry.recall.found:
-            LOGGER.warning("%s: the line to start after is not found; read from the start", start)
+        if isinstance(start, Position) and not registry.recall.found:
+            LOGGER.warning("%s: the line to start after is not found; read from the start", start.path)
         return registry.origins
 
     def _pass_over_rotated(self, now: float) -> None:
@@ -184,6 +184,8 @@ class Tails:
         return tail
 
     def _look_at_rotated(self, now: float, *, at_once: bool = False) -> None:
+        if not at_once and not any(directory.rotated(now) for directory in self._directories.values()):
+            return
         found = find_rotated(self._listings, self._registry, self._places, now, at_once=at_once)
         for each in found:
             self._enter_rotated(each.path, each.name, now)
@@ -301,8 +303,3 @@ class Tails:
     def close(self) -> None:
         """Close all files."""
         self._registry.close()
-
-
-def seen(status: os.stat_result) -> tuple[int, int]:
-    """By what a change of a file is noticed."""
-    return status.st_size, status.st_mtime_ns

@@ -237,7 +237,7 @@ class Following(RuleBasedStateMachine):
 SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck), stateful_step_count=40)
 
 
-@pytest.mark.parametrize("examples", [100, pytest.param(3000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("examples", [60, pytest.param(3000, marks=pytest.mark.soak)])
 def test_following(examples: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     run_state_machine_as_test(Following, settings=settings(SETTINGS, max_examples=examples))

@@ -18,7 +18,7 @@ from tests.sources.followed import open_files
 
 ROOT = Path(__file__).parents[2]
 
-COUNTS = [4000, pytest.param(100_000, marks=pytest.mark.soak)]
+COUNTS = [3000, pytest.param(100_000, marks=pytest.mark.soak)]
 
 
 class Received:

@@ -26,11 +26,15 @@ REFERENCE = templates()
 
 @pytest.fixture
 async def log(tmp_path: Path) -> AsyncIterator[Path]:
-    """Whatever a test does, no file may be left open."""
+    """Whatever a test does, no file may be left open, and no thread may go on."""
     await asyncio.to_thread(lambda: None)
     before = open_files()
     yield tmp_path / "log.jsonl"
     await settle()
+    for thread in threading.enumerate():
+        if thread.name.startswith("graphrag-eval-async-follow"):
+            thread.join(10)
+            assert not thread.is_alive()
     assert open_files() == before
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.records import Line, LongLine, Record
+from graphrag_eval_async.records import FileId, Line, LongLine, Record, Unwritable
 from graphrag_eval_async.sources import split_lines
+from graphrag_eval_async.sources.lines import Splitter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -198,3 +199,35 @@ async def test_a_long_line_is_not_held() -> None:
     assert first.length == 200 << 20
     assert first.head == b"x" * 4096
     assert last == Line(2, (200 << 20) + 1, b'{"a": 1}')
+
+
+async def test_lines_know_their_file() -> None:
+    file = FileId("a", "1-2-0")
+    data = [b"1\n", b"too long\nto", b"o long\n2\n3"]
+    batches = split_lines(generate(data), max_line_bytes=5, spool=False, file=file)
+    lines = [line async for batch in batches for line in batch]
+    assert [(line.file, line.offset) for line in lines if not isinstance(line, Unwritable)] == [
+        (file, offset) for offset in (0, 2, 11, 20, 22)
+    ]
+
+
+@given(TEXT, st.integers(0, 100), st.integers(1, 30))
+def test_an_unfinished_line_can_be_given_out_and_read_again(data: bytes, cut: int, limit: int) -> None:
+    """Wherever it is ended for now, going on at its offset gives the same lines in the end."""
+
+    def shown(lines: list[Record]) -> list[Record]:
+        """What is at hand of a long line depends on how it came."""
+        return [line._replace(content=None) if isinstance(line, LongLine) else line for line in lines]
+
+    whole = Splitter(limit, spool=False)
+    expected = shown(whole.feed(data) + whole.finish())
+    splitter = Splitter(limit, spool=False)
+    lines = splitter.feed(data[:cut])
+    begin, held = splitter.offset, splitter.held
+    assert begin + held == min(cut, len(data))
+    unfinished = splitter.end()
+    assert splitter.offset == begin
+    assert splitter.held == 0
+    assert all(not getattr(line, "whole", False) for line in unfinished)
+    lines += splitter.feed(data[begin:]) + splitter.finish()
+    assert shown(lines) == expected

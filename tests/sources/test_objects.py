@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.records import Line, LongLine, Unwritable
+from graphrag_eval_async.records import FileId, Line, LongLine, Unwritable
 from graphrag_eval_async.sources.objects import from_async_iterable, from_iterable
 
 if TYPE_CHECKING:
@@ -124,3 +124,14 @@ async def test_the_iterator_need_not_be_closable() -> None:
 
     batches = from_async_iterable(Plain(), max_line_bytes=10)
     assert [len(batch) async for batch in batches] == [1, 1]
+
+
+async def test_lines_of_files_stay_as_they_are() -> None:
+    file = FileId("log.jsonl", "1-2-3", followed=True)
+    lines: list[Any] = [
+        Line(7, 123, b"a", file, whole=False),
+        LongLine(8, 200, b"b", 1, 0, "", None, file),
+        Line(9, 300, b"\n\n"),
+    ]
+    assert await read(["x", *lines, {"a": 1}]) == [Line(1, 0, b"x"), *lines, Line(2, 2, b'{"a":1}')]
+    assert await read_async(lines) == lines

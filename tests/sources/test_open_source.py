@@ -12,7 +12,8 @@ from anyio.lowlevel import checkpoint
 from anyio.streams.text import TextReceiveStream
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.sources import open_source
+from graphrag_eval_async.records import LongLine
+from graphrag_eval_async.sources import follow_jsonl, open_source, read_jsonl
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
@@ -90,6 +91,24 @@ async def test_paths_and_open_files(tmp_path: Path) -> None:
         assert not binary.closed
     async with await anyio.open_file(path) as file:
         assert await read(file) == LINES
+
+
+async def test_files_that_are_read_or_followed(tmp_path: Path) -> None:
+    path = tmp_path / "responses.jsonl"
+    path.write_bytes(TEXT + b"\n")
+    assert await read(read_jsonl(path)) == LINES
+    assert await read(follow_jsonl(path, idle_timeout=0)) == LINES
+    long = [line async for line in read_jsonl(path, max_line_bytes=3)]
+    assert all(isinstance(line, LongLine) for line in long)
+    assert await read(read_jsonl(path, max_line_bytes=3)) == LINES
+
+
+async def test_a_follower_is_closed_before_anything_was_read(tmp_path: Path) -> None:
+    follower = follow_jsonl(tmp_path)
+    source = open_source(follower, max_line_bytes=10, spool=False)
+    await follower.begin({})
+    await source.aclose()
+    assert [line async for line in follower] == []
 
 
 @pytest.mark.parametrize("size", [1, 3, 8, 1000])
