@@ -135,8 +135,7 @@ class Tails:
             return listing.latest
 
     def _look_at(self, name: str, now: float) -> None:
-        tail = self._places.get(name)
-        registry = self._registry
+        tail, registry = self._places.get(name), self._registry
         try:
             if tail is None and registry.opener.is_excluded(name):
                 return
@@ -186,8 +185,7 @@ class Tails:
     def _look_at_rotated(self, now: float, *, at_once: bool = False) -> None:
         if not at_once and not any(directory.rotated(now) for directory in self._directories.values()):
             return
-        found = find_rotated(self._listings, self._registry, self._places, now, at_once=at_once)
-        for each in found:
+        for each in find_rotated(self._listings, self._registry, self._places, now, at_once=at_once):
             self._enter_rotated(each.path, each.name, now)
             self._limit_departed()
 
@@ -229,8 +227,7 @@ class Tails:
 
     def _limit_departed(self) -> None:
         """Give up those that nothing was written to for longest, where there are too many."""
-        excess = len(self._departed) - MAX_DEPARTED
-        if excess > 0:
+        if (excess := len(self._departed) - MAX_DEPARTED) > 0:
             idle = [tail for tail in self._departed if tail not in self.unread]
             for tail in idle[:excess]:
                 self._finish(tail)
@@ -243,7 +240,12 @@ class Tails:
             return
         if tail.descriptor == CLOSED or tail.is_copy:
             return
-        if not tail.is_intact():
+        try:
+            is_intact = tail.is_intact()
+        except OSError:
+            tail.suspect()
+            raise
+        if not is_intact:
             self._renew(tail, now)
         elif tail.unread:
             self.unread.add(tail)
@@ -293,8 +295,7 @@ class Tails:
         for tail in self._registry.all():
             if not tail.finished:
                 self._finish(tail)
-        events, self._events = self._events, []
-        return events
+        return self.read()
 
     def measure(self) -> int:
         """How many bytes there are to be read by now in the files that are open."""
