@@ -34,6 +34,7 @@ class Tails:
     """Follows files: to be looked at again and again, at times that the caller tells.
 
     Attributes:
+        registry: of all that were met.
         unread: what there is to read in them.
     """
 
@@ -41,8 +42,8 @@ class Tails:
         self._directories: dict[str, Directory] = {}
         self._listings = [Listing(path, self._directories) for path in dict.fromkeys(paths)]
         self._rotate_wait = rotate_wait
-        self._registry = Registry()
-        self.unread = Unread(self._registry)
+        self.registry = Registry()
+        self.unread = Unread(self.registry)
         self._places: dict[str, Tail] = {}
         self._departed: dict[Tail, float] = {}
         self._events: list[Event] = []
@@ -60,20 +61,18 @@ class Tails:
 
         Args:
             known: what earlier runs have read, by the keys of the files.
-            start: where to begin in other files, if this is the first run: "beginning", "end", or after a
-                line.
+            start: where to begin in others, if this is the first run: "beginning", "end", or after a line.
             exclude: files that are never followed.
             now: the time.
             is_first: whether no earlier run has followed them.
         """
-        registry = self._registry
+        registry = self.registry
         registry.opener.exclude(exclude)
         if is_first and isinstance(start, Position):
             known = {start.file: Known(start.offset + start.length + 1, 1, start), **known}
         registry.recall = Recall(known)
         registry.skip = is_first and start == "end"
         self._look_at_names(now, at_once=True)
-        registry.skip = False
         if not is_first:
             self._look_at_rotated(now, at_once=True)
             return {key: offset for key, offset in registry.origins.items() if key not in known}
@@ -84,7 +83,7 @@ class Tails:
 
     def _pass_over_rotated(self, now: float) -> None:
         """Leave out what was rotated before, up to the file that has the line to start after."""
-        registry = self._registry
+        registry = self.registry
         begun: set[str] = set()
         found = find_rotated(self._listings, registry, self._places, now, at_once=True)
         for _, path, name in sorted((each.stamp, each.path, each.name) for each in found):
@@ -109,7 +108,7 @@ class Tails:
         for tail, since in list(self._departed.items()):
             self._look_at_departed(tail, since, now)
         self._limit_departed()
-        self._registry.limit(self._departed)
+        self.registry.limit(self._departed)
 
     def _look_at_names(self, now: float, *, at_once: bool) -> list[Tail]:
         """Enter what is new; returns the tails that have lost a name."""
@@ -131,11 +130,11 @@ class Tails:
         try:
             return listing.names(now, at_once=at_once)
         except OSError as error:
-            self._registry.opener.tell(str(error.filename), error)
+            self.registry.opener.tell(str(error.filename), error)
             return listing.latest
 
     def _look_at(self, name: str, now: float) -> None:
-        tail, registry = self._places.get(name), self._registry
+        tail, registry = self._places.get(name), self.registry
         try:
             if tail is None and registry.opener.is_excluded(name):
                 return
@@ -168,24 +167,23 @@ class Tails:
             tail.follow(former)
 
     def _enter(self, path: str, now: float) -> Tail | None:
-        """The tail of the file of that name, opened."""
+        """The tail of the file of that name, opened; it may be a copy of one that was truncated since."""
         formers = former_names(path)
         for name in formers:
             original = self._places.get(name)
             if original is not None and original.descriptor != CLOSED:
-                # It may have been truncated after it was copied to this path.
                 self._see(original, os.fstat(original.descriptor), now)
-        opened = self._registry.opener.open(path)
+        opened = self.registry.opener.open(path)
         if opened is None:
             return None
-        tail = self._registry.meet(opened, path, formers)
-        self._registry.limit(self._departed)
+        tail = self.registry.meet(opened, path, formers)
+        self.registry.limit(self._departed)
         return tail
 
     def _look_at_rotated(self, now: float, *, at_once: bool = False) -> None:
         if not at_once and not any(directory.rotated(now) for directory in self._directories.values()):
             return
-        for each in find_rotated(self._listings, self._registry, self._places, now, at_once=at_once):
+        for each in find_rotated(self._listings, self.registry, self._places, now, at_once=at_once):
             self._enter_rotated(each.path, each.name, now)
             self._limit_departed()
 
@@ -203,7 +201,7 @@ class Tails:
                 present.follow(tail)
             self._see(tail, os.fstat(tail.descriptor), now)
         except OSError as error:
-            self._registry.opener.tell(path, error)
+            self.registry.opener.tell(path, error)
             return None
         return tail
 
@@ -216,7 +214,7 @@ class Tails:
         try:
             self._see(tail, os.fstat(tail.descriptor), now)
         except OSError as error:
-            self._registry.opener.tell(tail.name, error)
+            self.registry.opener.tell(tail.name, error)
         if tail not in self._departed:
             return
         if tail.seen != before:
@@ -252,12 +250,12 @@ class Tails:
 
     def _renew(self, tail: Tail, now: float) -> None:
         """Begin anew with a file that was truncated; what is left of it may be in a copy."""
-        new = self._registry.renew(tail)
+        new = self.registry.renew(tail)
         self.unread.discard(tail)
         self._places.update({name: new for name, holder in self._places.items() if holder is tail})
         if (since := self._departed.pop(tail, None)) is not None:
             self._departed[new] = since
-        copy = find_copy(self._listings, self._registry, tail, now)
+        copy = find_copy(self._listings, self.registry, tail, now)
         if copy is None:
             LOGGER.warning(
                 "%s: was truncated or rewritten after %d bytes were read, %d of them of an unfinished line;"
@@ -268,7 +266,7 @@ class Tails:
             if tail.splitter is not None:
                 tail.splitter.close()
         else:
-            self._registry.move(tail, copy)
+            self.registry.move(tail, copy)
             self._departed[tail] = now
             new.follow(tail)
             self._see(tail, os.fstat(tail.descriptor), now)
@@ -280,27 +278,22 @@ class Tails:
         self.unread.discard(tail)
         self._departed.pop(tail, None)
         tail.finish()
-        self._registry.release(tail)
+        self.registry.release(tail)
         self._events.append(Event(tail, None))
 
     def read(self) -> list[Event]:
         """What there is to be read, in part; `unread` says whether there is more."""
-        events = self._events + self.unread.read()
-        self._events = []
-        self._registry.limit(self._departed)
+        events, self._events = self._events + self.unread.read(), []
+        self.registry.limit(self._departed)
         return events
 
     def end(self) -> list[Event]:
         """Give up all unfinished lines, when all that there is was read."""
-        for tail in self._registry.all():
+        for tail in self.registry.all():
             if not tail.finished:
                 self._finish(tail)
         return self.read()
 
-    def measure(self) -> int:
-        """How many bytes there are to be read by now in the files that are open."""
-        return self._registry.measure()
-
     def close(self) -> None:
         """Close all files."""
-        self._registry.close()
+        self.registry.close()

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from graphrag_eval_async.concurrency import run_in_thread
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.sources.tails import Tails
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from graphrag_eval_async.sources.tails import Tails
     from graphrag_eval_async.sources.unread import Event
 
 R = TypeVar("R")
@@ -131,7 +131,7 @@ class Waiting:
     def measure(self) -> int | None:
         """How many bytes there are to be read by now; None if that cannot be said. For any thread."""
         try:
-            return self._call(Tails.measure)
+            return self._call(lambda tails: tails.registry.measure())
         except OSError:
             return None
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from graphrag_eval_async.sources import registry, tails, unread
+from graphrag_eval_async.sources import directory, registry, tails, unread
 from tests.sources.followed import Reader, append, open_files, text
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ LOGGER = "graphrag_eval_async.follow"
 
 
 @pytest.fixture(autouse=True)
-def _nothing_left_open() -> Iterator[None]:
+def _nothing_left_open(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(directory, "LISTING_SHARE", 0)  # Time passes in these tests as they say.
     before = open_files()
     yield
     assert open_files() == before
