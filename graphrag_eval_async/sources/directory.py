@@ -48,6 +48,10 @@ class Watch:
         recently = max(self._changed + SETTLING_SECONDS, now - RELISTING_SECONDS)
         return now >= self._due and self._listed <= recently
 
+    def expect(self, now: float) -> None:
+        """Something may change that the directory would not tell of."""
+        self._changed = now
+
     def listed(self, now: float, took: float) -> None:
         """It was listed, which took so many seconds."""
         self._listed = now
@@ -59,6 +63,7 @@ class Directory:
 
     Attributes:
         path: as names in it begin; empty for the current directory.
+        rotation: says when to look for rotated files.
     """
 
     def __init__(self, path: str) -> None:
@@ -67,7 +72,7 @@ class Directory:
         self._looked = self._changed = float("-inf")
         self._entries: list[str] = []
         self._members = Watch()
-        self._rotation = Watch()
+        self.rotation = Watch()
         self._rotated: tuple[float, dict[str, list[str]]] = (float("-inf"), {})
 
     def is_quiet(self, now: float) -> bool:
@@ -102,12 +107,12 @@ class Directory:
         if self._rotated[0] != now:
             began = monotonic()
             try:
-                is_due = self._rotation.is_due(look_up(self.path or os.curdir), now)
+                is_due = self.rotation.is_due(look_up(self.path or os.curdir), now)
                 self._rotated = now, self.rotated_now() if is_due else {}
             except OSError:
                 return {}
             if is_due:
-                self._rotation.listed(now, monotonic() - began)
+                self.rotation.listed(now, monotonic() - began)
         return self._rotated[1]
 
     def rotated_now(self) -> dict[str, list[str]]:

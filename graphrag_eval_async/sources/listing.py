@@ -107,7 +107,7 @@ class Listing:
             self._directories[path] = Directory(path)
         return self._directories[path]
 
-    def rotated(self, now: float, *, at_once: bool = False) -> Iterable[tuple[str, str]]:
+    def rotated(self, now: float, *, at_once: bool = False) -> Iterable[tuple[Directory, str, str]]:
         """Names that files of it may have once they are rotated, each with the name they had before.
 
         They are looked for only for a while after a directory has changed, unless `at_once`.
@@ -119,7 +119,7 @@ class Listing:
                 continue
             for name in self._own(found):
                 for entry in found[name]:
-                    yield os.path.join(directory.path, entry), os.path.join(directory.path, name)
+                    yield directory, os.path.join(directory.path, entry), os.path.join(directory.path, name)
 
     def _own(self, names: Collection[str]) -> list[str]:
         if self._pattern is not None:

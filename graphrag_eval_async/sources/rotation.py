@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from time import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.sources.directory import GONE, rotated_from
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sources.opening import Opened
     from graphrag_eval_async.sources.registry import Registry
     from graphrag_eval_async.sources.tail import Tail
+
+
+EMPTY_SECONDS = 10.0
+"""For how long an empty file is looked at all the time; it says nothing as yet, not even whether it is a copy."""
 
 
 def former_names(path: str) -> list[str]:
@@ -49,11 +54,17 @@ def find_rotated(
     """
     found = []
     for listing in listings:
-        for path, name in listing.rotated(now, at_once=at_once):
+        for directory, path, name in listing.rotated(now, at_once=at_once):
             if path in names:
                 continue
             try:
-                found += _look_at(path, name, registry)
+                status = registry.opener.status(path)
+                if status is None:
+                    continue
+                if status.st_size:
+                    found += _look_at(path, name, status, registry)
+                elif time() < status.st_mtime + EMPTY_SECONDS:
+                    directory.rotation.expect(now)
             except GONE:
                 continue
             except OSError as error:
@@ -61,10 +72,7 @@ def find_rotated(
     return sorted(found)
 
 
-def _look_at(path: str, name: str, registry: Registry) -> list[Rotated]:
-    status = registry.opener.status(path)
-    if status is None or status.st_size == 0:  # An empty file says nothing as yet.
-        return []
+def _look_at(path: str, name: str, status: os.stat_result, registry: Registry) -> list[Rotated]:
     tail = registry.get(status)
     if tail is not None and tail.descriptor != CLOSED:
         return []
@@ -79,7 +87,7 @@ def _look_at(path: str, name: str, registry: Registry) -> list[Rotated]:
 def find_copy(listings: Iterable[Listing], registry: Registry, tail: Tail, now: float) -> Opened | None:
     """A file with all that was read of one that was truncated since, as some rotate their logs."""
     for listing in listings:
-        for path, former in listing.rotated(now, at_once=True):
+        for _, path, former in listing.rotated(now, at_once=True):
             opened = registry.opener.open(path) if tail.trace and former == tail.name else None
             if opened is None:
                 continue

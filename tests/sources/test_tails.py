@@ -145,6 +145,16 @@ def test_several_rotations_between_two_looks(log: Path) -> None:
         assert reader.texts() == []
 
 
+def test_late_writes_to_a_file_that_was_empty_when_it_was_rotated(log: Path) -> None:
+    with Reader(log) as reader, log.open("a") as writer:
+        rotate(log)
+        assert reader.texts() == []
+        reader.wait(4)
+        assert reader.texts() == []
+        print("late", file=writer, flush=True)
+        assert reader.texts() == ["late"]
+
+
 def test_what_was_rotated_before_is_passed_over(log: Path) -> None:
     for name in ("log.jsonl.1", "log.jsonl.2", "log-20260101.jsonl", "log.old"):
         log.with_name(name).write_text("old\n")
