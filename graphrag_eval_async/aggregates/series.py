@@ -47,10 +47,11 @@ class Series:
         """Add one finite float or one int."""
         if type(value) is float:
             self.integral = False
-        elif not -DOUBLE_INTS <= value <= DOUBLE_INTS and stored(value) is value:
+            self._pending.append(value)
+        elif -DOUBLE_INTS <= value <= DOUBLE_INTS or stored(value) is not value:
+            self._pending.append(float(value))
+        else:
             self.extend([value], integral=True, wide=True)
-            return
-        self._pending.append(float(value))
 
     def flush(self) -> None:
         """Count what waits; in the parent it waits for `settle`."""

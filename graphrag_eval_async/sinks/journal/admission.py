@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.records import Line, LongLine, Position
 from graphrag_eval_async.sinks.journal.contents import DIGEST_BYTES, Contents
-from graphrag_eval_async.sinks.journal.done import Done
+from graphrag_eval_async.sinks.journal.done import Done, Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,15 +79,15 @@ class Admission:
 
     def restore(self, line: KeptLine) -> None:
         """Note a line of an earlier run."""
-        digest, occurrence, position, whole = line
-        if position is not None:
-            self.done.add(position, whole=whole)
+        digest, occurrence, place, whole = line
+        if place is not None:
+            self.done.add(place, whole=whole)
         self._contents.add(digest, occurrence)
         if self._met is None:
             self._met = Contents()
 
 
-KeptLine = tuple[bytes, int, Position | None, bool]
+KeptLine = tuple[bytes, int, Place | None, bool]
 """What a journal says of a line: the start of its digest, its occurrence, where it stands in a file, and
 whether it was whole."""
 
@@ -102,15 +102,15 @@ def read_source(source: Mapping[str, Any]) -> KeptLine:
     digest = bytes.fromhex(sha256)
     if len(digest) != SHA256_BYTES or type(occurrence) is not int or occurrence < 1:
         raise ValueError("no digest of a line, or no occurrence of it")
-    position = None
-    if (file := source.get("file")) is not None:
-        path, offset, length = source["path"], source["offset"], source["length"]
+    place = None
+    if "file" in source:
+        path, file, offset, length = source["path"], source["file"], source["offset"], source["length"]
         if not (type(path) is type(file) is str and type(offset) is type(length) is int):
             raise TypeError("no place of a line")
         if not (0 <= offset < MAX_SIZE and 0 <= length < MAX_SIZE):
             raise ValueError("no place of a line")
-        position = Position(path, file, offset, length, sha256)
-    return digest[:DIGEST_BYTES], occurrence, position, source.get("whole", True)
+        place = path, file, offset, length, sha256
+    return digest[:DIGEST_BYTES], occurrence, place, source.get("whole", True)
 
 
 def _digest(sha256: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from graphrag_eval_async.records import Known, Position
 
@@ -29,6 +29,10 @@ class Stretches:
     def add(self, start: int, end: int, lines: int = 1) -> None:
         """Note a stretch of so many lines, if it is not done already; all of it is, or nothing."""
         starts, ends = self._starts, self._ends
+        if ends and ends[-1] == start:  # As nearly all come.
+            ends[-1] = end
+            self._lines[-1] += lines
+            return
         index = bisect_right(starts, start)
         if index and ends[index - 1] >= start:
             index -= 1
@@ -67,7 +71,11 @@ class _File:
     def __init__(self) -> None:
         self.stretches = Stretches()
         self.unfinished: int | None = None
-        self.last: Position | None = None
+        self.last: Place | None = None
+
+
+Place: TypeAlias = tuple[str, str, int, int, str]
+"""A `Position`, or what makes one, which takes less time to make."""
 
 
 class Done:
@@ -76,7 +84,7 @@ class Done:
     def __init__(self) -> None:
         self._files: dict[str, _File] = {}
 
-    def add(self, position: Position, *, whole: bool = True) -> None:
+    def add(self, position: Place, *, whole: bool = True) -> None:
         """Note a line, which may be there already."""
         _, key, offset, length, _ = position
         file = self._file(key)
@@ -84,7 +92,7 @@ class Done:
             file.stretches.add(offset, offset + length + 1)
         else:
             file.unfinished = offset
-        if file.last is None or file.last.offset <= offset:
+        if file.last is None or file.last[2] <= offset:
             file.last = position
 
     def pass_over(self, origins: Mapping[str, int]) -> None:
@@ -114,5 +122,5 @@ class Done:
         known = {}
         for key, file in self._files.items():
             begin, lines = file.stretches.beginning()
-            known[key] = Known(begin, lines + 1, file.last)
+            known[key] = Known(begin, lines + 1, file.last and Position(*file.last))
         return known
