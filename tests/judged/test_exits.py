@@ -406,4 +406,4 @@ def test_nothing_is_said_on_the_way() -> None:
 
 if __name__ == "__main__":
     for _name in SCENARIOS:
-        asyncio.run(guarded(_name, FEW))
+        asyncio.run(guarded(_name, FEW // 4))
