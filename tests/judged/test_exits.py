@@ -406,4 +406,5 @@ def test_nothing_is_said_on_the_way() -> None:
 
 if __name__ == "__main__":
     for _name in SCENARIOS:
+        gc.freeze()  # What was imported is not to be looked through each time.
         asyncio.run(guarded(_name, FEW // 4))
