@@ -94,6 +94,7 @@ class Resuming:
         self._threads: ThreadPoolExecutor | None = None
         self._fingerprints = fingerprints
         self._tally = tally
+        self._incomplete: set[str] = set()
 
     async def read(self, records: Records, follower: Follower | None) -> AsyncGenerator[list[Record]]:
         """The batches of a source, after the journal was opened and what it has was counted.
@@ -126,12 +127,18 @@ class Resuming:
 
     def _restore_result(self, result: Any) -> None:
         line = read_source(result["source"])
+        if self.admission.is_restored(line):
+            raise ValueError("the result of that line stands there already")
         self._tally.restore_result(result)
         self.admission.restore(line)
 
     def _restore_reject(self, record: Any) -> None:
         line = read_source(record["source"])
-        if record["reason"] != "incomplete":  # The rest of the line may have come since.
+        if record["reason"] == "incomplete":  # The rest of the line may have come since.
+            self._incomplete.add(record["source"]["sha256"])
+        elif self.admission.is_restored(line):
+            raise ValueError("the line stands there already, here or among the results")
+        else:
             self._tally.restore_reject(record["reason"])
             self.admission.restore(line)
 
@@ -158,7 +165,7 @@ class Resuming:
         Raises:
             JournalError: it cannot be kept.
         """
-        if self.journal is not None:
+        if self.journal is not None and source["sha256"] not in self._incomplete:
             self.journal.reject(reject, source)
             if reject.content is not None and not isinstance(reject.content, bytes):
                 reject.content.seek(0)

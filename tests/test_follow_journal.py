@@ -134,6 +134,16 @@ async def test_an_unfinished_line_is_evaluated_once_it_is_whole(log: Log) -> Non
     assert log.stream.rejects.counts == {}
 
 
+async def test_a_line_that_stays_unfinished_is_kept_as_a_reject_once(log: Log) -> None:
+    line = log.text()
+    for end in (20, 20, 30, 30, 30):
+        log.path.write_bytes(line[:end])
+        assert await log.follow() == []
+        assert log.stream.rejects.counts == {"incomplete": 1}
+    rejects = log.journal.with_name(f"{log.journal.name}.rejects").read_bytes().splitlines()
+    assert [orjson.loads(reject)["source"]["length"] for reject in rejects] == [20, 30]
+
+
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b" \n"])
 async def test_a_line_without_its_newline_is_evaluated_once(log: Log, end: bytes) -> None:
     log.append(log.text(), log.text()[:-1])

@@ -513,6 +513,7 @@ def test_a_file_that_is_no_journal(tmp_path: Path, content: bytes) -> None:
     ):
         begun(path)
     assert path.read_bytes() == content
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize(

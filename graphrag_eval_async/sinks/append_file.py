@@ -36,6 +36,7 @@ class AppendFile:
         """
         self.path = os.fspath(path)
         try:
+            self._place = os.path.realpath(self.path)
             self._descriptor, self.size = _open_locked(self.path)
         except BlockingIOError:
             raise JournalLocked(
@@ -53,8 +54,9 @@ class AppendFile:
         """Add lines, given in pieces; if that fails, nothing of them stays.
 
         Raises:
-            JournalError: they cannot be written.
+            JournalError: they cannot be written, or the file has lost its name, so that nobody would find them.
         """
+        self._check_place()
         size = self.size
         try:
             for piece in pieces:
@@ -71,6 +73,17 @@ class AppendFile:
             raise
         self.size = size
         self._unsynced = True
+
+    def _check_place(self) -> None:
+        try:
+            if os.path.samestat(os.stat(self._place), os.fstat(self._descriptor)):
+                return
+        except OSError:
+            pass
+        raise JournalError(
+            f"{self.path}: was removed, renamed or replaced while it was written to; start again with it, "
+            "or with another file"
+        )
 
     def read(self, offset: int, size: int) -> bytes:
         """What stands at `offset`, at most `size` bytes of it.
@@ -110,7 +123,7 @@ class AppendFile:
         Raises:
             JournalError, OSError: it cannot.
         """
-        path = os.path.realpath(self.path)
+        path = self._place
         os.fchmod(other._descriptor, stat.S_IMODE(os.fstat(self._descriptor).st_mode))
         other.sync()
         os.replace(other.path, path)

@@ -273,10 +273,36 @@ def test_a_file_that_is_replaced_while_it_is_opened(tmp_path: Path, faults: Faul
     faults.before = replace
     with closing(AppendFile(path)) as file:
         assert file.size == 0
+        assert faults.counts["stat"] == 3
         file.write([b"mine\n"])
     assert path.read_bytes() == b"mine\n"
-    assert faults.counts["stat"] == 3
     assert faults.counts["open"] == faults.counts["close"]
+
+
+@pytest.mark.parametrize("change", ["remove", "rename", "replace"])
+def test_a_file_that_is_gone_while_it_is_written(tmp_path: Path, change: str) -> None:
+    path, other = tmp_path / "lines", tmp_path / "other"
+    with closing(AppendFile(path)) as file:
+        file.write([b"1\n"])
+        if change == "remove":
+            path.unlink()
+        elif change == "rename":
+            path.rename(other)
+        else:
+            other.write_bytes(b"")
+            other.replace(path)
+        with pytest.raises(
+            JournalError, match="lines: was removed, renamed or replaced while it was written"
+        ):
+            file.write([b"2\n"])
+
+
+def test_a_directory_that_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with closing(AppendFile("lines")) as file:
+        monkeypatch.chdir("/")
+        file.write([b"1\n"])
+    assert (tmp_path / "lines").read_bytes() == b"1\n"
 
 
 def test_another_file_in_its_place(tmp_path: Path) -> None:

@@ -77,8 +77,12 @@ class Admission:
             return position in self.done and digest in self._contents
         return self._met is not None and self._contents.has(digest, self._met.take(digest))
 
+    def is_restored(self, line: KeptLine) -> bool:
+        """Whether that very occurrence was restored before."""
+        return self._contents.has(line[0], line[1])
+
     def restore(self, line: KeptLine) -> None:
-        """Note a line of an earlier run."""
+        """Note a line of an earlier run, which was not restored before."""
         digest, occurrence, place, whole = line
         if place is not None:
             self.done.add(place, whole=whole)

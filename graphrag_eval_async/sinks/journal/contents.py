@@ -40,11 +40,11 @@ class Contents:
         return numbers.take()
 
     def add(self, digest: bytes, number: int) -> None:
-        """Note an occurrence, known or not."""
+        """Note an occurrence that is not there."""
         numbers = self._numbers.get(digest)
         if numbers is None:
             if number == 1:
-                self._add_single(digest)
+                self._append(digest)
                 return
             numbers = self._of_its_own(digest)
         numbers.add(number)
@@ -61,15 +61,18 @@ class Contents:
 
     def _add_single(self, digest: bytes) -> bool:
         """Whether it was not there."""
+        if self._is_single(digest):
+            return False
+        self._append(digest)
+        return True
+
+    def _append(self, digest: bytes) -> None:
         key = _bucket(digest)
         bucket = self._buckets[key]
         if bucket is None:
             self._buckets[key] = bytearray(digest)
-        elif _is_in(bucket, digest):
-            return False
         else:
             bucket += digest
-        return True
 
 
 def _bucket(digest: bytes) -> int:

@@ -64,16 +64,13 @@ class OpenJournal:
         fresh = not os.path.exists(self.path)
         self._results = AppendFile(self.path)
         try:
-            self._rejects = AppendFile(options.rejects or f"{self.path}.rejects")
-            try:
-                if fresh:  # What was rejected for a journal that is gone.
-                    self._rejects.truncate(0)
-                self._run = RunFile(f"{self.path}.run", fresh=fresh)
-                begun = self._results.size > 0 or self._rejects.size > 0
-                self._run.check(self.path, fingerprints, begun=begun, force=options.force)
-            except BaseException:
-                self._rejects.close()
-                raise
+            beside = options.rejects or f"{self.path}.rejects"
+            self._run = RunFile(f"{self.path}.run", fresh=fresh)
+            begun = self._results.size > 0 or (not fresh and _size(beside) > 0)
+            self._run.check(self.path, fingerprints, begun=begun, force=options.force)
+            self._rejects = AppendFile(beside)
+            if fresh:  # What was rejected for a journal that is gone.
+                self._rejects.truncate(0)
         except BaseException:
             self._results.close()
             raise
@@ -159,3 +156,11 @@ class OpenJournal:
         finally:
             self._results.close()
             self._rejects.close()
+
+
+def _size(path: str | os.PathLike[str]) -> int:
+    """Of a file, which may not be there."""
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0

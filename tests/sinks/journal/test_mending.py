@@ -172,6 +172,21 @@ def test_a_damaged_line(
     assert not path.with_name("results.jsonl.tmp").exists()
 
 
+def test_a_result_that_stands_there_twice(
+    tmp_path: Path, quiet: Quiet, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = copy_of(quiet, tmp_path)
+    rejects = path.with_name("results.jsonl.rejects")
+    again = [quiet.lines[2], lines_of(rejects)[0]]
+    path.write_bytes(b"".join([*quiet.lines, again[0]]))
+    rejects.write_bytes(b"".join([*lines_of(rejects), again[1]]))
+    stream = assert_whole(path, quiet)
+    assert path.with_name("results.jsonl.damaged").read_bytes() == b"".join(again)
+    assert ["there already" in record.getMessage() for record in caplog.records] == [True, True]
+    assert stream.journal is not None
+    assert stream.journal.damaged == 2
+
+
 def test_steps_that_are_none_are_no_damage(tmp_path: Path, quiet: Quiet) -> None:
     path = copy_of(quiet, tmp_path)
     path.write_bytes(result_with(actual_steps=[1, None])(quiet.lines[0]))
