@@ -54,7 +54,7 @@ class AppendFile:
         """Add lines, given in pieces; if that fails, nothing of them stays.
 
         Raises:
-            JournalError: they cannot be written, or the file has lost its name, so that nobody would find them.
+            JournalError: they cannot be written, or the file has lost its name, where they would be found.
         """
         self._check_place()
         size = self.size

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 EMPTY_SECONDS = 10.0
-"""For how long an empty file is looked at all the time; it says nothing as yet, not even whether it is a copy."""
+"""For how long an empty file is looked at all the time: it does not say yet whether it is a copy."""
 
 
 def former_names(path: str) -> list[str]:
