@@ -69,9 +69,14 @@ def report(run: Run, *, aggregates: str | None, gates: Sequence[Gate], table: Te
     failures = [failure for gate in gates if (failure := measures.failure(gate))]
     for failure in failures:
         tell(sys.stderr, one_line(f"gate does not hold: {failure}"))
+    tell_error(ending)
+    return ending.code(rejects=bool(run.rejected), gates=bool(failures))
+
+
+def tell_error(ending: Ending) -> None:
+    """Show what ended a run, if it was an error."""
     if ending.error is not None:
         tell(sys.stderr, f"Error: {describe(ending.error)}")
-    return ending.code(rejects=bool(run.rejected), gates=bool(failures))
 
 
 def journaling(stream: EvaluationStream) -> list[str]:

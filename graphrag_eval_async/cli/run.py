@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.aggregates import RunningAggregates
 from graphrag_eval_async.cli.costs import judge_of, judging
 from graphrag_eval_async.cli.files import open_output, open_rejects
-from graphrag_eval_async.cli.report import LISTED_REJECTS, Run, journaling, report
+from graphrag_eval_async.cli.report import LISTED_REJECTS, Run, journaling, report, tell_error
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
 
@@ -69,6 +69,11 @@ def open_run(
         yield stream, results
 
 
+def has_begun(stream: EvaluationStream, outputs: Outputs) -> bool:
+    """Whether there is anything to tell: nothing is known of a run whose journal could not be opened."""
+    return not outputs.resume or stream.journal is not None
+
+
 def report_run(
     stream: EvaluationStream,
     ending: Ending,
@@ -81,7 +86,7 @@ def report_run(
     gates: Sequence[Gate],
     table: TextIO | None,
 ) -> Exit:
-    """Tell how a run ended; returns the exit code.
+    """Tell how a run ended, which is only an error where it has not begun; returns the exit code.
 
     Args:
         stream: what it was of.
@@ -94,6 +99,9 @@ def report_run(
         gates: that are to hold.
         table: the stream that the table of the aggregates goes to.
     """
+    if not has_begun(stream, outputs):
+        tell_error(ending)
+        return ending.code(rejects=False)
     model = judge_of(config)
     if stream.journal is not None:
         answered = {*reference.questions} - {*stream.missing}

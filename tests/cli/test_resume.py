@@ -112,16 +112,51 @@ def test_another_reference_set_needs_force(
 
 
 def test_the_second_of_two_is_refused(folder: Folder) -> None:
-    command = ["evaluate", folder.reference, "-", "-o", folder.file("journal"), "--resume"]
-    first = start(*command, stdin=PIPE)
+    first = start("evaluate", folder.reference, "-", "-o", folder.file("journal"), "--resume", stdin=PIPE)
     assert first.stdin is not None
     first.stdin.write(orjson.dumps(response("q1")) + b"\n")
     first.stdin.flush()
     until(first, lambda: (folder.path / "journal").exists() and len(folder.read("journal")) == 1)
-    code, _, err = finish(start(*command))
-    assert code == 2
-    assert "another process, or another stream of this one, writes to it" in err
+    for command in ("evaluate", "watch"):
+        refused(folder, command, "journal", 2, "another process, or another stream of this one, writes to it")
     assert finish(first)[0] == 0
+
+
+def refused(folder: Folder, command: str, journal: str, expected: int, told: str) -> None:
+    """See that a run which cannot begin says so, and does nothing else."""
+    responses = folder.lines(response("q1"))
+    aggregates = folder.write("a.json", b"those of an earlier run")
+    before = contents(folder)
+    outputs = ["-o", journal, "--resume", "--aggregates", aggregates, "--fail-under", "steps_score=0.5"]
+    code, out, err = finish(start(command, folder.reference, responses, *outputs, cwd=folder.path))
+    assert code == expected
+    assert not out
+    [line] = err.splitlines()
+    assert line.startswith("Error: ")
+    assert told in line
+    assert contents(folder) == before
+
+
+def contents(folder: Folder) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.path.iterdir()}
+
+
+@pytest.mark.parametrize("command", ["evaluate", "watch"])
+@pytest.mark.parametrize(
+    ("journal", "expected", "told"),
+    [
+        ("journal", 2, "was begun under another reference"),
+        ("nowhere/journal", 4, "nowhere/journal"),
+        (".", 4, ".: cannot be opened"),
+    ],
+)
+def test_what_cannot_begin_leaves_everything_as_it_was(
+    folder: Folder, command: str, journal: str, expected: int, told: str
+) -> None:
+    other = folder.write("other.json", orjson.dumps(REFERENCE[:1]))
+    arguments = ["evaluate", other, folder.lines(response("q1")), "-o", folder.file("journal"), "--resume"]
+    assert run(*arguments) == 0
+    refused(folder, command, journal, expected, told)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from graphrag_eval_async.cli.exits import run_to_end
-from graphrag_eval_async.cli.run import cache_of, open_run, report_run
+from graphrag_eval_async.cli.run import cache_of, has_begun, open_run, report_run
 from graphrag_eval_async.cli.sending import Sending
 from graphrag_eval_async.cli.watch.alerts import check_alerts
 from graphrag_eval_async.cli.watch.commands import Commands
@@ -18,7 +18,7 @@ from graphrag_eval_async.cli.watch.views import Screen, open_view
 from graphrag_eval_async.reference import load_reference
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from graphrag_eval_async.cli.exits import Ending, Exit
     from graphrag_eval_async.cli.gates import Gate
@@ -68,7 +68,8 @@ def watch(
         facts = Facts(stream, follower, counting, showing, config, reference, following.paths)
         view = open_view(facts.collect, showing, interrupts)
         work = _watch(stream, sending, counting, view, showing.on_alert)
-        ending = _finish(view, run_to_end(work, interrupts, drain=sending.drain))
+        ending = run_to_end(work, interrupts, drain=sending.drain)
+        ending = _finish(view.finish if has_begun(stream, outputs) else view.clear, ending)
     return report_run(
         stream,
         ending,
@@ -81,9 +82,9 @@ def watch(
     )
 
 
-def _finish(view: View, ending: Ending) -> Ending:
+def _finish(finish: Callable[[], None], ending: Ending) -> Ending:
     try:
-        view.finish()
+        finish()
     except OSError as error:
         return ending._replace(error=ending.error or error)
     return ending

@@ -64,6 +64,13 @@ class View(Protocol):
             OSError: it cannot be written.
         """
 
+    def clear(self) -> None:
+        """Take away what is shown of the run; what happened stays.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+
 
 def open_view(collect: Collect, showing: Showing, interrupts: Interrupts) -> View:
     """The view on the terminal behind standard output or, where that is none, as lines of JSON.
@@ -92,6 +99,9 @@ class Screen:
 
     def finish(self) -> None:
         self._draw(self._facts())
+
+    def clear(self) -> None:
+        self._terminal.draw(lambda _width, _height: [], above=_take_all(self._messages))
 
     async def _run(self) -> NoReturn:
         # Warnings, of whichever package, would go through the view.
@@ -151,6 +161,9 @@ class Lines:
         self._tell(_take_all(self._messages))
         with suppress(BrokenPipeError, InterruptedError):
             self._stdout.write([self._line()])
+
+    def clear(self) -> None:
+        """Nothing: what was printed was printed."""
 
     async def _print_facts(self) -> NoReturn:
         while True:

@@ -97,6 +97,16 @@ def test_the_last_view_stays_and_the_report_comes_below(
     assert sum("invalid_json" in line for line in screen) == 3  # In the view, in the list and in the counts.
 
 
+def test_a_run_that_cannot_begin_leaves_no_view(folder: Folder) -> None:
+    log = folder.lines(response("q1"))
+    (folder.path / "journal").mkdir()
+    with Session("watch", folder.reference, log, "-o", folder.file("journal"), "--resume") as session:
+        assert session.finish() == 4
+    text = "".join([*session.emulator.gone, *session.screen])
+    assert text.startswith("Error: ")
+    assert "watching" not in text
+
+
 def test_a_process_that_is_killed_leaves_a_terminal_that_works(folder: Folder) -> None:
     log = folder.lines(response("q1"))
     with Session("watch", folder.reference, log) as session:
