@@ -142,7 +142,8 @@ class Watched:
 
     It starts when its condition holds for a full window: of the last n, n values; of the last s seconds, at
     least one, once the first ever is s seconds old. It ends when the condition has not held for a whole
-    window: for n values, or for s seconds. No value at all is nothing that a condition holds for.
+    window: for n values, or for s seconds. Then the window has to fill anew: with n values since, or for s
+    seconds. No value at all is nothing that a condition holds for.
     """
 
     def __init__(self, alert: Alert, window: Last | Seconds) -> None:
@@ -151,7 +152,9 @@ class Watched:
         self._window = window
         self._values: deque[tuple[float, int]] = deque()
         self._units = 0
+        # The window fills: since when, and with how many values.
         self._first = inf
+        self._count = 0
         self._held = -inf
         self._since_held = 0
 
@@ -161,6 +164,7 @@ class Watched:
         self._values.append((now, units))
         self._units += units
         self._first = min(self._first, now)
+        self._count += 1
         self._since_held += 1
         return self.look(now)
 
@@ -178,6 +182,8 @@ class Watched:
                 return self.started
         elif self.started is not None and self._is_over(now):
             self.started = None
+            self._first = now
+            self._count = 0
             return self.change("ended")
         return None
 
@@ -198,7 +204,7 @@ class Watched:
 
     def _is_full(self, now: float) -> bool:
         if isinstance(self._window, Last):
-            return len(self._values) == self._window.count
+            return self._count >= self._window.count
         return now - self._first >= self._window.seconds
 
     def _is_over(self, now: float) -> bool:

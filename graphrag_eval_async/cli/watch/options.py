@@ -56,7 +56,8 @@ AlertOption = Annotated[
         metavar="[TEMPLATE:]METRIC<VALUE [over N|TIME]",
         help="Tell when the mean of the last values of METRIC, or error_rate, begins and ceases to be so; "
         "also with <=, > and >=. It begins once as many values or as much time was seen, and has ceased when "
-        "it was not so for as many or as long. Repeatable.  [default of N|TIME: that of --window]",
+        "it was not so for as many or as long; it begins again only after as many more, or as long. "
+        "Repeatable.  [default of N|TIME: that of --window]",
     ),
 ]
 OnAlert = Annotated[

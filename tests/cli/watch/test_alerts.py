@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import random
 import statistics
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -118,14 +119,14 @@ def holds(alert: Alert, values: Sequence[float], *, full: bool) -> bool:
 
 
 def expected_of_last(alert: Alert, n: int, values: Sequence[float]) -> list[str]:
-    held = [holds(alert, values[max(0, i - n) : i], full=i >= n) for i in range(1, len(values) + 1)]
-    states, active = [], False
-    for i, now in enumerate(held):
+    states, held, active, quiet = [], list[bool](), False, 0
+    for i in range(1, len(values) + 1):
+        held.append(holds(alert, values[max(0, i - n) : i], full=i - quiet >= n))
         state = ""
-        if now and not active:
+        if held[-1] and not active:
             active, state = True, "started"
-        elif active and not any(held[max(0, i + 1 - n) : i + 1]):
-            active, state = False, "ended"
+        elif active and not any(held[-n:]):
+            active, state, quiet = False, "ended", i
         states.append(state)
     return states
 
@@ -133,17 +134,17 @@ def expected_of_last(alert: Alert, n: int, values: Sequence[float]) -> list[str]
 def expected_of_seconds(
     alert: Alert, seconds: float, looks: Sequence[tuple[float, float | None]]
 ) -> list[str]:
-    states, held, active = [], [], False
+    states, held, active, ended = [], [], False, None
     for i, (now, _) in enumerate(looks):
         came = [(at, value) for at, value in looks[: i + 1] if value is not None]
         recent = [value for at, value in came if at > now - seconds]
-        full = bool(came) and now - came[0][0] >= seconds
+        full = bool(came) and now - (came[0][0] if ended is None else ended) >= seconds
         held.append((now, holds(alert, recent, full=full)))
         state = ""
         if held[-1][1] and not active:
             active, state = True, "started"
         elif active and not any(held_then for at, held_then in held if now - at < seconds):
-            active, state = False, "ended"
+            active, state, ended = False, "ended", now
         states.append(state)
     return states
 
@@ -176,6 +177,24 @@ def test_the_last_seconds_against_the_oracle(
     looks = [(float(now), value) for now, (_, value) in zip(times, moves, strict=True)]
     changes = [watch.look(now) if value is None else watch.add(value, now) for now, value in looks]
     assert states(changes) == expected_of_seconds(watch.alert, seconds, looks)
+
+
+@given(CONDITIONS, st.integers(1, 5), st.lists(VALUES, max_size=40), st.booleans())
+def test_changes_are_a_window_apart(condition: str, n: int, values: list[float], timed: bool) -> None:
+    """The first as well: a window is to be full."""
+    watch = watched(condition, Seconds(n) if timed else Last(n))
+    changes = [watch.add(value, float(now)) for now, value in enumerate(values)]
+    places = [place for place, change in enumerate(changes, 0 if timed else 1) if change is not None]
+    assert all(later - earlier >= n for earlier, later in pairwise([0, *places]))
+
+
+def test_chance_around_the_bound_does_not_flap() -> None:
+    rnd = random.Random(1)
+    watch = watched("< 0.8", Last(20))
+    changes = [watch.add(float(rnd.random() < 0.8), 0.0) for _ in range(10_000)]
+    places = [place for place, change in enumerate(changes) if change is not None]
+    assert len(places) > 10
+    assert all(later - earlier >= 20 for earlier, later in pairwise(places))
 
 
 def test_oscillation_around_the_bound_is_one_alert() -> None:
