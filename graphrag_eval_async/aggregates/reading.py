@@ -33,7 +33,7 @@ def observe(result: Mapping[str, Any], *, include_errors: bool) -> tuple[str, bo
         AggregationError: it is not a result, or a metric of it is not a finite number of at most 64 bits.
     """
     if not _is_mapping(result):
-        raise AggregationError(f"a result must be an object, not {_describe(result)}")
+        raise AggregationError(f"a result must be an object, not {describe(result)}")
     template_id = result.get("template_id")
     if not isinstance(template_id, str):
         raise _error(result, "template_id", "a string", template_id)
@@ -147,16 +147,16 @@ def _number(value: Any, key: str, result: Mapping[str, Any]) -> float:
 
 
 def _error(result: Mapping[str, Any], place: str, wanted: str, value: Any) -> AggregationError:
-    question = _describe(result.get("question_id"))
-    return AggregationError(f"question {question}: {place}: must be {wanted}, not {_describe(value)}")
+    question = describe(result.get("question_id"))
+    return AggregationError(f"question {question}: {place}: must be {wanted}, not {describe(value)}")
 
 
-def _describe(value: Any) -> str:
+def describe(value: Any) -> str:
     """`value` in a few words, whatever it is: printing an int of 10,000 digits is itself an error."""
     if isinstance(value, str):
         return repr(value[:200])
     if value is None or isinstance(value, bool | float):
         return repr(value)
     if isinstance(value, int):
-        return f"an int of {value.bit_length()} bits"
+        return repr(value) if fits(value) else f"an int of {value.bit_length()} bits"
     return type(value).__name__

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from graphrag_eval_async.aggregates import state
 from graphrag_eval_async.aggregates.exact import mean, sum_units
 from graphrag_eval_async.aggregates.group import Group, StepCounts, add_steps, count_steps, show, slide
-from graphrag_eval_async.aggregates.reading import observe
+from graphrag_eval_async.aggregates.reading import describe, observe
 from graphrag_eval_async.aggregates.window import Last, Sample, Seconds, Sliding
 from graphrag_eval_async.errors import UsageError
 
@@ -55,7 +55,7 @@ class RunningAggregates:
         window: Last | Seconds | None = None,
     ) -> None:
         if not isinstance(window, Last | Seconds | None):
-            raise UsageError(f"window: must be Last(...) or Seconds(...), not {type(window).__name__}")
+            raise UsageError(f"window: expected Last(...) or Seconds(...), got {describe(window)}")
         self._include_errors = include_errors
         self._sliding = None if window is None else Sliding(window)
         self._groups: dict[str, Group] = {}

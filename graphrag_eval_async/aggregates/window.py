@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from graphrag_eval_async.aggregates.reading import describe
 from graphrag_eval_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Last:
 
     def __post_init__(self) -> None:
         if not isinstance(self.count, int) or isinstance(self.count, bool) or self.count < 1:
-            raise UsageError("count: must be an int of at least 1")
+            raise UsageError(f"count: expected an integer of 1 or more, got {describe(self.count)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Seconds:
     def __post_init__(self) -> None:
         number = isinstance(self.seconds, int | float) and not isinstance(self.seconds, bool)
         if not number or not 0 < self.seconds <= float_info.max:
-            raise UsageError("seconds: must be a finite number above 0")
+            raise UsageError(f"seconds: expected a finite number above 0, got {describe(self.seconds)}")
 
 
 class Sample(msgspec.Struct, frozen=True, gc=False):

@@ -168,11 +168,11 @@ Resume = Annotated[
 ]
 ResumeForce = Annotated[bool, typer.Option(RESUME_FORCE, hidden=True)]
 FsyncOption = Annotated[
-    Fsync,
+    Fsync | None,
     typer.Option(
         "--fsync",
         help="With --resume, when results are brought to the disk, so that they outlive a power failure: "
-        "each before it counts, those of a second together, or as the system likes.",
+        "each before it counts, those of a second together, or as the system likes.  [default: interval]",
     ),
 ]
 DedupeOption = Annotated[

@@ -29,7 +29,7 @@ class Outputs(NamedTuple):
     rejects: str | None
     resume: bool = False
     force: bool = False
-    fsync: Fsync = "interval"
+    fsync: Fsync | None = None
 
     def check(self, read: Iterable[str | None], *, stages: bool) -> None:
         """See that they can be written, and that nothing is overwritten that is needed.
@@ -49,6 +49,8 @@ class Outputs(NamedTuple):
                 raise UsageError("--stages does not go with --resume: a journal has whole results only")
             written += [f"{self.results}.run", f"{self.results}.damaged"]
             written += [] if self.rejects else [f"{self.results}.rejects"]
+        elif self.fsync is not None:
+            raise UsageError("--fsync needs --resume, which makes a journal of the output")
         elif self.results is not None and os.path.exists(f"{self.results}.run"):
             raise UsageError(
                 f"{self.results!r} is a journal, which would be overwritten; --resume goes on with it, "
@@ -70,7 +72,8 @@ class Outputs(NamedTuple):
         """The journal, if there is to be one."""
         if not self.resume or self.results is None:
             return None
-        return Journal(self.results, force=self.force, fsync=self.fsync, rejects=self.rejects)
+        fsync = self.fsync or "interval"
+        return Journal(self.results, force=self.force, fsync=fsync, rejects=self.rejects)
 
 
 def _stands_for(path: str, file: str) -> bool:

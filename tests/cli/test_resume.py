@@ -87,6 +87,14 @@ def test_what_does_not_go_with_it(
     assert not (folder.path / "journal").exists()
 
 
+@pytest.mark.parametrize("fsync", ["interval", "always"])
+def test_a_sync_needs_a_journal(folder: Folder, fsync: str, capfd: pytest.CaptureFixture[str]) -> None:
+    arguments = ["evaluate", folder.reference, folder.lines(response("q1")), "-o", folder.file("out")]
+    assert run(*arguments, "--fsync", fsync) == 2
+    assert "--fsync needs --resume" in capfd.readouterr().err
+    assert not (folder.path / "out").exists()
+
+
 def test_a_journal_is_not_overwritten(
     folder: Folder, command: Sequence[str], capfd: pytest.CaptureFixture[str]
 ) -> None:

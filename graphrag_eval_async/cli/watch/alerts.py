@@ -6,7 +6,7 @@ import math
 import operator
 import re
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal
@@ -63,7 +63,7 @@ class Alert:
 def parse_alert(text: str) -> Alert:
     """The alert that ``[TEMPLATE:] METRIC <|<=|>|>= VALUE [over WINDOW]`` asks for.
 
-    A template's name may hold colons, spaces and whatever else.
+    A template's name may hold colons, spaces and whatever else; blanks around it may be part of it.
 
     Raises:
         ValueError: it says something else.
@@ -87,8 +87,10 @@ def parse_alert(text: str) -> Alert:
     )
 
 
-def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Config | None) -> None:
-    """See that there may be values for each alert, one day.
+def find_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Config | None) -> list[Alert]:
+    """The alerts, with the names of their templates as they are; there may be values for each, one day.
+
+    Blanks around a name count where there is such a template.
 
     Raises:
         UsageError: no result can have such a template or metric.
@@ -97,11 +99,18 @@ def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Co
     metrics = {ERROR_RATE, *filter(is_metric, RESULT_KEYS)}
     metrics.update(*(evaluation.outputs for evaluation in evaluations))
     metrics.update(f"{evaluation.name}{COST}" for evaluation in evaluations)
-    for alert in alerts:
+    found = [
+        alert
+        if alert.template is None or alert.template in templates
+        else replace(alert, template=alert.template.strip())
+        for alert in alerts
+    ]
+    for alert in found:
         for what, name, known in (("template", alert.template, templates), ("metric", alert.metric, metrics)):
             if name is not None and name not in known:
                 there_are = ", ".join(sorted(known)) or "none"
                 raise UsageError(f"--alert {alert.text!r}: no {what} {name!r}; there are: {there_are}")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.run import cache_of, has_begun, open_run, report_run
 from graphrag_eval_async.cli.sending import Sending
-from graphrag_eval_async.cli.watch.alerts import check_alerts
 from graphrag_eval_async.cli.watch.commands import Commands
 from graphrag_eval_async.cli.watch.counting import Counting, Showing
 from graphrag_eval_async.cli.watch.facts import Facts
@@ -57,7 +56,7 @@ def watch(
     config = models.config()
     outputs.check([reference_path, *following.paths, models.path, cache_of(config)], stages=options["stages"])
     reference = load_reference(reference_path)
-    check_alerts(showing.alerts, reference.templates, config)
+    showing = showing.of(reference.templates, config)
     stop = asyncio.Event()
     follower = following.follow(stop)
     common: dict[str, Any] = {"outputs": outputs, "config": config}

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.aggregates import RunningAggregates
 from graphrag_eval_async.aggregates.reading import observe
-from graphrag_eval_async.cli.watch.alerts import Alerts
+from graphrag_eval_async.cli.watch.alerts import Alerts, find_alerts
 from graphrag_eval_async.cli.watch.results import LastResults, WorstResults, shorten
+from graphrag_eval_async.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from graphrag_eval_async.aggregates import Last, Seconds
     from graphrag_eval_async.cli.watch.alerts import Alert
     from graphrag_eval_async.cli.watch.results import Show
+    from graphrag_eval_async.config import Config
 
 KEPT_RESULTS = 100
 """More than most terminals show."""
@@ -29,6 +31,16 @@ class Showing(NamedTuple):
     interval: float
     alerts: Sequence[Alert]
     on_alert: str | None
+
+    def of(self, templates: Collection[str], config: Config | None) -> Showing:
+        """The same, of a run: see `find_alerts`.
+
+        Raises:
+            UsageError: there can be no values for an alert, or no alert for the command.
+        """
+        if self.on_alert is not None and not self.alerts:
+            raise UsageError("--on-alert needs --alert: it is run for each that begins or ceases")
+        return self._replace(alerts=find_alerts(self.alerts, templates, config))
 
 
 class Counting:

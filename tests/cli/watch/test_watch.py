@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from graphrag_eval_async import compute_aggregates, run_evaluation
+from graphrag_eval_async import UsageError, compute_aggregates, run_evaluation
 from tests.cli.support import COLOURS, ODD, REFERENCE, failed, finish, full_pipe, response, run, start, until
 from tests.cli.watch.support import append
 
@@ -203,6 +203,29 @@ def test_ctrl_c_while_nobody_reads_facts(folder: Folder) -> None:
     os.close(writer)
 
 
+def test_what_cannot_be_followed(
+    folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(paths: list[str], **_options: object) -> None:
+        raise UsageError(f"{paths[0]}: compressed files cannot be followed")
+
+    monkeypatch.setattr("graphrag_eval_async.cli.watch.following.follow_jsonl", refuse)
+    results = folder.write("results", b"of an earlier run")
+    assert run(*watch(folder, "-o", results, log="log.jsonl.gz")) == 2
+    told = f"Error: {folder.file('log.jsonl.gz')}: compressed files cannot be followed\n"
+    assert capfd.readouterr() == ("", told)
+    assert (folder.path / "results").read_bytes() == b"of an earlier run"
+
+
+def test_blanks_around_a_template_are_none_of_its_name(folder: Folder) -> None:
+    folder.lines(response("q1", False))
+    alert = ["--alert", f" {COLOURS} : steps_score < 0.5 over 1"]
+    told = folder.path / "told"
+    assert run(*watch(folder, *IDLE, *alert, "--on-alert", f"cat >> {told}")) == 0
+    [started] = folder.read("told")
+    assert (started["template"], started["value"]) == (COLOURS, 0.0)
+
+
 USAGE = [
     (["-o", "-"], "standard output is for the view"),
     (["--rejects", "-"], "standard output is for the view"),
@@ -214,6 +237,8 @@ USAGE = [
     (["--alert", "steps_score"], "expected [TEMPLATE:] METRIC < VALUE"),
     (["--alert", "step_score < 1"], "no metric 'step_score'; there are: answer_"),
     (["--alert", "colors: steps_score < 1"], "no template 'colors'; there are: a:b=c, colours"),
+    (["--fsync", "always"], "--fsync needs --resume"),
+    (["--on-alert", "exit 0"], "--on-alert needs --alert"),
     (["-o", "responses.jsonl"], "would be overwritten"),
     (["--resume"], "--resume needs -o FILE"),
     (["-"], "standard input cannot be followed"),
