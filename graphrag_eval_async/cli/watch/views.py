@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext, redirect_stderr, suppress
@@ -92,16 +93,19 @@ class Screen:
         self._collect = collect
         self._trends = trends
         self._messages: deque[str] = deque(maxlen=MAX_MESSAGES)
+        # What is cancelled while a thread draws does not wait for it.
+        self._drawing = threading.Lock()
+        self._ended = False
         self.loops = (self._run,)
 
     def say(self, message: str) -> None:
         self._messages.append(one_line(message))
 
     def finish(self) -> None:
-        self._draw(self._facts())
+        self._draw(self._facts(), last=True)
 
     def clear(self) -> None:
-        self._terminal.draw(lambda _width, _height: [], above=_take_all(self._messages))
+        self._draw(None, last=True)
 
     async def _run(self) -> NoReturn:
         # Warnings, of whichever package, would go through the view.
@@ -118,11 +122,16 @@ class Screen:
         self._trends.add_to(facts)
         return facts
 
-    def _draw(self, facts: dict[str, Any]) -> None:
+    def _draw(self, facts: dict[str, Any] | None, *, last: bool = False) -> None:
         def lines(width: int, height: int) -> list[Text]:
+            if facts is None:
+                return []
             return render(facts, width=width, height=height, bars=self._terminal.bars)
 
-        self._terminal.draw(lines, above=_take_all(self._messages))
+        with self._drawing:
+            if not self._ended:
+                self._ended = last
+                self._terminal.draw(lines, above=_take_all(self._messages))
 
 
 class _Said(StringIO):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.aggregates import Last
@@ -58,3 +59,36 @@ async def test_what_others_write_to_the_terminal_stands_above_the_view(
     assert sum(line.startswith("watching") for line in shown) == 1
     assert not stderr.getvalue()
     assert sys.stderr is stderr
+
+
+class Slow(Drawn):
+    """A terminal that takes its time for the first view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def draw(self, render: Callable[[int, int], Sequence[Text]], *, above: Sequence[str] = ()) -> None:
+        if not self.begun.is_set():
+            self.begun.set()
+            assert self.go_on.wait(30)
+        super().draw(render, above=above)
+
+
+async def test_no_view_is_drawn_after_the_end() -> None:
+    """One that is being drawn when its task is cancelled is in a thread, which goes on."""
+    terminal = Slow()
+    view = Screen(terminal, facts, Trends(Last(200)))
+    async with leaving_nothing():
+        task = asyncio.create_task(view.loops[0]())
+        await asyncio.to_thread(terminal.begun.wait)
+        task.cancel()
+        await asyncio.wait([task])
+        ending = asyncio.create_task(asyncio.to_thread(view.clear))
+        await asyncio.wait([ending], timeout=0.05)  # Which it would not need to end too early.
+        terminal.go_on.set()
+        await ending
+        await terminal.times.get()
+        await terminal.times.get()
+    terminal.show_written()
+    assert not any(terminal.emulator.screen)
