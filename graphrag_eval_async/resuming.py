@@ -77,7 +77,7 @@ class Resuming:
 
     Attributes:
         admission: says which lines are new.
-        journal: once it is open, and if there is one.
+        journal: once what it has is counted, and if there is one.
     """
 
     def __init__(
@@ -89,6 +89,7 @@ class Resuming:
     ) -> None:
         self.admission = Admission(dedupe)
         self.journal: OpenJournal | None = None
+        self._opened: OpenJournal | None = None
         self.abort: Callable[[BaseException], object] | None = None
         self._options = options
         self._threads: ThreadPoolExecutor | None = None
@@ -106,7 +107,7 @@ class Resuming:
             # Those that the event loop has for everybody may all be waiting for results.
             self._threads = ThreadPoolExecutor(2, thread_name_prefix="graphrag-eval-async journal")
             await run_in_thread(self._open, threads=self._threads)
-            await self._restore()
+            self.journal = await self._restore()
             if follower is not None:
                 await self._begin(follower)
         async for batch in records:
@@ -114,16 +115,18 @@ class Resuming:
 
     def _open(self) -> None:
         assert self._options is not None and self._threads is not None  # noqa: PT018, S101
-        self.journal = OpenJournal(self._options, self._fingerprints(), self._fail, self._threads)
+        self._opened = OpenJournal(self._options, self._fingerprints(), self._fail, self._threads)
 
     def _fail(self, error: BaseException) -> None:
         if self.abort is not None:
             self.abort(error)
 
-    async def _restore(self) -> None:
-        assert self.journal is not None  # noqa: S101
-        await self.journal.restore(self._restore_result, self._restore_reject)
-        self.admission.done.pass_over(self.journal.origins)
+    async def _restore(self) -> OpenJournal:
+        journal = self._opened
+        assert journal is not None  # noqa: S101
+        await journal.restore(self._restore_result, self._restore_reject)
+        self.admission.done.pass_over(journal.origins)
+        return journal
 
     def _restore_result(self, result: Any) -> None:
         line = read_source(result["source"])
@@ -177,8 +180,8 @@ class Resuming:
             JournalError: it cannot be brought there.
         """
         try:
-            if self.journal is not None:
-                await self.journal.aclose()
+            if self._opened is not None:
+                await self._opened.aclose()
         finally:
             if self._threads is not None:
                 self._threads.shutdown(wait=False)

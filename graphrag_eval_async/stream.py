@@ -114,7 +114,7 @@ class EvaluationStream:
 
     @property
     def journal(self) -> OpenJournal | None:
-        """The journal, once it is open; None without one."""
+        """The journal, once what it has is counted; None before, and without one."""
         return self._resuming.journal if self._resuming is not None else None
 
     @property

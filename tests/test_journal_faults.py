@@ -530,6 +530,27 @@ async def test_leaving_while_the_journal_is_read(path: Path, turns: int) -> None
     assert path.read_bytes() == before
 
 
+async def test_a_journal_that_cannot_be_read_to_its_end(path: Path, faults: Faults) -> None:
+    """What was counted of it is not what it has, so there is no journal to tell of."""
+    await try_again(path)
+    before = path.read_bytes()
+    faults.counts.clear()
+
+    def fail(name: str) -> None:
+        if name == "pread" and faults.counts["pread"] == 2:
+            faults.errors["pread"] = errno.EIO
+
+    faults.before = fail
+    async with stream_of(LINES, path) as stream:
+        with pytest.raises(JournalError, match="cannot be mended: Input/output error"):
+            await collect(stream)
+        assert stream.journal is None
+    faults.before = lambda _name: None
+    faults.errors.clear()
+    assert (await try_again(path))[0] == []
+    assert path.read_bytes() == before
+
+
 def test_nothing_is_left_when_the_loop_ends(path: Path) -> None:
     kept = []
 

@@ -70,7 +70,7 @@ def open_run(
 
 
 def has_begun(stream: EvaluationStream, outputs: Outputs) -> bool:
-    """Whether there is anything to tell: nothing is known of a run whose journal could not be opened."""
+    """Whether there is anything to tell: nothing is of a run whose journal could not be gone on with."""
     return not outputs.resume or stream.journal is not None
 
 

@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WATCHED = {"open", "write", "ftruncate", "fsync", "fdatasync", "replace", "close", "fchmod", "fstat", "stat"}
+WATCHED = {
+    "open",
+    "write",
+    "ftruncate",
+    "fsync",
+    "fdatasync",
+    "replace",
+    "close",
+    "fchmod",
+    "fstat",
+    "stat",
+    "pread",
+}
 
 
 class Crash(BaseException):
