@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Position
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of
-from graphrag_eval_async.sources.listing import as_paths
+from graphrag_eval_async.sources.listing import as_logs
 from graphrag_eval_async.sources.tails import Tails
 from graphrag_eval_async.sources.waiting import Stop, Waiting
 
@@ -65,10 +65,10 @@ def follow_jsonl(
 
     Args:
         path: of a file, of a directory, which stands for its ``*.jsonl`` files, a glob, or several of these,
-            followed as one stream. What is there under that name is never taken for a glob. Files that
-            appear later are read from their start. Rotated files are found by their names:
-            ``log.jsonl.1``, ``log.jsonl-20260131``, ``log-20260131.jsonl``, ``log.1.jsonl``,
-            ``log.jsonl.old`` and the like.
+            followed as one stream. What is there under that name is never taken for a glob, and compressed
+            files are none of it. Files that appear later are read from their start. Rotated files are found
+            by their names: ``log.jsonl.1``, ``log.jsonl-20260131``, ``log-20260131.jsonl``,
+            ``log.1.jsonl``, ``log.jsonl.old`` and the like.
         start: "beginning" reads what is there; "end" only lines that are completed from now on; a position
             what comes after that line, in whatever file it stands by now, and all other files, or all if
             it is not found. Files that were rotated before are passed over, but for those that are newer
@@ -120,7 +120,7 @@ class Follower:
         max_line_bytes: int,
     ) -> None:
         """See `follow_jsonl`."""
-        tails = Tails(as_paths(path), rotate_wait=_seconds("rotate_wait", rotate_wait))
+        tails = Tails(as_logs(path), rotate_wait=_seconds("rotate_wait", rotate_wait))
         if not isinstance(start, Position) and start not in ("beginning", "end"):
             raise UsageError(f'start: expected "beginning", "end" or a Position, got {start!r}')
         if stop is not None and not callable(getattr(stop, "is_set", None)):

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MEMBERS = "*.jsonl"
 """What is followed of a directory."""
 
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+"""How the names of files end that are finished, and hold no lines as they are."""
+
 GLOB_SECONDS = 1.0
 """How often a glob over several directories is looked up."""
 
@@ -34,6 +37,26 @@ def as_paths(path: Any) -> list[str]:
         paths = []
     if not paths or not all(isinstance(each, str) and each for each in paths):
         raise UsageError(f"path: expected a path, or a list of paths, got {path!r}")
+    return paths
+
+
+def as_logs(path: Any) -> list[str]:
+    """The same of what can be followed.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    paths = as_paths(path)
+    for each in paths:
+        if each.endswith(COMPRESSED):
+            raise UsageError(
+                f"{each}: compressed files cannot be followed; read_jsonl (on the command line: evaluate) "
+                "reads those that end in .gz"
+            )
+    if "-" in paths:
+        raise UsageError(
+            "-: read_jsonl (on the command line: evaluate) reads standard input; ./- is a file of that name"
+        )
     return paths
 
 
@@ -92,13 +115,14 @@ class Listing:
             self._list(directory, pattern, now, at_once=at_once)
         elif at_once or now >= self._globbed + GLOB_SECONDS:
             self._globbed = now
-            names = sorted(glob.glob(self._given, recursive=True))
+            found = sorted(glob.glob(self._given, recursive=True))
+            names = [name for name in found if not name.endswith(COMPRESSED)]
             self._become(names, sorted({os.path.dirname(name) for name in names}), pattern)
 
     def _list(self, directory: str, pattern: str, now: float, *, at_once: bool) -> None:
         entries = self._directory(directory).entries(now, at_once=at_once)
         if entries is not self._entries:
-            names = [os.path.join(directory, entry) for entry in entries if fits(entry, pattern)]
+            names = [os.path.join(directory, entry) for entry in entries if _is_log(entry, pattern)]
             self._become(names, [directory], pattern)
             self._entries = entries
 
@@ -123,10 +147,14 @@ class Listing:
 
     def _own(self, names: Collection[str]) -> list[str]:
         if self._pattern is not None:
-            return [name for name in names if fits(name, self._pattern)]
+            return [name for name in names if _is_log(name, self._pattern)]
         return [self._name] if self._name in names else []
 
 
 def fits(name: str, pattern: str) -> bool:
     """As in a glob, hidden files are left out."""
     return fnmatchcase(name, pattern) and (pattern.startswith(".") or not name.startswith("."))
+
+
+def _is_log(name: str, pattern: str) -> bool:
+    return fits(name, pattern) and not name.endswith(COMPRESSED)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -18,7 +19,6 @@ from tests.sources.followed import append, known, open_files, text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
-    from pathlib import Path
 
 POLL = 0.001
 REFERENCE = templates()
@@ -298,6 +298,24 @@ def test_paths() -> None:
     for path in ([], "", None, 5, ["a", 5]):
         with pytest.raises(UsageError, match="path: expected a path"):
             follow_jsonl(path)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("path", ["log.jsonl.gz", "a/*.gz", ["log.jsonl", "b.bz2"], "log.xz", "log.zst"])
+def test_compressed_files_are_not_followed(path: Any) -> None:
+    with pytest.raises(UsageError, match=r"compressed files cannot be followed; read_jsonl \(on the command"):
+        follow_jsonl(path)
+
+
+@pytest.mark.parametrize("path", ["-", Path("-"), ["log.jsonl", "-"]])
+def test_standard_input_is_not_followed(path: Any) -> None:
+    with pytest.raises(UsageError, match=r"read_jsonl .* reads standard input; \./- is a file of that name"):
+        follow_jsonl(path)
+
+
+async def test_a_file_that_is_called_like_standard_input(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(log.parent)
+    append(log.with_name("-"), "a\n")
+    assert [text(line) async for line in follow_jsonl("./-", idle_timeout=0)] == ["a"]
 
 
 async def test_a_stream_evaluates_what_is_followed(log: Path) -> None:

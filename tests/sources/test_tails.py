@@ -376,6 +376,16 @@ def test_a_copy_that_is_made_while_nobody_truncates_yet(log: Path, caplog: pytes
     assert not caplog.records
 
 
+@pytest.mark.parametrize("pattern", ["log*", "**/*", "log.jsonl.1*"])
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
+def test_compressed_files_are_none_of_a_glob(log: Path, pattern: str, suffix: str) -> None:
+    log.with_name("log.jsonl.1").write_text("1\n")
+    for name in ("log.jsonl", "log.jsonl.1", "log.jsonl.2"):
+        log.with_name(name + suffix).write_text("compressed\n")
+    with Reader(log.parent / pattern, is_first=False) as reader:
+        assert reader.texts() == ["1"]
+
+
 def test_a_piece_of_a_line_makes_no_copy(log: Path) -> None:
     log.write_text('{"line": 1}\n')
     with Reader(log) as reader:
