@@ -55,7 +55,10 @@ def follow_jsonl(
 
     No follower can
 
-    - read what was rotated and then deleted or compressed while it was down;
+    - read what was rotated and then deleted or compressed while it was down, or what was written late to
+      the target of a link that was pointed elsewhere meanwhile;
+    - know a rotated file that comes back as a new one, decompressed or from a backup: its lines are
+      evaluated again, unless by ``dedupe="content"``;
     - wait for ever for what is written to a file after it was rotated or deleted: see `rotate_wait`;
     - notice that a file was rewritten if the same bytes stand again before the place up to which it was
       read: 1,024 of them or, if that happened while it was down, the last line that was read;
