@@ -29,6 +29,23 @@ def former_names(path: str) -> list[str]:
     return [os.path.join(directory, former) for former in rotated_from(name)]
 
 
+def find_originals(paths: Iterable[str], registry: Registry, known: Container[str]) -> list[str]:
+    """Files to be met before others of these, which may be copies of them; `known` names are left out."""
+    new = [path for path in paths if path not in known]
+    copies = {path for path in new if _may_be_copy(path, registry)}
+    if not copies:
+        return []
+    return [path for path in new if path not in copies and not registry.opener.is_excluded(path)]
+
+
+def _may_be_copy(path: str, registry: Registry) -> bool:
+    """Whether a file has the name of a rotated one, and is none that an earlier run has met."""
+    try:
+        return bool(former_names(path)) and not registry.recall.knows(identify(path).root)
+    except OSError:
+        return False
+
+
 class Rotated(NamedTuple):
     """A rotated file that there is something to read of.
 

@@ -6,6 +6,7 @@ Nothing here may run on the event loop, since disks may be slow.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import Known, Position
@@ -14,7 +15,7 @@ from graphrag_eval_async.sources.listing import Listing
 from graphrag_eval_async.sources.opening import LOGGER
 from graphrag_eval_async.sources.recall import Recall
 from graphrag_eval_async.sources.registry import Registry
-from graphrag_eval_async.sources.rotation import find_copy, find_rotated, former_names
+from graphrag_eval_async.sources.rotation import find_copy, find_originals, find_rotated, former_names
 from graphrag_eval_async.sources.tail import CLOSED, seen
 from graphrag_eval_async.sources.unread import Event, Unread
 
@@ -57,15 +58,7 @@ class Tails:
         *,
         is_first: bool,
     ) -> dict[str, int]:
-        """Meet the files that are there; returns where those begin that do not begin at their start.
-
-        Args:
-            known: what earlier runs have read, by the keys of the files.
-            start: where to begin in others, if this is the first run: "beginning", "end", or after a line.
-            exclude: files that are never followed.
-            now: the time.
-            is_first: whether no earlier run has followed them.
-        """
+        """As `Follower.begin`, at the time `now`; `start` counts if `is_first`."""
         registry = self.registry
         registry.opener.exclude(exclude)
         if is_first and isinstance(start, Position):
@@ -112,10 +105,15 @@ class Tails:
 
     def _look_at_names(self, now: float, *, at_once: bool) -> list[Tail]:
         """Enter what is new; returns the tails that have lost a name."""
+        registry = self.registry
         left = []
         present = set()
-        for listing in self._listings:
-            for name in self._names(listing, now, at_once=at_once):
+        listed = [(listing, self._names(listing, now, at_once=at_once)) for listing in self._listings]
+        for name in find_originals([each for _, names in listed for each in names], registry, self._places):
+            with suppress(OSError):  # Which is told when it is looked at by name.
+                self._enter(name, now)
+        for listing, names in listed:
+            for name in names:
                 present.add(name)
                 tail = self._places.get(name)
                 if tail is not None and not at_once and tail.is_idle(now, is_quiet=listing.is_quiet):

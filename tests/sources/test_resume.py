@@ -137,6 +137,47 @@ def test_copies_of_truncated_files(log: Path, place: str, before: list[str]) -> 
     assert fresh(run(path, reader)) == []
 
 
+MEMBERS = ["log-20260101.jsonl", "log.1.jsonl"]
+
+
+@pytest.mark.parametrize("name", [*MEMBERS, "log.jsonl.1", "log.jsonl-20260101"])
+@pytest.mark.parametrize("place", ["", "*.jsonl", "log*"])
+def test_copies_that_are_members_themselves(log: Path, place: str, name: str) -> None:
+    path = log.parent / place
+    log.write_text("1\n2\n")
+    log.with_name("a.jsonl").write_text("a\n")
+    first = run(path)
+    append(log, "3\n")
+    shutil.copyfile(log, log.with_name(name))
+    log.write_text("4\n")
+    second = run(path, first)
+    assert sorted(fresh(second)) == ["3", "4"]
+    assert fresh(run(path, second)) == []
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+@pytest.mark.parametrize("more", ["", "3\n"])
+def test_copies_that_are_members_of_files_that_are_as_they_were(log: Path, name: str, more: str) -> None:
+    log.write_text("1\n2\n")
+    first = run(log.parent)
+    shutil.copyfile(log, log.with_name(name))
+    append(log, more)
+    second = run(log.parent, first)
+    assert fresh(second) == more.split()
+    assert fresh(run(log.parent, second)) == []
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_members_that_were_rotated_are_read_before_new_files(log: Path, name: str) -> None:
+    log.write_text("1\n")
+    first = run(log.parent)
+    append(log, "2\n")
+    log.rename(log.with_name(name))
+    log.write_text("3\n")
+    assert fresh(run(log.parent, first)) == ["2", "3"]
+    assert fresh(run(log.parent)) == ["1", "2", "3"]
+
+
 def test_a_copy_beside_a_file_that_is_as_it_was(log: Path) -> None:
     log.write_text("1\n2\n")
     first = run(log)
