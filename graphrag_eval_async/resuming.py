@@ -150,8 +150,13 @@ class Resuming:
         known = self.admission.done.known()
         # With a journal, no line is left out that was rotated before the first run came to its beginning.
         is_first = not self.journal.followed and follower.start != "beginning"
-        origins = await follower.begin(known, self._options.paths, is_first=is_first)
-        await self.journal.begin(origins)
+        await follower.begin(
+            known,
+            self._options.paths,
+            is_first=is_first,
+            copies=self.journal.copies,
+            keep=self.journal.note,
+        )
 
     async def commit(self, results: Sequence[Mapping[str, Any]]) -> None:
         """Keep whole results, in their order.

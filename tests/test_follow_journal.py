@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ import orjson
 import pytest
 
 from graphrag_eval_async import Line, evaluate_stream, follow_jsonl, load_reference
+from graphrag_eval_async.errors import JournalError
+from graphrag_eval_async.sources import directory
 from tests.conftest import answer, templates
 
 if TYPE_CHECKING:
@@ -40,6 +43,20 @@ class Log:
 
     def rotate(self, name: str = "log.jsonl.1") -> None:
         self.path.rename(self.path.with_name(name))
+
+    def copy(self, name: str) -> None:
+        shutil.copyfile(self.path, self.path.with_name(name))
+
+    def misuse(self, way: str) -> list[str]:
+        """Let nothing be left of it; returns the ids of what is written anew."""
+        if way == "truncated":
+            self.path.write_bytes(b"")
+        else:
+            self.path.unlink()
+        if way == "deleted":
+            return []
+        self.append(self.text())
+        return [f"r{self._lines}"]
 
     async def follow(self, path: Path | None = None, **options: Any) -> list[str]:
         """The ids of the responses that one run evaluates, which reads all that there is."""
@@ -240,3 +257,74 @@ async def test_only_the_first_line_is_the_same(log: Log) -> None:
     log.path.unlink()
     log.append(first, log.text())
     assert await log.follow() == ["r1", "r2"]
+
+
+MEMBER = "log-20260101.jsonl"
+
+
+@pytest.mark.parametrize("way", ["deleted", "made anew", "truncated"])
+@pytest.mark.parametrize("name", [MEMBER, "log.jsonl.1"])
+@pytest.mark.parametrize("place", ["log.jsonl", "."])
+async def test_copied_and_truncated_while_nobody_looked(log: Log, place: str, name: str, way: str) -> None:
+    path = log.path.parent / place
+    log.append(log.text(), log.text())
+    assert await log.follow(path) == ["r1", "r2"]
+    log.append(log.text())
+    log.copy(name)
+    log.path.write_bytes(b"")
+    log.append(log.text())
+    assert sorted(await log.follow(path)) == ["r3", "r4"]
+    new = log.misuse(way)
+    assert await log.follow(path) == new, "the copy is still known as one"
+    assert await log.follow(path) == []
+
+
+@pytest.mark.parametrize("way", ["deleted", "made anew", "truncated"])
+@pytest.mark.parametrize("truncated", [False, True])
+@pytest.mark.parametrize("name", [MEMBER, "log.jsonl.1"])
+@pytest.mark.parametrize("place", ["log.jsonl", "."])
+async def test_copied_while_it_was_followed(
+    log: Log, place: str, name: str, truncated: bool, way: str
+) -> None:
+    path = log.path.parent / place
+    log.append(log.text(), log.text())
+    stop = threading.Event()
+    source = follow_jsonl(path, stop=stop, poll_interval=0.001)
+    async with evaluate_stream(REFERENCE, source, journal=log.journal) as stream:
+        ids = [(await anext(stream))["response_id"] for _ in range(2)]
+        log.copy(name)
+        if truncated:
+            log.path.write_bytes(b"")
+        log.append(log.text())
+        ids.append((await anext(stream))["response_id"])
+        stop.set()
+        ids += [result["response_id"] async for result in stream]
+    assert ids == ["r1", "r2", "r3"]
+    new = log.misuse(way)
+    assert await log.follow(path) == new
+    assert await log.follow(path) == []
+
+
+async def test_a_journal_that_knows_of_no_copies(log: Log) -> None:
+    log.append(log.text())
+    assert await log.follow() == ["r1"]
+    beside = log.journal.with_name("journal.run")
+    kept = orjson.loads(beside.read_bytes())
+    assert kept.pop("copies") == {}
+    beside.write_bytes(orjson.dumps(kept))
+    log.append(log.text())
+    assert await log.follow() == ["r2"]
+
+
+async def test_copies_that_cannot_be_kept(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory, "LISTING_SHARE", 0)  # So that the copy is met before the line is.
+    log.append(log.text())
+    source = follow_jsonl(log.path, poll_interval=0.001)
+    async with evaluate_stream(REFERENCE, source, journal=log.journal) as stream:
+        await anext(stream)
+        log.journal.with_name("journal.run.tmp").mkdir()
+        log.copy("log.jsonl.1")
+        log.append(log.text())
+        with pytest.raises(JournalError, match=r"journal\.run: cannot be written"):
+            await anext(stream)
+    assert log.kept() == ["r1"], "what follows is not read before"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -11,17 +13,22 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Position
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of
 from graphrag_eval_async.sources.listing import as_logs
+from graphrag_eval_async.sources.recall import Kept
 from graphrag_eval_async.sources.tails import Tails
 from graphrag_eval_async.sources.waiting import Stop, Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Sequence
 
     from graphrag_eval_async.records import Known, Record
     from graphrag_eval_async.sources.unread import Event
 
 MEASURING_SECONDS = 0.5
 """How old a lag may be before it is measured again."""
+
+
+Keep = Callable[[Mapping[str, int], Mapping[str, str]], Awaitable[object]]
+"""See `Follower.begin`."""
 
 
 class Lag(NamedTuple):
@@ -137,6 +144,7 @@ class Follower:
             stop=stop,
         )
         self._begun = self._reading = False
+        self._keep: Keep | None = None
         self._unread = self._pending = 0
         self._measured = monotonic()
         self._behind_since: float | None = None
@@ -147,7 +155,9 @@ class Follower:
         exclude: Iterable[str | os.PathLike[str]] = (),
         *,
         is_first: bool | None = None,
-    ) -> dict[str, int]:
+        copies: Mapping[str, str] | None = None,
+        keep: Keep | None = None,
+    ) -> None:
         """Meet the files that are there, before any is read; if it is not called, reading does so.
 
         Args:
@@ -155,9 +165,11 @@ class Follower:
             exclude: files that are not followed even if they are in the directory, or fit the glob.
             is_first: whether no earlier run has followed these files; None: if nothing is known. Then reading
                 of all others begins as `start` says, else at their start, even if they were rotated by now.
-
-        Returns:
-            by `FileId.key`, where reading begins in files that are not known, if not at the start.
+            copies: what was kept of them.
+            keep: awaited with what later runs have to know: by `FileId.key`, where reading begins in files
+                that are not known, if not at the start; and by what is the same in all keys of a file, the
+                key of the one that it is a copy of. It is awaited at once, and whenever there is more, before
+                lines that were read since are handed out.
 
         Raises:
             UsageError: it has begun before.
@@ -168,9 +180,11 @@ class Follower:
         paths = [os.fspath(path) for path in exclude]
         if is_first is None:
             is_first = not known
-        return await self._waiting.call(
-            lambda tails: tails.begin(known, self.start, paths, monotonic(), is_first=is_first)
-        )
+        begin = partial(Tails.begin, is_first=is_first, copies=copies or {})
+        kept = await self._waiting.call(lambda tails: begin(tails, known, self.start, paths, monotonic()))
+        self._keep = keep
+        if keep is not None:
+            await keep(*(kept or Kept({}, {})))
 
     def __aiter__(self) -> AsyncGenerator[Any]:
         return lines_of(self.batches(max_line_bytes=self._max_line_bytes, spool=False))
@@ -202,7 +216,9 @@ class Follower:
     async def _events(self) -> AsyncGenerator[Event]:
         waiting = self._waiting
         while not waiting.is_closed:
-            events, unread, is_over = await waiting.news()
+            events, unread, is_over, kept = await waiting.news()
+            if kept is not None and self._keep is not None:
+                await self._keep(*kept)
             self._pending = sum(len(event.data or b"") for event in events)
             self._note(unread)
             for event in events:

@@ -6,13 +6,14 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from graphrag_eval_async.records import Known
 from graphrag_eval_async.sources.identity import generation_key, split_key
 from graphrag_eval_async.sources.tail import has
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphrag_eval_async.records import Known, Position
+    from graphrag_eval_async.records import Position
 
 BLOCK_BYTES = 1 << 20
 
@@ -33,31 +34,62 @@ class Start(NamedTuple):
     passed_over: bool
 
 
+class Kept(NamedTuple):
+    """What later runs have to know of files beside the lines that were read of them.
+
+    Attributes:
+        origins: by the keys of files, where their reading began, if not at the start.
+        copies: by the roots of files that are copies, the keys of those that they are copies of.
+    """
+
+    origins: Mapping[str, int]
+    copies: Mapping[str, str]
+
+
 class Recall:
     """Recognises files by what an earlier run knows of them, and gives keys to those it does not know."""
 
-    def __init__(self, known: Mapping[str, Known]) -> None:
+    def __init__(
+        self, known: Mapping[str, Known], copies: Mapping[str, str], start: Position | None = None
+    ) -> None:
+        """`copies` as in `Kept`; reading begins after the line `start`."""
+        self._earlier = known
         self._known = known
+        if start is not None:
+            self._known = {start.file: Known(start.offset + start.length + 1, 1, start), **known}
+        self._copies = copies
         self._generations: dict[str, list[int]] = {}
+        self._next: dict[str, int] = {}
         self._met: dict[str, None] = {}
-        for key in known:
+        for key in (*self._known, *copies.values()):
             if parts := split_key(key):
-                self._generations.setdefault(parts[0], []).append(parts[1])
-        self._next = {root: max(generations) + 1 for root, generations in self._generations.items()}
+                root, generation = parts
+                self._next[root] = max(self._next.get(root, 0), generation + 1)
+                if key in self._known:
+                    self._generations.setdefault(root, []).append(generation)
         self.found: set[str] = set()
 
     def knows(self, root: str) -> bool:
-        """Whether there may be something of a file, by the root of its key."""
-        return root in self._generations
+        """Whether there may be something of a file, by the root of its key, that is none of another's."""
+        return root in self._generations and root not in self._copies
+
+    def has_met(self, key: str) -> bool:
+        """Whether an earlier run has met the file of that key."""
+        return key in self._earlier
 
     def find(self, root: str, descriptor: int) -> Start | None:
         """Where to go on with a file; None if none of what is known still stands in it."""
+        original = self._copies.get(root)
+        # What was passed over as a copy is to be read if nothing of the original ever was.
+        is_lost = original is not None and original not in self._known
+        if original is not None and not is_lost and (start := self._start(original, descriptor)):
+            return start
         generations = sorted(self._generations.get(root, ()), reverse=True)
         keys = [generation_key(root, generation) for generation in generations]
         self._met.update(dict.fromkeys(keys))
         for key in keys:
             # Of an older generation, where there is no line to tell it by, nothing can be left.
-            if key == keys[0] or self._known[key].last is not None:
+            if (key == keys[0] and not is_lost) or self._known[key].last is not None:
                 start = self._start(key, descriptor)
                 if start is not None:
                     return start

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import FileId
 from graphrag_eval_async.sources.opening import Opened, Opener
-from graphrag_eval_async.sources.recall import Recall, Start
+from graphrag_eval_async.sources.recall import Kept, Recall, Start
 from graphrag_eval_async.sources.tail import CLOSED, Tail, is_beginning, line_start
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container
+    from collections.abc import Collection, Container, Mapping
 
+    from graphrag_eval_async.records import Known, Position
     from graphrag_eval_async.sources.identity import Identity
 
 MAX_OPEN = 128
@@ -29,16 +30,22 @@ class Registry:
         recall: knows what earlier runs have read.
         open: the tails whose files are open; those that were read longest ago come first.
         skip: whether new files begin at their ends.
-        origins: by the keys of the new files, where their reading began.
     """
 
     def __init__(self) -> None:
         self.opener = Opener()
-        self.recall = Recall({})
+        self.recall = Recall({}, {})
         self.open: dict[Tail, None] = {}
         self.skip = False
-        self.origins: dict[str, int] = {}
+        self._origins: dict[str, int] = {}
+        self._copies: dict[str, str] = {}
+        self._is_noted = True
         self._tails: dict[tuple[int, int], Tail] = {}
+
+    def begin(self, known: Mapping[str, Known], copies: Mapping[str, str], start: Position | None) -> None:
+        """Go on where earlier runs were, or after a line."""
+        self._copies = dict(copies)
+        self.recall = Recall(known, self._copies, start)
 
     def get(self, status: os.stat_result) -> Tail | None:
         """The tail of a file that was met, or that has its inode number."""
@@ -77,10 +84,13 @@ class Registry:
     def _new(self, opened: Opened, name: str, bases: Collection[str]) -> Tail:
         descriptor, identity = opened
         start = self.recall.find(identity.root, descriptor)
-        is_copy = False
+        original = None
         if start is None and bases:
             start = self.recall.find_copy(descriptor)
-            is_copy = start is None and self._is_copy(opened, bases)
+            original = self._original(opened, bases) if start is None else start.key
+        is_copy = start is None and original is not None
+        if original is not None:
+            self._note_copy(identity, original)
         if start is None:
             skip = self.skip or is_copy
             offset = line_start(descriptor, os.fstat(descriptor).st_size) if skip else 0
@@ -90,19 +100,33 @@ class Registry:
         tail.is_copy = is_copy
         if start.passed_over:
             tail.origin = start.offset
-        if start.offset or start.passed_over:
-            self.origins[start.key] = start.offset
+        if (start.offset or start.passed_over) and not self.recall.has_met(start.key):
+            self._origins[start.key] = start.offset
+            self._is_noted = False
         self._tails[identity.place] = tail
         return tail
 
-    def _is_copy(self, opened: Opened, bases: Collection[str]) -> bool:
-        """Whether a file was made later than one of those names, and only repeats it."""
-        return any(
-            tail.name in bases
-            and tail.identity.born <= opened.identity.born
-            and is_beginning(opened.descriptor, tail.descriptor)
-            for tail in self.open
-        )
+    def _original(self, opened: Opened, bases: Collection[str]) -> str | None:
+        """The key of a file of one of those names, made earlier than one that only repeats it."""
+        for tail in self.open:
+            if (
+                tail.name in bases
+                and tail.identity.born <= opened.identity.born
+                and is_beginning(opened.descriptor, tail.descriptor)
+            ):
+                return self._copies[tail.identity.root] if tail.is_copy else tail.file.key
+        return None
+
+    def _note_copy(self, copy: Identity, original: str) -> None:
+        self._copies[copy.root] = original
+        self._is_noted = False
+
+    def changes(self) -> Kept | None:
+        """What later runs have to know, if that is more than before."""
+        if self._is_noted:
+            return None
+        self._is_noted = True
+        return Kept(dict(self._origins), dict(self._copies))
 
     def renew(self, tail: Tail) -> Tail:
         """A tail for what stands now in a file that was rewritten; the old one is left without a file."""
@@ -120,6 +144,7 @@ class Registry:
         if (other := self._tails.get(tail.identity.place)) is not None:
             self.release(other)
         self._tails[tail.identity.place] = tail
+        self._note_copy(tail.identity, tail.file.key)
         self.hold(tail)
 
     def hold(self, tail: Tail) -> None:

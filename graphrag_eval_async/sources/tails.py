@@ -9,11 +9,10 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.records import Known, Position
+from graphrag_eval_async.records import Position
 from graphrag_eval_async.sources.directory import SETTLING_SECONDS, Directory
 from graphrag_eval_async.sources.listing import Listing
 from graphrag_eval_async.sources.opening import LOGGER
-from graphrag_eval_async.sources.recall import Recall
 from graphrag_eval_async.sources.registry import Registry
 from graphrag_eval_async.sources.rotation import find_copy, find_originals, find_rotated, former_names
 from graphrag_eval_async.sources.tail import CLOSED, seen
@@ -22,6 +21,8 @@ from graphrag_eval_async.sources.unread import Event, Unread
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from graphrag_eval_async.records import Known
+    from graphrag_eval_async.sources.recall import Kept
     from graphrag_eval_async.sources.tail import Tail
 
 MAX_DEPARTED = 128
@@ -57,22 +58,22 @@ class Tails:
         now: float,
         *,
         is_first: bool,
-    ) -> dict[str, int]:
-        """As `Follower.begin`, at the time `now`; `start` counts if `is_first`."""
+        copies: Mapping[str, str],
+    ) -> Kept | None:
+        """As `Follower.begin`, which keeps what this returns. `start` counts if `is_first`."""
         registry = self.registry
         registry.opener.exclude(exclude)
-        if is_first and isinstance(start, Position):
-            known = {start.file: Known(start.offset + start.length + 1, 1, start), **known}
-        registry.recall = Recall(known)
+        line = start if is_first and isinstance(start, Position) else None
+        registry.begin(known, copies, line)
         registry.skip = is_first and start == "end"
         self._look_at_names(now, at_once=True)
-        if not is_first:
+        if is_first:
+            self._pass_over_rotated(now)
+        else:
             self._look_at_rotated(now, at_once=True)
-            return {key: offset for key, offset in registry.origins.items() if key not in known}
-        self._pass_over_rotated(now)
-        if isinstance(start, Position) and not registry.recall.found:
-            LOGGER.warning("%s: the line to start after is not found; read from the start", start.path)
-        return registry.origins
+        if line is not None and not registry.recall.found:
+            LOGGER.warning("%s: the line to start after is not found; read from the start", line.path)
+        return registry.changes()
 
     def _pass_over_rotated(self, now: float) -> None:
         """Leave out what was rotated before, up to the file that has the line to start after."""

@@ -14,6 +14,7 @@ from graphrag_eval_async.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from graphrag_eval_async.sources.recall import Kept
     from graphrag_eval_async.sources.tails import Tails
     from graphrag_eval_async.sources.unread import Event
 
@@ -38,11 +39,13 @@ class News(NamedTuple):
         events: what was read.
         unread: how many bytes more there are.
         is_over: whether nothing will be looked for any more.
+        kept: what is to be kept before the events are handed out, if that has changed.
     """
 
     events: list[Event]
     unread: int
     is_over: bool
+    kept: Kept | None
 
 
 class Waiting:
@@ -113,7 +116,7 @@ class Waiting:
                 self._due = now + self._interval
                 self._is_over = self._has_ended(now)
             news = self._call(partial(self._pass, now=now, look=look))
-            if news.events or news.unread or news.is_over or now >= until:
+            if any(news) or now >= until:
                 return news
             if self._closed.wait(max(0.0, min(self._due, until) - monotonic())):
                 return news
@@ -121,7 +124,7 @@ class Waiting:
     def _pass(self, tails: Tails, *, now: float, look: bool) -> News:
         if look:
             tails.look(now, at_once=self._is_over)
-        return News(tails.read(), tails.unread.size, self._is_over)
+        return News(tails.read(), tails.unread.size, self._is_over, tails.registry.changes())
 
     def _has_ended(self, now: float) -> bool:
         if self._stop is not None and self._stop.is_set():

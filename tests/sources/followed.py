@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from graphrag_eval_async.records import Position, Record
+    from graphrag_eval_async.sources.recall import Kept
     from graphrag_eval_async.sources.unread import Event
 
 LINE_BYTES = 1 << 20
@@ -28,6 +29,7 @@ class Reader:
         *paths: str | os.PathLike[str],
         start: str | Position = "beginning",
         known: Mapping[str, Known] | None = None,
+        copies: Mapping[str, str] | None = None,
         exclude: Iterable[str | os.PathLike[str]] = (),
         is_first: bool | None = None,
         rotate_wait: float = 5.0,
@@ -39,8 +41,11 @@ class Reader:
         self.lines: list[Any] = []
         self.tails = Tails([os.fspath(path) for path in paths], rotate_wait=rotate_wait)
         excluded = [os.fspath(path) for path in exclude]
-        self.origins = self.tails.begin(
-            known or {}, start, excluded, self.now, is_first=not known if is_first is None else is_first
+        is_first = not known if is_first is None else is_first
+        self.origins: dict[str, int] = {}
+        self.copies: dict[str, str] = dict(copies or {})
+        self._keep(
+            self.tails.begin(known or {}, start, excluded, self.now, is_first=is_first, copies=self.copies)
         )
 
     def __enter__(self) -> Reader:
@@ -53,7 +58,15 @@ class Reader:
         """The lines that one look finds, with all that can be read then."""
         self.now += POLL
         self.tails.look(self.now, at_once=at_once)
-        return self.drain()
+        lines = self.drain()
+        self._keep(self.tails.registry.changes())
+        return lines
+
+    def _keep(self, kept: Kept | None) -> None:
+        """As a journal does."""
+        if kept is not None:
+            self.origins = {**kept.origins, **self.origins}
+            self.copies |= kept.copies
 
     def drain(self) -> list[Any]:
         lines = self._split(self.tails.read())

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +14,12 @@ import uvloop
 
 from graphrag_eval_async import Follower, Line, Position, evaluate_stream, follow_jsonl
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.sources import tails
+from graphrag_eval_async.sources import directory, tails
 from tests.conftest import answer, leaving_nothing, settle, templates
 from tests.sources.followed import append, known, open_files, text
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 
 POLL = 0.001
 REFERENCE = templates()
@@ -209,7 +210,7 @@ async def test_an_error_of_the_disk_does_not_end_it(log: Path, monkeypatch: pyte
 async def test_a_follower_is_used_once(log: Path) -> None:
     append(log, "a\n")
     follower = follow(log, idle_timeout=0)
-    assert await follower.begin({}) == {}
+    await follower.begin({})
     with pytest.raises(UsageError, match="begins once"):
         await follower.begin({})
     assert [text(line) async for line in follower] == ["a"]
@@ -232,16 +233,50 @@ async def test_begin_goes_on_where_an_earlier_run_was(log: Path) -> None:
     append(log, "a\nb\n")
     results = log.with_name("results.jsonl")
     results.write_text("no\n")
+    kept: list[tuple[Mapping[str, int], Mapping[str, str]]] = []
+
+    async def keep(origins: Mapping[str, int], copies: Mapping[str, str]) -> None:
+        kept.append((origins, copies))
+
     first = follow(log, idle_timeout=0, start="end")
-    origins = await first.begin({})
+    await first.begin({}, keep=keep)
     append(log, "c\nd\n")
     lines = [line async for line in first]
     append(log, "e\n")
     log.rename(log.with_name("log.jsonl.1"))
     append(log, "f\n")
     second = follow(log.parent, idle_timeout=0)
-    assert await second.begin(known(lines[:1], origins), [results]) == {}
+    [(origins, copies)] = kept
+    assert copies == {}
+    await second.begin(known(lines[:1], origins), [results], keep=keep)
     assert [text(line) async for line in second] == ["d", "e", "f"]
+    assert kept[1:] == [({}, {})]
+
+
+async def test_copies_are_kept_before_what_follows(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory, "LISTING_SHARE", 0)
+    append(log, "a\n")
+    events: list[Any] = []
+
+    async def keep(_: Mapping[str, int], copies: Mapping[str, str]) -> None:
+        if events[-1:] != [[*copies.values()]]:  # It may be met before it is truncated, too.
+            events.append([*copies.values()])
+
+    follower = follow(log, idle_timeout=1)
+    await follower.begin({}, keep=keep)
+    async for line in follower:
+        events.append(text(line))
+        if text(line) == "a":
+            shutil.copyfile(log, log.with_name("log.jsonl.bak"))
+            append(log, "b\n")
+        elif text(line) == "b":
+            shutil.copyfile(log, log.with_name("log.jsonl.1"))
+            os.truncate(log, 0)
+            append(log, "c\n")
+        else:
+            await follower.aclose()
+        key = line.file.key
+    assert events == [[], "a", [first := key[:-1] + "0"], "b", [first, first], "c"]
 
 
 async def test_lag(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,8 +32,8 @@ def log(tmp_path: Path) -> Path:
 
 def run(path: Path, before: Reader | None = None, **options: Any) -> Reader:
     """What a run delivers that looks a few times and is killed then."""
-    done = {} if before is None else before.known()
-    with Reader(path, known=done, **options) as reader:
+    done, copies = ({}, {}) if before is None else (before.known(), before.copies)
+    with Reader(path, known=done, copies=copies, **options) as reader:
         if before is not None:
             reader.lines += before.lines
             reader.origins = {**before.origins, **reader.origins}
@@ -187,6 +187,97 @@ def test_a_copy_beside_a_file_that_is_as_it_was(log: Path) -> None:
     assert fresh(second) == ["3"]
     log.unlink()
     assert fresh(run(log, second)) == []
+
+
+@pytest.mark.parametrize("name", [*MEMBERS, "log.jsonl.1"])
+@pytest.mark.parametrize("place", ["log.jsonl", "."])
+@pytest.mark.parametrize("met", [False, True])
+@pytest.mark.parametrize("journaled", range(5))
+def test_copies_of_what_was_read_and_not_journaled(
+    log: Path, journaled: int, met: bool, place: str, name: str
+) -> None:
+    """Where it is journaled that a file is a copy, but not all that was read of the original."""
+    path = log.parent / place
+    log.write_text("1\n2\n")
+    with Reader(path) as reader:
+        reader.poll()
+        append(log, "3\n")
+        shutil.copyfile(log, log.with_name(name))
+        if met:
+            reader.poll()
+        os.truncate(log, 0)
+        reader.poll()
+        append(log, "4\n")
+        assert len(reader.poll()) == 1
+    del reader.lines[journaled:]
+    log.unlink()
+    second = run(path, reader, is_first=False)
+    assert fresh(second) == ["1", "2", "3"][journaled:]
+    assert fresh(run(path, second)) == []
+
+
+@pytest.mark.parametrize("journaled", range(4))
+@pytest.mark.parametrize("left", [False, True])
+def test_copies_of_what_is_read_and_not_journaled(log: Path, left: bool, journaled: int) -> None:
+    """The same of a file that goes on, or is gone."""
+    log.write_text("1\n2\n")
+    with Reader(log.parent) as reader:
+        reader.poll()
+        shutil.copyfile(log, log.with_name(MEMBERS[0]))
+        assert reader.poll() == []
+        append(log, "3\n")
+        assert reader.texts() == ["3"]
+    del reader.lines[journaled:]
+    if not left:
+        log.unlink()
+    second = run(log.parent, reader)
+    assert fresh(second) == ["1", "2", "3" if left else "2"][journaled : 3 if left else 2]
+    assert fresh(run(log.parent, second)) == []
+
+
+def test_the_key_that_a_copy_has_is_given_to_no_other(log: Path) -> None:
+    log.write_text("1\n2\n")
+    with Reader(log) as reader:
+        reader.poll()
+        shutil.copyfile(log, log.with_name("log.jsonl.bak"))
+        reader.poll()
+    reader.lines.clear()
+    log.write_text("3\n")
+    second = run(log, reader, is_first=False)
+    assert sorted(fresh(second)) == ["1", "2", "3"]
+    second.lines = [line for line in second.lines if text(line) == "3"]
+    third = run(log, second)
+    assert fresh(third) == ["1", "2"]
+    assert fresh(run(log, third)) == []
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_a_copy_and_its_original_that_was_renamed(log: Path, name: str) -> None:
+    log.write_text("1\n2\n")
+    with Reader(log.parent) as reader:
+        reader.poll()
+        shutil.copyfile(log, log.with_name(name))
+        reader.poll()
+    log.rename(log.with_name("log-20260102.jsonl"))
+    log.write_text("3\n")
+    second = run(log.parent, reader)
+    assert fresh(second) == ["3"]
+    assert fresh(run(log.parent, second)) == []
+
+
+@pytest.mark.parametrize("place", ["log.jsonl", "."])
+def test_a_copy_that_is_overwritten_by_the_next(log: Path, place: str) -> None:
+    path = log.parent / place
+    copy = log.with_name("log.jsonl.1")
+    reader = None
+    for round_ in range(4):
+        append(log, f"{round_} a\n")
+        reader = run(path, reader)
+        append(log, f"{round_} b\n")
+        shutil.copyfile(log, copy)
+        os.truncate(log, 0)
+        reader = run(path, reader)
+        assert fresh(reader) == [f"{round_} b"]
 
 
 def test_the_end(log: Path) -> None:

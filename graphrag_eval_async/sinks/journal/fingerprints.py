@@ -21,6 +21,7 @@ class RunFile:
 
     Attributes:
         origins: by the key of a followed file, the bytes of it that came before the journal was begun.
+        copies: by what is the same in all keys of a followed file, the key of the one that it is a copy of.
         followed: whether files were followed before.
     """
 
@@ -41,6 +42,7 @@ class RunFile:
         if data and not fresh:
             self._kept = _read(path, data)
         self.origins: dict[str, int] = self._kept.get("origins", {})
+        self.copies: dict[str, str] = self._kept.get("copies", {})
         self.followed = bool(self._kept.get("followed"))
 
     def check(self, journal: str, fingerprints: Mapping[str, str], *, begun: bool, force: bool) -> None:
@@ -66,14 +68,15 @@ class RunFile:
         self._kept |= {"fingerprints": now, "origins": self.origins, "earlier": earlier}
         self._write()
 
-    def begin(self, origins: Mapping[str, int]) -> None:
-        """Keep where the reading of files began, of those of which that is not known yet.
+    def note(self, origins: Mapping[str, int], copies: Mapping[str, str]) -> None:
+        """Keep which files are copies, and where the reading began of those of which that is not known yet.
 
         Raises:
             JournalError: it cannot be kept.
         """
         self.origins = {**origins, **self.origins}
-        self._kept |= {"origins": self.origins, "followed": True}
+        self.copies = {**self.copies, **copies}
+        self._kept |= {"origins": self.origins, "copies": self.copies, "followed": True}
         self._write()
 
     def _write(self) -> None:
@@ -92,8 +95,12 @@ class RunFile:
 def _read(path: str, data: bytes) -> dict[str, Any]:
     try:
         kept = orjson.loads(data)
-        fingerprints, origins = kept["fingerprints"], kept["origins"]
-        if isinstance(fingerprints, Mapping) and all(type(offset) is int for offset in origins.values()):
+        are_right = (
+            isinstance(kept["fingerprints"], Mapping)
+            and all(type(offset) is int for offset in kept["origins"].values())
+            and all(type(original) is str for original in kept.get("copies", {}).values())
+        )
+        if are_right:
             return {"earlier": [], **kept}
     except (ValueError, TypeError, KeyError, AttributeError):
         pass

@@ -34,6 +34,7 @@ class OpenJournal:
         rejected: how many rejects were found beside it.
         damaged: how many lines could not be read, and were set aside.
         origins: by the key of a followed file, the bytes of it that are none of ours.
+        copies: by what is the same in all keys of a followed file, the key of the one that it is a copy of.
     """
 
     def __init__(
@@ -87,13 +88,17 @@ class OpenJournal:
     def origins(self) -> Mapping[str, int]:
         return self._run.origins
 
-    async def begin(self, origins: Mapping[str, int]) -> None:
-        """Keep where the reading of followed files began.
+    @property
+    def copies(self) -> Mapping[str, str]:
+        return self._run.copies
+
+    async def note(self, origins: Mapping[str, int], copies: Mapping[str, str]) -> None:
+        """Keep where the reading of followed files began, and which are copies.
 
         Raises:
             JournalError: it cannot be kept.
         """
-        await run_in_thread(partial(self._run.begin, origins), threads=self._threads)
+        await run_in_thread(partial(self._run.note, origins, copies), threads=self._threads)
 
     async def restore(self, add_result: Callable[[Any], object], add_reject: Callable[[Any], object]) -> None:
         """Hand over what is there, line after line.
