@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from graphrag_eval_async.records import FileId
 from graphrag_eval_async.sources.opening import Opened, Opener
 from graphrag_eval_async.sources.recall import Kept, Recall, Start
-from graphrag_eval_async.sources.tail import CLOSED, Tail, is_beginning, line_start
+from graphrag_eval_async.sources.tail import CLOSED, Tail, has, is_beginning, line_start
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Mapping
@@ -59,8 +59,10 @@ class Registry:
     def all(self) -> list[Tail]:
         return list(self._tails.values())
 
-    def meet(self, opened: Opened, name: str, bases: Collection[str]) -> Tail:
+    def meet(self, opened: Opened, name: str, bases: Collection[str]) -> Tail | None:
         """The tail of a file that was opened by `name`, and was called one of `bases` if it was rotated.
+
+        None if it is empty as yet, and new, and may become a copy of one of these.
 
         Raises:
             OSError: it cannot be read.
@@ -73,6 +75,9 @@ class Registry:
         try:
             if tail is not None and tail.identity == identity:
                 tail.descriptor = descriptor
+            elif bases and not os.fstat(descriptor).st_size:
+                os.close(descriptor)
+                return None
             else:
                 tail = self._new(opened, name, bases)
         except BaseException:
@@ -108,11 +113,12 @@ class Registry:
 
     def _original(self, opened: Opened, bases: Collection[str]) -> str | None:
         """The key of a file of one of those names, made earlier than one that only repeats it."""
+        descriptor, identity = opened
         for tail in self.open:
-            if (
-                tail.name in bases
-                and tail.identity.born <= opened.identity.born
-                and is_beginning(opened.descriptor, tail.descriptor)
+            if tail.name not in bases or tail.identity.born > identity.born:
+                continue
+            if is_beginning(descriptor, tail.descriptor) or (
+                not tail.is_intact() and has(descriptor, tail.trace, tail.trace_end)  # Truncated just now.
             ):
                 return self._copies[tail.identity.root] if tail.is_copy else tail.file.key
         return None

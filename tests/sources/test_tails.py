@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from graphrag_eval_async.sources import directory, registry, tails, unread
+from graphrag_eval_async.sources.tail import is_beginning
 from tests.sources.followed import Reader, append, open_files, text
 
 if TYPE_CHECKING:
@@ -360,11 +361,14 @@ def test_a_copy_beside_a_file_that_goes_on(log: Path, place: str) -> None:
         assert reader.texts() == ["4"]
 
 
-def test_a_copy_that_is_made_while_nobody_truncates_yet(log: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("name", ["log.jsonl.1", "log-20260101.jsonl", "log.1.jsonl"])
+def test_a_copy_that_is_made_while_nobody_truncates_yet(
+    log: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     log.write_text("1\n2\n3\n")
     with Reader(log.parent) as reader:
         assert reader.texts() == ["1", "2", "3"]
-        copy = log.with_name("log.jsonl.1")
+        copy = log.with_name(name)
         copy.write_text("")
         assert reader.texts() == []
         append(copy, "1\n2")
@@ -373,6 +377,27 @@ def test_a_copy_that_is_made_while_nobody_truncates_yet(log: Path, caplog: pytes
         assert reader.texts() == []
         log.write_text("4\n")
         assert reader.texts() == ["4"]
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("name", ["log.jsonl.1", "log-20260101.jsonl"])
+def test_truncated_while_its_copy_is_looked_at(
+    log: Path, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def compare_late(descriptor: int, other: int) -> bool:
+        os.truncate(log, 0)
+        return is_beginning(descriptor, other)
+
+    monkeypatch.setattr(registry, "is_beginning", compare_late)
+    log.write_text("1\n2\n")
+    with Reader(log.parent) as reader:
+        assert reader.texts() == ["1", "2"]
+        append(log, "3\n4")
+        shutil.copyfile(log, log.with_name(name))
+        reader.poll()
+        append(log, "5\n")
+        reader.end()
+        assert sorted(map(text, reader.lines)) == ["1", "2", "3", "4...", "5"]
     assert not caplog.records
 
 
