@@ -11,7 +11,7 @@ from graphrag_eval_async.sources.identity import generation_key, split_key
 from graphrag_eval_async.sources.tail import has
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from graphrag_eval_async.records import Position
 
@@ -95,10 +95,12 @@ class Recall:
                     return start
         return None
 
-    def find_copy(self, descriptor: int) -> Start | None:
-        """The same for a copy of a file that was met, made before that was truncated."""
-        for key in self._met:
-            if self._known[key].last is not None and (start := self._start(key, descriptor)):
+    def find_copy(self, descriptor: int, bases: Collection[str]) -> Start | None:
+        """The same for a copy of a file that was met or had one of those names, before it was truncated."""
+        for key, (_, _, last) in self._known.items():
+            if last is None or not (key in self._met or last.path in bases):
+                continue
+            if start := self._start(key, descriptor):
                 return start
         return None
 

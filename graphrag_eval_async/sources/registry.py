@@ -91,7 +91,7 @@ class Registry:
         start = self.recall.find(identity.root, descriptor)
         original = None
         if start is None and bases:
-            start = self.recall.find_copy(descriptor)
+            start = self.recall.find_copy(descriptor, bases)
             original = self._original(opened, bases) if start is None else start.key
         is_copy = start is None and original is not None
         if original is not None:

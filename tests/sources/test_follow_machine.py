@@ -53,12 +53,18 @@ class File:
 class Following(RuleBasedStateMachine):
     """Reading happens only in polls, so the model knows of each line whether anybody can have seen it."""
 
-    @initialize(place=st.sampled_from(["file", "directory", "glob"]), by_copy=st.booleans())
-    def begin(self, place: str, by_copy: bool) -> None:
+    @initialize(
+        place=st.sampled_from(["file", "directory", "glob"]),
+        by_copy=st.booleans(),
+        rotated=st.sampled_from(["log.jsonl.{}", "log.{}.jsonl", "log-202601{:02}.jsonl"]),
+    )
+    def begin(self, place: str, by_copy: bool, rotated: str) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.log = self.folder / "log.jsonl"
         self.path = {"file": self.log, "directory": self.folder, "glob": self.folder / "l*.jsonl"}[place]
         self.by_copy = by_copy
+        self.rotated = rotated
+        self.has_members = place != "file" and rotated.endswith(".jsonl")
         self.patch = patch.object(directory, "LISTING_SHARE", 0)
         self.patch.start()
         self.reader = Reader(self.path, rotate_wait=ROTATE_WAIT)
@@ -70,6 +76,7 @@ class Following(RuleBasedStateMachine):
         self.places: set[tuple[str, int]] = set()
         self.latest = 0
         self.origins: dict[str, int] = {}
+        self.copies: dict[str, str] = {}
 
     def teardown(self) -> None:
         if hasattr(self, "reader"):
@@ -119,13 +126,15 @@ class Following(RuleBasedStateMachine):
     def rotate(self) -> None:
         assert self.current is not None
         self.shift()
-        self.log.rename(self.log.with_name("log.jsonl.1"))
+        self.log.rename(self.name(1))
         self.leave()
+
+    def name(self, number: int) -> Path:
+        return self.log.with_name(self.rotated.format(number))
 
     def shift(self) -> None:
         for number in range(self.rotations, 0, -1):
-            older = self.log.with_name(f"log.jsonl.{number}")
-            older.rename(self.log.with_name(f"log.jsonl.{number + 1}"))
+            self.name(number).rename(self.name(number + 1))
         self.rotations += 1
 
     def leave(self) -> None:
@@ -134,7 +143,7 @@ class Following(RuleBasedStateMachine):
         self.former.append(self.current)
         self.current = None
 
-    @precondition(lambda self: self.current is not None and not self.by_copy)
+    @precondition(lambda self: self.current is not None)
     @rule()
     def delete(self) -> None:
         assert self.current is not None
@@ -168,7 +177,7 @@ class Following(RuleBasedStateMachine):
     def copy_and_truncate(self) -> None:
         assert self.current is not None
         self.shift()
-        copy = self.log.with_name("log.jsonl.1")
+        copy = self.name(1)
         shutil.copyfile(self.log, copy)
         handle = self.current.handle
         self.current.handle = copy.open("ab", buffering=0)
@@ -221,13 +230,17 @@ class Following(RuleBasedStateMachine):
         self.origins |= self.reader.origins
         self.reader.lines = [line for _, line in self.done]
         self.reader.origins = self.origins
+        self.copies |= self.reader.copies
         known = self.reader.known()
         self.reader.tails.close()
-        self.reader = Reader(self.path, rotate_wait=ROTATE_WAIT, known=known, now=self.reader.now)
+        self.reader = Reader(
+            self.path, rotate_wait=ROTATE_WAIT, known=known, copies=self.copies, now=self.reader.now
+        )
         names = {os.stat(path).st_ino for path in self.folder.iterdir()}
         for file in self.former:
-            if not known or os.fstat(file.handle.fileno()).st_ino not in names:
-                file.is_lost = True  # Rotated before the first start, or deleted while it was down.
+            was_before = not known and not self.has_members  # Rotated before the first start.
+            if was_before or os.fstat(file.handle.fileno()).st_ino not in names:
+                file.is_lost = True  # Or deleted while it was down.
             if os.fstat(file.handle.fileno()).st_size == 0:
                 file.left = float("-inf")
         if self.current is not None:

@@ -155,6 +155,21 @@ def test_copies_that_are_members_themselves(log: Path, place: str, name: str) ->
     assert fresh(run(path, second)) == []
 
 
+@pytest.mark.parametrize("name", [*MEMBERS, "log.jsonl.1"])
+@pytest.mark.parametrize("place", ["log.jsonl", "."])
+def test_copies_of_files_that_were_truncated_and_deleted(log: Path, place: str, name: str) -> None:
+    path = log.parent / place
+    log.write_text("1\n2\n")
+    first = run(path)
+    append(log, "3\n")
+    log.rename(log.with_name("away"))
+    shutil.copyfile(log.with_name("away"), log.with_name(name))
+    second = run(path, first)
+    assert fresh(second) == ["3"]
+    log.write_text("4\n")
+    assert fresh(run(path, second)) == ["4"]
+
+
 @pytest.mark.parametrize("name", MEMBERS)
 @pytest.mark.parametrize("more", ["", "3\n"])
 def test_copies_that_are_members_of_files_that_are_as_they_were(log: Path, name: str, more: str) -> None:
