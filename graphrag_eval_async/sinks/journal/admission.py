@@ -79,7 +79,8 @@ class Admission:
 
     def is_restored(self, line: KeptLine) -> bool:
         """Whether that very occurrence was restored before."""
-        return self._contents.has(line[0], line[1])
+        digest, occurrence, place, _ = line
+        return (place is None or place in self.done) and self._contents.has(digest, occurrence)
 
     def restore(self, line: KeptLine) -> None:
         """Note a line of an earlier run, which was not restored before."""

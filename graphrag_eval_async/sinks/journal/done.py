@@ -108,9 +108,10 @@ class Done:
             file = self._files[key] = _File()
         return file
 
-    def __contains__(self, position: Position) -> bool:
-        file = self._files.get(position.file)
-        return file is not None and (position.offset in file.stretches or position.offset == file.unfinished)
+    def __contains__(self, position: Place) -> bool:
+        _, key, offset, _, _ = position
+        file = self._files.get(key)
+        return file is not None and (offset in file.stretches or offset == file.unfinished)
 
     def is_unfinished(self, position: Position) -> bool:
         """Whether the line there had no newline when it was evaluated."""
