@@ -1,0 +1,161 @@
+"""Confidence sequences: intervals for a mean that hold at all times at once, however often one looks.
+
+An interval made for one look at n values is wrong sooner or later if one looks at each n. These come from a
+bet: a gambler who starts with 1 and plays fair games multiplies that by 20, at any time ever, with a
+probability of 1/20 at most (Ville 1939, "Étude critique de la notion de collectif"). The interval has the
+means m against which no gambler has made 20 of 1 by now, in games that are fair if the mean is m.
+
+A game that is fair multiplies the wealth by ``1 + λ(x - m)`` for each value x. These play for less, so that
+what they win depends on n, the sum and the sum of the squares alone, and so not on the order of the values:
+
+- ``q**x (1-q)**(1-x) / (m**x (1-m)**(1-x))`` is less by concavity, and the same where x is 0 or 1. With q
+  drawn from a beta distribution about m, it is the mixture of Robbins (1970, "Statistical methods related to
+  the law of the iterated logarithm"), for binary values as in Howard, Ramdas, McAuliffe and Sekhon (2021,
+  "Time-uniform, nonparametric, nonasymptotic confidence sequences").
+- the exponential of a quadratic function that equals ``log(1 + λ(x - m))`` at x = 0 and touches it at a place
+  t: it is less from 0 on, since the third derivative of the logarithm is positive. With t = m it is the bound
+  of Fan, Grama and Liu (2015, "Exponential inequalities for martingales with applications"), by which
+  Waudby-Smith and Ramdas (2024, "Estimating means of bounded random variables by betting") bet.
+
+All share the stake of one gambler, whatever the values are: to choose among them after seeing the values,
+say by whether all are 0 or 1, would be a look that nobody has paid for.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import exp, fsum, inf, lgamma, log, log1p
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CONCENTRATION = 30.0
+"""Of the beta distribution; with it the interval is narrow at any n from 10 to 10,000."""
+
+BETA_SHARE = 0.4
+"""Of the stake."""
+
+TOUCHING = 0.75
+"""Half of the rest touches there, where values that are 0 or 1 lose little, half at the mean."""
+
+FRACTIONS = tuple(0.004 * (0.98 / 0.004) ** (i / 11) for i in range(12))
+"""λm: the parts of the wealth that are lost if the value is 0."""
+
+_LOG_BETA_SHARE = log(BETA_SHARE)
+_LOG_SHARE = log((1 - BETA_SHARE) / 2 / 2 / len(FRACTIONS))  # Half of the rest bets that the mean is less.
+
+TOLERANCE = 1e-6
+"""By how much an end may be farther out than need be."""
+
+
+class Sums(NamedTuple):
+    """Of values in [0, 1].
+
+    Attributes:
+        n: how many there are.
+        total: their sum, from 0 to n.
+        squares: the sum of their squares, at most their sum.
+    """
+
+    n: int
+    total: float
+    squares: float
+
+    def mirrored(self) -> Sums:
+        """Those of 1 - x for each value x."""
+        squares = max(0.0, self.n - 2 * self.total + self.squares)
+        return Sums(self.n, self.n - self.total, squares)
+
+
+@lru_cache(maxsize=4096)
+def confidence_sequence(sums: Sums, *, level: float = 0.95) -> tuple[float, float]:
+    """The interval for the mean, as a pair of its ends, from 0 to 1.
+
+    If all values have the same mean, given those before each, it lies in the intervals of all times with a
+    probability of `level` at least. A mean that drifts is not covered.
+
+    Args:
+        sums: of the values so far, one at least.
+        level: more than 0 and less than 1.
+    """
+    return _lower_end(sums, level), 1 - _lower_end(sums.mirrored(), level)
+
+
+def _lower_end(sums: Sums, level: float) -> float:
+    """All means below it are refuted.
+
+    The wealth against a mean falls as that grows towards the mean of the values, without the part of Fan's
+    bound. Where that alone refutes all, Fan's is added as far as it falls from there on, too.
+    """
+    if sums.total <= sums.n * TOLERANCE:
+        return 0.0
+    wanted = -log(1 - level)
+    low = _fall(0.0, sums, wanted, (), 1e-3)
+    falling = [fraction for fraction in FRACTIONS if _fans_peak(fraction, sums) <= low]
+    return _fall(low, sums, wanted, falling, TOLERANCE)
+
+
+def _fall(low: float, sums: Sums, wanted: float, fans: Sequence[float], tolerance: float) -> float:
+    """From `low` on, where the logarithm of the wealth falls to `wanted`, or by `tolerance` before."""
+    high = sums.total / sums.n
+    above, below = inf, log_wealth(high, sums, fans) - wanted
+    if below >= 0:
+        return high
+    while high - low > tolerance:
+        middle = (low + high) / 2
+        if above < 40:  # The false position, by the rule of Illinois; halves while one end is far away.
+            middle = high - below * (high - low) / (below - above)
+            middle = min(max(middle, low + tolerance / 2), high - tolerance / 2)
+        excess = log_wealth(middle, sums, fans) - wanted
+        if excess >= 0:
+            low, above, below = middle, excess, below / 2
+        else:
+            high, below, above = middle, excess, above / 2
+    return low
+
+
+def log_wealth(mean: float, sums: Sums, fans: Sequence[float] = FRACTIONS) -> float:
+    """The logarithm of what 1 has become by betting that the mean of the values is more than `mean`.
+
+    Args:
+        mean: more than 0 and at most that of the values.
+        sums: of the values so far.
+        fans: for which fractions Fan's bound has a part in it. To do without what one has won is always
+            allowed.
+    """
+    n, total, squares = sums
+    exponents = []
+    if (wealth := _log_beta_wealth(mean, sums)) >= 0:  # It is convex, and not more than 0 at the mean found.
+        exponents.append(_LOG_BETA_SHARE + wealth)
+    ratio = TOUCHING / mean - 1
+    scaled = total / TOUCHING
+    spread = squares / TOUCHING**2 - 2 * scaled + n
+    for fraction in FRACTIONS:
+        won = log1p(fraction * ratio)
+        lost = 1 - (1 - fraction) * exp(-won)
+        curve = log1p(-fraction) - won + lost
+        exponents.append(_LOG_SHARE + n * won + lost * (scaled - n) + curve * spread)
+    scaled = total / mean
+    spread = squares / mean**2 - 2 * scaled + n
+    for fraction in fans:
+        curve = log1p(-fraction) + fraction
+        exponents.append(_LOG_SHARE + fraction * (scaled - n) + curve * spread)
+    most = max(exponents)
+    return most + log(fsum(exp(exponent - most) for exponent in exponents))
+
+
+def _log_beta_wealth(mean: float, sums: Sums) -> float:
+    total, rest = sums.total, sums.n - sums.total
+    if 0 < total < 1 or 0 < rest < 1 or mean >= 1:  # Else it need not be convex.
+        return -inf
+    a, b = CONCENTRATION * mean, CONCENTRATION * (1 - mean)
+    of_prior = lgamma(a) + lgamma(b) - lgamma(a + b)
+    of_values = lgamma(a + total) + lgamma(b + rest) - lgamma(a + b + sums.n)
+    return of_values - of_prior - total * log(mean) - rest * log1p(-mean)
+
+
+def _fans_peak(fraction: float, sums: Sums) -> float:
+    """The mean from which on the wealth of Fan's bound falls."""
+    curve = -log1p(-fraction) - fraction
+    return 2 * curve * sums.squares / (sums.total * (fraction + 2 * curve))
