@@ -117,18 +117,23 @@ class Series:
         with suppress(OverflowError):
             stats["sum"] = self._units // ONE if self.integral else self._units / ONE
         stats["mean"] = mean(self._units, len(self.values), integral=self.integral)
-        stats["median"] = self._median()
+        stats["median"] = self.quantile(50)
         stats["min"] = self._shown(self.values.first())
         stats["max"] = self._shown(self.values.last())
         return stats
 
-    def _median(self) -> float:
-        size = len(self.values)
-        high = self.values.select(size // 2)
-        if size % 2:
-            return self._shown(high)
-        low = self.values.select(size // 2 - 1)
-        return mean(to_units(low) + to_units(high), 2, integral=False)
+    def quantile(self, percent: int) -> float:
+        """The value that `percent` of the others are below; between two values, by their distances from it.
+
+        That of 50 is the median. It is the inclusive method of `statistics.quantiles`, type 7 of Hyndman and
+        Fan (1996, "Sample quantiles in statistical packages"), rounded once.
+        """
+        place, part = divmod((len(self.values) - 1) * percent, 100)
+        low = self.values.select(place)
+        if not part:
+            return self._shown(low)
+        high = self.values.select(place + 1)
+        return mean(to_units(low) * (100 - part) + to_units(high) * part, 100, integral=False)
 
     def _shown(self, value: float) -> float:
         # Adding 0 makes 0.0 of -0.0, so that it does not matter which of the two came first.

@@ -67,6 +67,21 @@ def test_ints_are_as_the_standard_library_has_them(values: list[int]) -> None:
     assert [*map(type, got.values())] == [*map(type, expected.values())]
 
 
+@settings(deadline=None)
+@given(st.lists(numbers, min_size=1), st.integers(0, 100))
+def test_quantiles_are_between_their_neighbours(values: list[float], percent: int) -> None:
+    series = Series()
+    for value in values:
+        series.add(value)
+    series.flush()
+    place = Fraction(percent, 100) * (len(values) - 1)
+    ascending = sorted(map(Fraction, values))
+    low, high = ascending[math.floor(place)], ascending[math.ceil(place)]
+    exact = low + (high - low) * (place - math.floor(place))
+    assert series.quantile(percent) in (exact, exact.numerator / exact.denominator)
+    assert series.quantile(50) == series.stats()["median"]
+
+
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
