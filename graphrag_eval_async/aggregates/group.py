@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from graphrag_eval_async.aggregates.reading import is_empty, metric_position
+from graphrag_eval_async.aggregates.reading import is_bounded, is_empty, metric_position
 from graphrag_eval_async.aggregates.series import Series
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class Group:
     def metric(self, name: str) -> Series:
         series = self.series.get(name)
         if series is None:
-            parent = self._micro.setdefault(name, Series())
-            series = self.series[name] = Series(parent)
+            parent = self._micro.setdefault(name, _series(name))
+            series = self.series[name] = Series(parent, bounded=is_bounded(name))
         return series
 
     def slide(self, new: Sequence[Sample], gone: Sequence[Sample]) -> None:
@@ -75,8 +75,10 @@ class Group:
         for name, series in other.series.items():
             self.metric(name).merge(series)
 
-    def snapshot(self) -> dict[str, Any]:
-        """The part of a snapshot about this group; the caller may change it."""
+    def snapshot(self, level: float | None) -> dict[str, Any]:
+        """The part of a snapshot about this group; the caller may change it. With a `level`, in detail."""
+        if level is not None:
+            return show(self.errors, self.successes, self.steps, self.series, level)
         if self._shown is None:
             self._shown = show(self.errors, self.successes, self.steps, self.series)
         fresh = {key: part.copy() if type(part) is dict else part for key, part in self._shown.items()}
@@ -121,7 +123,7 @@ def slide(series: dict[str, Series], new: Iterable[Sample], gone: Iterable[Sampl
     came, went = _by_metric(new), _by_metric(gone)
     for name in {**came, **went}:
         if name not in series:
-            series[name] = Series()
+            series[name] = _series(name)
         series[name].slide(came[name], went[name])
         if not series[name].values:
             del series[name]
@@ -135,7 +137,9 @@ def _by_metric(samples: Iterable[Sample]) -> defaultdict[str, list[float]]:
     return numbers
 
 
-def show(errors: int, successes: int, steps: StepCounts, series: dict[str, Series]) -> dict[str, Any]:
+def show(
+    errors: int, successes: int, steps: StepCounts, series: dict[str, Series], level: float | None = None
+) -> dict[str, Any]:
     """Lay out statistics as a snapshot does, in an order that only the names decide."""
     shown: dict[str, Any] = {"number_of_error_samples": errors, "number_of_success_samples": successes}
     names = sorted(steps)
@@ -148,4 +152,10 @@ def show(errors: int, successes: int, steps: StepCounts, series: dict[str, Serie
         shown["steps"] = tables
     for metric in sorted(series, key=metric_position):
         shown[metric] = series[metric].stats()
+        if level is not None:
+            shown[metric] |= series[metric].detail(level)
     return shown
+
+
+def _series(name: str) -> Series:
+    return Series(bounded=is_bounded(name))

@@ -11,7 +11,13 @@ from typing import Any, TypeAlias
 import orjson
 
 from graphrag_eval_async.errors import AggregationError
-from graphrag_eval_async.records.metrics import COST, RESULT_KEYS, RESULT_METRICS, RETRIEVAL_METRICS
+from graphrag_eval_async.records.metrics import (
+    BOUNDED_METRICS,
+    COST,
+    RESULT_KEYS,
+    RESULT_METRICS,
+    RETRIEVAL_METRICS,
+)
 
 _POSITIONS = {metric: i for i, metric in enumerate(RESULT_METRICS + RETRIEVAL_METRICS)}
 _OF_RESULT = frozenset(RESULT_METRICS)
@@ -53,6 +59,11 @@ def observe(result: Mapping[str, Any], *, include_errors: bool) -> tuple[str, bo
 def metric_position(metric: str) -> tuple[int, str]:
     """A sort key: the metrics in their fixed order, the costs after them by name."""
     return _POSITIONS.get(metric, len(_POSITIONS)), metric
+
+
+def is_bounded(name: str) -> bool:
+    """Whether a metric is from 0 to 1 by its definition."""
+    return name in BOUNDED_METRICS
 
 
 def is_metric(name: str) -> bool:

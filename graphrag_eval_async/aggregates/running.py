@@ -106,16 +106,29 @@ class RunningAggregates:
         if self._waiting >= batch:
             self._flush()
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self, *, detail: bool = False, level: float = 0.95) -> dict[str, Any]:
         """`per_template`, `micro` and `macro` over the results that count; the dict is the caller's own.
 
         A metric without values is absent, and so is a `sum` beyond the largest double.
+
+        Args:
+            detail: whether each metric also has `quantiles` (p50, p90, p95 and p99, exact, between two values
+                by their distances from it) and, if it is from 0 to 1 by definition, a `confidence` sequence:
+                `low` and `high`, between which its mean is with a probability of `level` at all times at
+                once, however often one looks, as long as results come with the same mean all the time.
+            level: more than 0 and less than 1.
+
+        Raises:
+            UsageError: `level` is not that.
         """
+        if not isinstance(level, float) or not 0 < level < 1:
+            raise UsageError(f"level: expected a number between 0 and 1, got {describe(level)}")
+        at = level if detail else None
         self._flush()
         if not self._sorted:
             self._sorted = sorted(self._groups, key=lambda name: (self._order.get(name, inf), name))
-        per_template = {name: self._groups[name].snapshot() for name in self._sorted}
-        micro = self._show_micro()
+        per_template = {name: self._groups[name].snapshot(at) for name in self._sorted}
+        micro = self._show_micro(at)
         macro = {metric: _macro(metric, per_template) for metric in micro if metric in self._micro}
         return {"per_template": per_template, "micro": micro, "macro": macro}
 
@@ -204,14 +217,14 @@ class RunningAggregates:
             self._order[template] = min(place, self._order.get(template, place))
         self._sorted = []
 
-    def _show_micro(self) -> dict[str, Any]:
+    def _show_micro(self, level: float | None) -> dict[str, Any]:
         errors = successes = 0
         steps: StepCounts = {}
         for group in self._groups.values():
             errors += group.errors
             successes += group.successes
             add_steps(steps, group.steps.items())
-        return show(errors, successes, steps, self._micro)
+        return show(errors, successes, steps, self._micro, level)
 
 
 def _macro(metric: str, per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from operator import neg
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.exact import ONE, mean, sum_floats, sum_units, to_units
 from graphrag_eval_async.aggregates.ordered import OrderedValues
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Up to here every int is a double.
 DOUBLE_INTS = 2**53
+
+QUANTILES = (50, 90, 95, 99)
 
 
 def stored(value: float) -> float:
@@ -30,12 +32,15 @@ class Series:
     even so they are stored as doubles, but for those that no double equals.
 
     Where values also leave, all of them come and go by `slide`, which counts the floats for the sake of
-    `integral`, and has no `parent`.
+    `integral`, and has no `parent`. If `bounded`, they are meant to be from 0 to 1, and their squares are
+    summed, too: exactly, each rounded as a double.
     """
 
-    __slots__ = ("_floats", "_parent", "_pending", "_units", "integral", "values")
+    __slots__ = ("_bounded", "_floats", "_parent", "_pending", "_squares", "_units", "integral", "values")
 
-    def __init__(self, parent: Series | None = None) -> None:
+    def __init__(self, parent: Series | None = None, *, bounded: bool = False) -> None:
+        self._bounded = bounded
+        self._squares = 0
         self.integral = True
         self.values = OrderedValues()
         self._floats = 0
@@ -58,9 +63,12 @@ class Series:
         pending = self._pending
         if pending:
             units = sum_floats(pending)
+            squares = self._square(pending)
             self._units += units
+            self._squares += squares
             if (parent := self._parent) is not None:
                 parent._units += units
+                parent._squares += squares
                 parent.integral &= self.integral
                 parent._pending += pending
             self.settle()
@@ -78,16 +86,23 @@ class Series:
     def extend(self, values: Collection[float], *, integral: bool, wide: bool = False) -> None:
         """Add values as `self.values` has them: floats, and ints only if `wide`."""
         units = sum_units(values) if wide else sum_floats(values)
-        self._absorb(values, units, integral=integral, wide=wide)
+        self._absorb(values, units, self._square(values), integral=integral, wide=wide)
 
-    def _absorb(self, values: Collection[float], units: int, *, integral: bool, wide: bool) -> None:
+    def _absorb(
+        self, values: Collection[float], units: int, squares: int, *, integral: bool, wide: bool
+    ) -> None:
         if wide:
             self.values.widen()
         self.values.extend(values)
         self._units += units
+        self._squares += squares
         self.integral &= integral
         if self._parent is not None:
-            self._parent._absorb(values, units, integral=integral, wide=wide)
+            self._parent._absorb(values, units, squares, integral=integral, wide=wide)
+
+    def _square(self, values: Collection[float]) -> int:
+        """The sum of the squares; of what is not from 0 to 1, nothing is made of them."""
+        return sum_floats([value * value for value in values if 0 <= value <= 1]) if self._bounded else 0
 
     def slide(self, new: Sequence[float], gone: Sequence[float]) -> None:
         """Add floats and ints, and remove others that were added so."""
@@ -101,6 +116,7 @@ class Series:
             self._units += sum_units(moved)
         else:
             self._units += sum_floats(moved)
+        self._squares += self._square(new) - self._square(gone)
         self.integral = not self._floats
         for value in new:
             self.values.insert(value)
@@ -121,6 +137,19 @@ class Series:
         stats["min"] = self._shown(self.values.first())
         stats["max"] = self._shown(self.values.last())
         return stats
+
+    def detail(self, level: float) -> dict[str, Any]:
+        """`quantiles`, and for metrics from 0 to 1 a `confidence` sequence for the mean."""
+        shown: dict[str, Any] = {
+            "quantiles": {f"p{percent}": self.quantile(percent) for percent in QUANTILES}
+        }
+        if self._bounded and self.values.first() >= 0 and self.values.last() <= 1:
+            from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
+
+            sums = Sums(len(self.values), self._units / ONE, self._squares / ONE)
+            low, high = confidence_sequence(sums, level=level)
+            shown["confidence"] = {"level": level, "low": low, "high": high}
+        return shown
 
     def quantile(self, percent: int) -> float:
         """The value that `percent` of the others are below; between two values, by their distances from it.

@@ -22,6 +22,11 @@ RETRIEVAL_METRICS = (
 )
 """Those of a single retrieval step."""
 
+BOUNDED_METRICS = frozenset(
+    {"steps_score", "answer_recall", "answer_precision", "answer_f1", *RETRIEVAL_METRICS}
+)
+"""Those from 0 to 1 by their definition: a cosine is none, nor what is made of one."""
+
 COST = "_cost"
 """How the names of costs end, in US dollars."""
 

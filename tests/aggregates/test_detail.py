@@ -1,0 +1,137 @@
+"""What a snapshot has beside each mean."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async import Last, RunningAggregates, UsageError
+from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
+
+if TYPE_CHECKING:
+    import random
+
+SCORES = st.floats(0, 1) | st.sampled_from([0.0, 1.0, 0.5, 1, 0])
+RESULTS = st.lists(
+    st.fixed_dictionaries(
+        {"template_id": st.sampled_from("ab"), "steps_score": SCORES, "input_tokens": st.integers(0, 10**6)}
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+def counted(results: list[dict[str, Any]], **options: Any) -> RunningAggregates:
+    aggregates = RunningAggregates(**options)
+    for result in results:
+        aggregates.add(result)
+    return aggregates
+
+
+def bits(aggregates: RunningAggregates) -> str:
+    return json.dumps(aggregates.snapshot(detail=True))
+
+
+def quantile(values: list[float], percent: int) -> float:
+    ascending = sorted(map(Fraction, values))
+    place = Fraction(percent * (len(values) - 1), 100)
+    low, high = ascending[math.floor(place)], ascending[math.ceil(place)]
+    return float(low + (high - low) * (place - math.floor(place)))
+
+
+@given(RESULTS, st.sampled_from([0.5, 0.95]))
+def test_what_a_detailed_snapshot_adds(results: list[dict[str, Any]], level: float) -> None:
+    aggregates = counted(results)
+    plain, detailed = aggregates.snapshot(), aggregates.snapshot(detail=True, level=level)
+    for place in ("micro", *plain["per_template"]):
+        own = [result for result in results if place in ("micro", result["template_id"])]
+        before = plain["micro"] if place == "micro" else plain["per_template"][place]
+        after = detailed["micro"] if place == "micro" else detailed["per_template"][place]
+        for metric in ("steps_score", "input_tokens"):
+            values = [result[metric] for result in own]
+            extra = {key: after[metric].pop(key) for key in [*after[metric]] if key not in before[metric]}
+            assert extra.pop("quantiles") == {f"p{p}": quantile(values, p) for p in (50, 90, 95, 99)}
+            if metric == "steps_score":
+                squares = math.fsum(float(value) * float(value) for value in values)
+                sums = Sums(len(values), math.fsum(values), squares)
+                low, high = confidence_sequence(sums, level=level)
+                assert extra.pop("confidence") == {"level": level, "low": low, "high": high}
+                assert low <= before[metric]["mean"] <= high
+            assert extra == {}
+    assert detailed == plain
+    assert aggregates.snapshot() == plain
+
+
+@given(RESULTS, st.randoms(use_true_random=False))
+def test_order_shards_and_bytes_do_not_matter(results: list[dict[str, Any]], draw: random.Random) -> None:
+    expected = bits(counted(results))
+    cut = draw.randint(0, len(results))
+    merged = counted(results[cut:]).merge(counted(results[:cut]))
+    assert bits(merged) == expected
+    assert bits(RunningAggregates.from_bytes(merged.to_bytes())) == expected
+    looked_at = RunningAggregates()
+    for result in draw.sample(results, len(results)):
+        looked_at.add(result)
+        looked_at.snapshot(detail=draw.random() < 0.5)
+    assert bits(looked_at) == expected
+
+
+@given(RESULTS, st.integers(1, 10))
+def test_a_window_is_as_if_nothing_else_had_ever_counted(results: list[dict[str, Any]], size: int) -> None:
+    window = RunningAggregates(window=Last(size))
+    for number, result in enumerate(results, 1):
+        window.add(result)
+        if number % 3 == 0:
+            window.snapshot()
+    assert bits(window) == bits(counted(results[-size:]))
+
+
+@pytest.mark.parametrize("value", [-1e-9, 1.0000001, 2, 1e308, -(2**63), 2**64 - 1])
+def test_values_that_no_score_can_have(value: float) -> None:
+    aggregates = counted(
+        [{"template_id": "a", "steps_score": 0.5}, {"template_id": "a", "steps_score": value}]
+    )
+    assert "confidence" not in aggregates.snapshot(detail=True)["micro"]["steps_score"]
+    window = counted([{"template_id": "a", "steps_score": value}], window=Last(1))
+    window.snapshot()
+    window.add({"template_id": "a", "steps_score": 0.5})
+    assert bits(window) == bits(counted([{"template_id": "a", "steps_score": 0.5}]))
+
+
+def test_which_metrics_are_bounded() -> None:
+    """A cosine is not, nor what is made of one; a number of tokens is not, even if it is 1."""
+    names = ["answer_recall", "answer_relevance", "ragas_answer_correctness", "input_tokens", "x_cost"]
+    step = {"name": "retrieval", "retrieval_context_f1": 1.0}
+    result = {"template_id": "a", **dict.fromkeys(names, 1.0), "actual_steps": [step]}
+    micro = counted([result]).snapshot(detail=True)["micro"]
+    bounded = {metric for metric, stats in micro.items() if isinstance(stats, dict) and "confidence" in stats}
+    assert bounded == {"answer_recall", "retrieval_context_f1"}
+
+
+@pytest.mark.parametrize("level", [0, 1, 1.0, 0.0, -0.5, 95, "0.95", None, math.nan])
+def test_levels(level: Any) -> None:
+    with pytest.raises(UsageError, match="level: expected a number between 0 and 1, got"):
+        RunningAggregates().snapshot(detail=True, level=level)
+
+
+def test_what_is_imported_only_when_it_is_asked_for() -> None:
+    program = """
+import sys
+from graphrag_eval_async import RunningAggregates
+aggregates = RunningAggregates()
+aggregates.add({"template_id": "a", "steps_score": 0.5})
+aggregates.snapshot()
+assert "graphrag_eval_async.aggregates.confidence" not in sys.modules
+aggregates.snapshot(detail=True)
+assert "graphrag_eval_async.aggregates.confidence" in sys.modules
+assert "numpy" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
