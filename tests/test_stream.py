@@ -13,7 +13,7 @@ import anyio
 import anyio.abc
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import (
@@ -429,12 +429,13 @@ RESPONSES = st.builds(
 
 
 @given(st.lists(RESPONSES | JSON, max_size=5), st.booleans())
+@example(["\x1f", "\v", " "], False)
 async def test_every_response_becomes_a_result_or_a_reject(responses: list[Any], as_text: bool) -> None:
     sent = [json.dumps(response) for response in responses] if as_text else responses
     before = copy.deepcopy(sent)
     stream = evaluate_stream(REFERENCE, sent, aggregates=RunningAggregates(include_errors=True))
     results = await collect(stream)
-    blank = sum(isinstance(item, str) and not item.strip() for item in sent)
+    blank = sum(isinstance(item, str) and not item.strip(" \t\n\r\v\f") for item in sent)
     assert len(results) + stream.rejects.total + blank == len(sent)
     assert repr(sent) == repr(before)
     assert orjson.loads(orjson.dumps(results)) == results
