@@ -173,7 +173,8 @@ class Resuming:
         Raises:
             JournalError: it cannot be kept.
         """
-        if self.journal is not None and source["sha256"] not in self._incomplete:
+        stands_there = reject.reason == "incomplete" and source["sha256"] in self._incomplete
+        if self.journal is not None and not stands_there:
             self.journal.reject(reject, source)
             if reject.content is not None and not isinstance(reject.content, bytes):
                 reject.content.seek(0)

@@ -161,6 +161,18 @@ async def test_a_line_that_stays_unfinished_is_kept_as_a_reject_once(log: Log) -
     assert [orjson.loads(reject)["source"]["length"] for reject in rejects] == [20, 30]
 
 
+async def test_an_unfinished_line_whose_newline_is_all_that_came(log: Log) -> None:
+    """It is rejected for another reason then, and for good."""
+    log.append(log.text()[:20])
+    assert await log.follow() == []
+    log.append(b"\n")
+    for _ in range(2):
+        assert await log.follow() == []
+        assert log.stream.rejects.counts == {"invalid_json": 1}
+    rejects = log.journal.with_name(f"{log.journal.name}.rejects").read_bytes().splitlines()
+    assert [orjson.loads(reject)["reason"] for reject in rejects] == ["incomplete", "invalid_json"]
+
+
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b" \n"])
 async def test_a_line_without_its_newline_is_evaluated_once(log: Log, end: bytes) -> None:
     log.append(log.text(), log.text()[:-1])

@@ -53,7 +53,7 @@ class Group:
         series = self.series.get(name)
         if series is None:
             parent = self._micro.setdefault(name, _series(name))
-            series = self.series[name] = Series(parent, bounded=is_bounded(name))
+            series = self.series[name] = _series(name, parent)
         return series
 
     def slide(self, new: Sequence[Sample], gone: Sequence[Sample]) -> None:
@@ -157,5 +157,5 @@ def show(
     return shown
 
 
-def _series(name: str) -> Series:
-    return Series(bounded=is_bounded(name))
+def _series(name: str, parent: Series | None = None) -> Series:
+    return Series(parent, bounded=is_bounded(name))
