@@ -11,7 +11,7 @@ from graphrag_eval_async.aggregates.series import Series
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from graphrag_eval_async.aggregates.reading import Steps, Values
+    from graphrag_eval_async.aggregates.reading import Observation, Steps
     from graphrag_eval_async.aggregates.window import Sample
 
 STEP_COUNTS = ("total", "once_per_sample", "empty_results", "errors")
@@ -34,16 +34,17 @@ class Group:
         self._micro = micro
         self._shown: dict[str, Any] | None = None
 
-    def add(self, values: Values, steps: Steps, *, failed: bool) -> None:
+    def add(self, seen: Observation) -> None:
+        """Count one result."""
         self._shown = None
-        if failed:
+        if seen.failed:
             self.errors += 1
         else:
             self.successes += 1
-        for metric, value in values:
+        for metric, value in seen.values:
             series = self.series.get(metric) or self.metric(metric)
             series.add(value)
-        count_steps(self.steps, steps)
+        count_steps(self.steps, seen.steps)
 
     def flush(self) -> None:
         for series in self.series.values():

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import inf
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
+from graphrag_eval_async.aggregates.failures import (
+    Tally,
+    failures_of,
+    failures_of_outputs,
+    failures_of_step,
+)
 from graphrag_eval_async.errors import AggregationError
 from graphrag_eval_async.records.metrics import (
     BOUNDED_METRICS,
@@ -30,10 +36,28 @@ Values: TypeAlias = list[tuple[str, float]]
 Steps: TypeAlias = list[Mapping[str, Any]]
 
 
-def observe(result: Mapping[str, Any], *, include_errors: bool) -> tuple[str, bool, Values, Steps]:
-    """The template of a result, whether it failed, and what counts of it: metrics with values, and steps.
+class Observation(NamedTuple):
+    """What counts of a result.
 
-    Of a failed one, nothing counts unless `include_errors`.
+    Attributes:
+        template: its id.
+        failed: whether the agent failed.
+        values: metrics, and a value for each time that the result or a step of it has it.
+        steps: the actual steps.
+        failures: metrics that apply and have no value, and of what kind the failure is.
+        reason: why steps or answer are not right; None where the result does not say.
+    """
+
+    template: str
+    failed: bool
+    values: Values
+    steps: Steps
+    failures: Sequence[Tally] = ()
+    reason: str | None = None
+
+
+def observe(result: Mapping[str, Any], *, include_errors: bool) -> Observation:
+    """What counts of a result: of a failed one neither values nor steps, unless `include_errors`.
 
     Raises:
         AggregationError: it is not a result, or a metric of it is not a finite number of at most 64 bits.
@@ -50,10 +74,15 @@ def observe(result: Mapping[str, Any], *, include_errors: bool) -> tuple[str, bo
     if not (steps is None or isinstance(steps, list | tuple)):
         raise _error(result, "actual_steps", "a list", steps)
     failed = status == "error"
-    if failed and not include_errors:
-        return template_id, failed, [], []
+    counts = include_errors or not failed
+    failures = [*failures_of(result, failed=failed, counts=counts)]
+    reason = result.get("failure")
+    reason = reason if isinstance(reason, str) else None
+    if not counts:
+        return Observation(template_id, failed, [], [], failures, reason)
     steps = [step for step in steps or () if type(step) is dict or isinstance(step, Mapping)]
-    return template_id, failed, _values(result, steps), steps
+    values = _values(result, steps, failures)
+    return Observation(template_id, failed, values, steps, failures, reason)
 
 
 def metric_position(metric: str) -> tuple[int, str]:
@@ -109,18 +138,22 @@ def _is_mapping(value: Any) -> bool:
     return type(value) is dict or isinstance(value, Mapping)
 
 
-def _values(result: Mapping[str, Any], steps: Steps) -> Values:
+def _values(result: Mapping[str, Any], steps: Steps, failures: list[Tally]) -> Values:
+    """The metrics of a result and of its steps; those that failed are added to `failures`."""
     values: Values = []
     _collect(result, _OF_RESULT, values, result)
     judge = result.get("judge")
     if judge is not None and _is_mapping(judge):
-        for key in _outputs(judge.get("outputs", []), result):
+        outputs = _outputs(judge.get("outputs", []), result)
+        failures += failures_of_outputs(result, outputs)
+        for key in outputs:
             value = result.get(key)
             if isinstance(value, int | float):
                 values.append((key, _number(value, key, result)))
     for step in steps:
         if step.get("name") == "retrieval":
             _collect(step, _OF_RETRIEVAL, values, result)
+            failures += failures_of_step(step)
     return values
 
 

@@ -91,18 +91,18 @@ class RunningAggregates:
             AggregationError: it is not a result, or a metric of it is not a finite number of at most 64 bits;
                 nothing of it has been counted then.
         """
-        template, failed, values, steps = observe(result, include_errors=self._include_errors)
+        seen = observe(result, include_errors=self._include_errors)
         if "pending" in result:
             return
         if self._sliding is None:
-            group = self._group(template)
-            group.add(values, steps, failed=failed)
+            group = self._group(seen.template)
+            group.add(seen)
             self._unflushed.add(group)
         else:
-            self._sliding.add(template, values, count_steps({}, steps), failed=failed)
+            self._sliding.add(seen, count_steps({}, seen.steps))
             # It will be both counted and removed, and takes memory even if it has no values.
-            self._waiting += 1 + len(values)
-        self._waiting += len(values)
+            self._waiting += 1 + len(seen.values)
+        self._waiting += len(seen.values)
         if self._waiting >= batch:
             self._flush()
 

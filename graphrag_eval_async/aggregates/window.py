@@ -17,7 +17,7 @@ from graphrag_eval_async.errors import UsageError
 
 if TYPE_CHECKING:
     from graphrag_eval_async.aggregates.group import StepCounts
-    from graphrag_eval_async.aggregates.reading import Values
+    from graphrag_eval_async.aggregates.reading import Observation
 
 T = TypeVar("T")
 
@@ -81,11 +81,14 @@ class Sliding:
         self._window = window
         self._new: list[Sample] = []
 
-    def add(self, template: str, values: Values, steps: StepCounts, *, failed: bool) -> None:
-        metrics, numbers = zip(*values, strict=True) if values else ((), ())
+    def add(self, seen: Observation, steps: StepCounts) -> None:
+        """Take a result, with the counts of its steps."""
+        metrics, numbers = zip(*seen.values, strict=True) if seen.values else ((), ())
         counts = tuple((name, tuple(counts)) for name, counts in steps.items())
         self._new.append(
-            Sample(monotonic(), _shared(template), failed, _shared(metrics), numbers, _shared(counts))
+            Sample(
+                monotonic(), _shared(seen.template), seen.failed, _shared(metrics), numbers, _shared(counts)
+            )
         )
 
     def slide(self) -> tuple[list[Sample], list[Sample]]:

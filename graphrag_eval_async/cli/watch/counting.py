@@ -69,6 +69,6 @@ class Counting:
             return
         self.count += 1
         self.recent.add(result)
-        template, failed, values, _ = observe(result, include_errors=self._include_errors)
-        self.results.add(shorten(result, values))
-        self.alerts.add(template, values, monotonic(), failed=failed)
+        seen = observe(result, include_errors=self._include_errors)
+        self.results.add(shorten(result, seen.values))
+        self.alerts.add(seen.template, seen.values, monotonic(), failed=seen.failed)

@@ -35,7 +35,7 @@ RESULT: dict[str, Any] = {
 
 
 def short(result: dict[str, Any], *, include_errors: bool = False) -> dict[str, Any]:
-    return shorten(result, observe(result, include_errors=include_errors)[2])
+    return shorten(result, observe(result, include_errors=include_errors).values)
 
 
 def test_a_result_in_short() -> None:

@@ -1,0 +1,107 @@
+"""Which metrics of a result have no value though they apply, and why."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from graphrag_eval_async.errors import FAILURES
+from graphrag_eval_async.records.metrics import RESULT_KEYS, RETRIEVAL_METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+# A metric, or `REASON`, and a word for what became of it.
+Tally: TypeAlias = tuple[str, str]
+
+REASON = "failure"
+"""The key of the reason why an agent's steps or answer are not right, which is counted as the metrics are."""
+
+NO_STEPS, NOT_SCORED, RESPONSE_ERROR, OTHER, TEXT = (
+    "no_steps",
+    "not_scored",
+    "response_error",
+    "other",
+    "text",
+)
+
+_CORRECTNESS = ("answer_recall", "answer_precision", "answer_f1")
+_OF_RESULT: Mapping[str, tuple[str, ...]] = {
+    "answer_eval_error": _CORRECTNESS,
+    "answer_relevance_error": ("answer_relevance",),
+    "ragas_answer_correctness_error": ("ragas_answer_correctness",),
+}
+_OF_STEP: Mapping[str, tuple[str, ...]] = {
+    f"{name}_{part}_error": (f"{name}_{part}", f"{name}_f1")
+    for name in ("retrieval_answer", "retrieval_context")
+    for part in ("recall", "precision")
+}
+_OF_REFERENCE_ANSWER = (*_CORRECTNESS, "ragas_answer_correctness")
+
+OF_PENDING: Mapping[str, tuple[str, ...]] = {
+    "answer_correctness": _CORRECTNESS,
+    "answer_relevance": ("answer_relevance",),
+    "ragas_answer_correctness": ("ragas_answer_correctness",),
+    "retrieval_answer": RETRIEVAL_METRICS[:3],
+    "retrieval_context": RETRIEVAL_METRICS[3:],
+}
+"""The metrics by the name that `pending` has of them."""
+
+
+def failures_of(result: Mapping[str, Any], *, failed: bool, counts: bool) -> Iterable[Tally]:
+    """The metrics of the result itself that have no value, and the kind of the failure.
+
+    Args:
+        result: whose own keys are looked at, not those of its steps.
+        failed: whether the agent failed; of what it did not answer all metrics are named that may apply.
+        counts: whether the values that it has do count.
+    """
+    errors = _errors_among(tuple(result), of_step=False)
+    unscored = result.get("steps_score") is None and result.get("reference_steps") is not None
+    if not (errors or unscored or failed):
+        return ()
+    kinds = {metric: _kind(result[key]) for key, metrics in errors for metric in metrics}
+    if failed:
+        answered = _OF_REFERENCE_ANSWER if result.get("reference_answer") is not None else ()
+        scored = ("steps_score",) if result.get("reference_steps") is not None else ()
+        for metric in (*scored, *answered, "answer_relevance"):
+            kinds.setdefault(metric, RESPONSE_ERROR)
+    elif unscored:
+        kinds["steps_score"] = NOT_SCORED if result.get("actual_steps") else NO_STEPS
+    return [item for item in kinds.items() if not counts or result.get(item[0]) is None]
+
+
+def failures_of_step(step: Mapping[str, Any]) -> Iterable[Tally]:
+    """The same of a retrieval step; F1 fails as recall does, or else as precision."""
+    errors = _errors_among(tuple(step), of_step=True)
+    kinds = {metric: _kind(step[key]) for key, metrics in reversed(errors) for metric in metrics}
+    return [item for item in kinds.items() if step.get(item[0]) is None]
+
+
+def failures_of_outputs(result: Mapping[str, Any], outputs: Iterable[str]) -> Iterator[Tally]:
+    """The same of outputs of custom evaluations, which are null then and stand before the error.
+
+    A text is no failure; but of an output that may be a text or a number, it is none of the numbers.
+    """
+    for output in outputs:
+        value = result.get(output)
+        if isinstance(value, str):
+            yield output, TEXT
+        elif value is None and output in result:
+            keys = [*result]
+            after = keys[keys.index(output) :]
+            error = next((key for key in after if isinstance(key, str) and key.endswith("_error")), "")
+            yield output, _kind(result.get(error)) if error not in RESULT_KEYS else OTHER
+
+
+@lru_cache(maxsize=256)
+def _errors_among(keys: tuple[Any, ...], *, of_step: bool) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Cached, since the results of a stream have few layouts."""
+    table = _OF_STEP if of_step else _OF_RESULT
+    return tuple((key, table[key]) for key in keys if key in table)
+
+
+def _kind(error: Any) -> str:
+    """The word that the text of an error begins with."""
+    kind = error.partition(":")[0] if isinstance(error, str) else OTHER
+    return kind if kind in FAILURES else OTHER
