@@ -49,7 +49,7 @@ OF_PENDING: Mapping[str, tuple[str, ...]] = {
 
 
 def failures_of(result: Mapping[str, Any], *, failed: bool, counts: bool) -> Iterable[Tally]:
-    """The metrics of the result itself that have no value, and the kind of the failure.
+    """The metrics of the result itself that have no value, and the kind of the failure; and its reason.
 
     Args:
         result: whose own keys are looked at, not those of its steps.
@@ -58,8 +58,10 @@ def failures_of(result: Mapping[str, Any], *, failed: bool, counts: bool) -> Ite
     """
     errors = _errors_among(tuple(result), of_step=False)
     unscored = result.get("steps_score") is None and result.get("reference_steps") is not None
+    reason = result.get(REASON)
+    reasons = [(REASON, reason)] if isinstance(reason, str) else []
     if not (errors or unscored or failed):
-        return ()
+        return reasons
     kinds = {metric: _kind(result[key]) for key, metrics in errors for metric in metrics}
     if failed:
         answered = _OF_REFERENCE_ANSWER if result.get("reference_answer") is not None else ()
@@ -68,7 +70,7 @@ def failures_of(result: Mapping[str, Any], *, failed: bool, counts: bool) -> Ite
             kinds.setdefault(metric, RESPONSE_ERROR)
     elif unscored:
         kinds["steps_score"] = NOT_SCORED if result.get("actual_steps") else NO_STEPS
-    return [item for item in kinds.items() if not counts or result.get(item[0]) is None]
+    return reasons + [item for item in kinds.items() if not counts or result.get(item[0]) is None]
 
 
 def failures_of_step(step: Mapping[str, Any]) -> Iterable[Tally]:

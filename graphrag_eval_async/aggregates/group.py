@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from graphrag_eval_async.aggregates.coverage import Tallies, add_tallies, bounds, count, coverage, reasons
+from graphrag_eval_async.aggregates.failures import REASON
 from graphrag_eval_async.aggregates.reading import is_bounded, is_empty, metric_position
 from graphrag_eval_async.aggregates.series import Series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.reading import Observation, Steps
     from graphrag_eval_async.aggregates.window import Sample
@@ -21,15 +23,33 @@ TOTAL, ONCE, EMPTY, ERRORS = range(4)
 StepCounts: TypeAlias = dict[str, list[int]]
 
 
-class Group:
-    """Counts, step counts and metrics of results; the metrics pass their values on to those in `micro`."""
+class Detail(NamedTuple):
+    """What a detailed snapshot shows of a group.
 
-    __slots__ = ("_micro", "_shown", "errors", "series", "steps", "successes")
+    Attributes:
+        level: of confidence.
+        metrics: that are shown if they apply, even if they have no value.
+        pending: how many values of each metric are to come.
+    """
+
+    level: float
+    metrics: Collection[str]
+    pending: Mapping[str, int]
+
+
+class Group:
+    """Counts, step counts and metrics of results; the metrics pass their values on to those in `micro`.
+
+    `tallies` has the metrics that failed, and the reasons of failure.
+    """
+
+    __slots__ = ("_micro", "_shown", "errors", "series", "steps", "successes", "tallies")
 
     def __init__(self, micro: dict[str, Series]) -> None:
         self.errors = 0
         self.successes = 0
         self.steps: StepCounts = {}
+        self.tallies: Tallies = {}
         self.series: dict[str, Series] = {}
         self._micro = micro
         self._shown: dict[str, Any] | None = None
@@ -45,6 +65,8 @@ class Group:
             series = self.series.get(metric) or self.metric(metric)
             series.add(value)
         count_steps(self.steps, seen.steps)
+        if seen.failures:
+            count(self.tallies, seen.failures)
 
     def flush(self) -> None:
         for series in self.series.values():
@@ -65,6 +87,7 @@ class Group:
                 self.errors += sign * sample.failed
                 self.successes += sign * (not sample.failed)
                 add_steps(self.steps, sample.steps, sign)
+                count(self.tallies, sample.failures, sign)
         slide(self.series, new, gone)
 
     def merge(self, other: Group) -> None:
@@ -73,13 +96,15 @@ class Group:
         self.errors += other.errors
         self.successes += other.successes
         add_steps(self.steps, other.steps.items())
+        add_tallies(self.tallies, other.tallies)
         for name, series in other.series.items():
             self.metric(name).merge(series)
 
-    def snapshot(self, level: float | None) -> dict[str, Any]:
-        """The part of a snapshot about this group; the caller may change it. With a `level`, in detail."""
-        if level is not None:
-            return show(self.errors, self.successes, self.steps, self.series, level)
+    def snapshot(self, detail: Detail | None = None) -> dict[str, Any]:
+        """The part of a snapshot about this group; the caller may change it."""
+        if detail is not None:
+            shown = show(self.errors, self.successes, self.steps, self.series)
+            return add_detail(shown, self.series, self.tallies, detail)
         if self._shown is None:
             self._shown = show(self.errors, self.successes, self.steps, self.series)
         fresh = {key: part.copy() if type(part) is dict else part for key, part in self._shown.items()}
@@ -138,9 +163,7 @@ def _by_metric(samples: Iterable[Sample]) -> defaultdict[str, list[float]]:
     return numbers
 
 
-def show(
-    errors: int, successes: int, steps: StepCounts, series: dict[str, Series], level: float | None = None
-) -> dict[str, Any]:
+def show(errors: int, successes: int, steps: StepCounts, series: dict[str, Series]) -> dict[str, Any]:
     """Lay out statistics as a snapshot does, in an order that only the names decide."""
     shown: dict[str, Any] = {"number_of_error_samples": errors, "number_of_success_samples": successes}
     names = sorted(steps)
@@ -153,9 +176,27 @@ def show(
         shown["steps"] = tables
     for metric in sorted(series, key=metric_position):
         shown[metric] = series[metric].stats()
-        if level is not None:
-            shown[metric] |= series[metric].detail(level)
     return shown
+
+
+def add_detail(
+    shown: dict[str, Any], series: Mapping[str, Series], tallies: Tallies, detail: Detail
+) -> dict[str, Any]:
+    """What `show` has laid out, and what there is to say of how far it can be trusted."""
+    whole = {key: part for key, part in shown.items() if key not in series}
+    if found := reasons(tallies):
+        whole[REASON] = found
+    for metric in sorted(detail.metrics, key=metric_position):
+        own = series.get(metric)
+        values = 0 if own is None else len(own.values)
+        covered = coverage(metric, values, tallies, detail.pending.get(metric, 0))
+        if covered["applied"]:
+            failed = sum(covered["failed"].values())
+            whole[metric] = {} if own is None else shown[metric] | own.detail(detail.level)
+            if is_bounded(metric) and values + failed:
+                whole[metric]["bounds"] = bounds(own, failed)
+            whole[metric]["coverage"] = covered
+    return whole
 
 
 def _series(name: str, parent: Series | None = None) -> Series:

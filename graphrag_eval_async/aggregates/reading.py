@@ -44,8 +44,8 @@ class Observation(NamedTuple):
         failed: whether the agent failed.
         values: metrics, and a value for each time that the result or a step of it has it.
         steps: the actual steps.
-        failures: metrics that apply and have no value, and of what kind the failure is.
-        reason: why steps or answer are not right; None where the result does not say.
+        failures: metrics that apply and have no value, and of what kind the failure is; and the reason why
+            the steps or the answer are not right, where the result says it.
     """
 
     template: str
@@ -53,7 +53,6 @@ class Observation(NamedTuple):
     values: Values
     steps: Steps
     failures: Sequence[Tally] = ()
-    reason: str | None = None
 
 
 def observe(result: Mapping[str, Any], *, include_errors: bool) -> Observation:
@@ -76,13 +75,11 @@ def observe(result: Mapping[str, Any], *, include_errors: bool) -> Observation:
     failed = status == "error"
     counts = include_errors or not failed
     failures = [*failures_of(result, failed=failed, counts=counts)]
-    reason = result.get("failure")
-    reason = reason if isinstance(reason, str) else None
     if not counts:
-        return Observation(template_id, failed, [], [], failures, reason)
+        return Observation(template_id, failed, [], [], failures)
     steps = [step for step in steps or () if type(step) is dict or isinstance(step, Mapping)]
     values = _values(result, steps, failures)
-    return Observation(template_id, failed, values, steps, failures, reason)
+    return Observation(template_id, failed, values, steps, failures)
 
 
 def metric_position(metric: str) -> tuple[int, str]:

@@ -8,14 +8,25 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Self
 
 from graphrag_eval_async.aggregates import state
+from graphrag_eval_async.aggregates.coverage import Tallies, add_tallies, covered_metrics
 from graphrag_eval_async.aggregates.exact import mean, sum_units
-from graphrag_eval_async.aggregates.group import Group, StepCounts, add_steps, count_steps, show, slide
+from graphrag_eval_async.aggregates.group import (
+    Detail,
+    Group,
+    StepCounts,
+    add_detail,
+    add_steps,
+    count_steps,
+    show,
+    slide,
+)
+from graphrag_eval_async.aggregates.pending import Pending
 from graphrag_eval_async.aggregates.reading import describe, observe
 from graphrag_eval_async.aggregates.window import Last, Sample, Seconds, Sliding
 from graphrag_eval_async.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.series import Series
 
@@ -43,7 +54,7 @@ class RunningAggregates:
     """
 
     __slots__ = (
-        *("_groups", "_include_errors", "_micro", "_order"),
+        *("_groups", "_include_errors", "_micro", "_order", "_pending"),
         *("_sliding", "_sorted", "_unflushed", "_waiting"),
     )
 
@@ -61,6 +72,7 @@ class RunningAggregates:
         self._groups: dict[str, Group] = {}
         self._micro: dict[str, Series] = {}
         self._order: dict[str, int] = {}
+        self._pending = Pending()
         self._sorted: list[str] = []
         self._unflushed: set[Group] = set()
         self._waiting = 0
@@ -93,7 +105,9 @@ class RunningAggregates:
         """
         seen = observe(result, include_errors=self._include_errors)
         if "pending" in result:
+            self._pending.add(result, seen.template)
             return
+        self._pending.remove(result, seen.template)
         if self._sliding is None:
             group = self._group(seen.template)
             group.add(seen)
@@ -112,10 +126,18 @@ class RunningAggregates:
         A metric without values is absent, and so is a `sum` beyond the largest double.
 
         Args:
-            detail: whether each metric also has `quantiles` (p50, p90, p95 and p99, exact, between two values
-                by their distances from it) and, if it is from 0 to 1 by definition, a `confidence` sequence:
-                `low` and `high`, between which its mean is with a probability of `level` at all times at
-                once, however often one looks, as long as results come with the same mean all the time.
+            detail: whether there is more to each metric, and each metric that applies, even without a value:
+
+                - `coverage`: how many samples it is `applied` to, or retrieval steps, and how many of these
+                  have `values`, `failed` (by kind), or are `pending`;
+                - if it is from 0 to 1 by definition, `bounds`: the mean (`low`, `high`) if each that failed
+                  had been 0, and if it had been 1; for macro, too;
+                - `quantiles`: p50, p90, p95 and p99, exact, between two values by their distances from it;
+                - if it is from 0 to 1 by definition, a `confidence` sequence: `low` and `high`, between which
+                  its mean is with a probability of `level` at all times at once, however often one looks, as
+                  long as results come with the same mean all the time.
+
+                And whether there is `failure`: how often there was which reason of failure.
             level: more than 0 and less than 1.
 
         Raises:
@@ -123,13 +145,30 @@ class RunningAggregates:
         """
         if not isinstance(level, float) or not 0 < level < 1:
             raise UsageError(f"level: expected a number between 0 and 1, got {describe(level)}")
-        at = level if detail else None
         self._flush()
         if not self._sorted:
             self._sorted = sorted(self._groups, key=lambda name: (self._order.get(name, inf), name))
-        per_template = {name: self._groups[name].snapshot(at) for name in self._sorted}
-        micro = self._show_micro(at)
+        if detail:
+            return self._show_detail(level)
+        per_template = {name: self._groups[name].snapshot() for name in self._sorted}
+        micro = self._show_micro()
         macro = {metric: _macro(metric, per_template) for metric in micro if metric in self._micro}
+        return {"per_template": per_template, "micro": micro, "macro": macro}
+
+    def _show_detail(self, level: float) -> dict[str, Any]:
+        tallies: Tallies = {}
+        for group in self._groups.values():
+            add_tallies(tallies, group.tallies)
+        pending = self._pending.counts()
+        metrics = covered_metrics(self._micro, tallies, pending)
+        per_template = {
+            name: self._groups[name].snapshot(Detail(level, metrics, self._pending.counts(name)))
+            for name in self._sorted
+        }
+        micro = add_detail(self._show_micro(), self._micro, tallies, Detail(level, metrics, pending))
+        macro = {
+            metric: shown for metric in micro if metric in metrics if (shown := _macro(metric, per_template))
+        }
         return {"per_template": per_template, "micro": micro, "macro": macro}
 
     def merge(self, other: RunningAggregates) -> Self:
@@ -152,6 +191,7 @@ class RunningAggregates:
         self._place(other._order)
         for name, group in other._groups.items():
             self._group(name).merge(group)
+        self._pending.merge(other._pending)
         return self
 
     def to_bytes(self) -> bytes:
@@ -163,7 +203,7 @@ class RunningAggregates:
         if self._sliding:
             raise UsageError("window: windows are not kept as bytes")
         self._flush()
-        return state.dump(self._include_errors, self._order, self._groups)
+        return state.dump(self._include_errors, self._order, self._groups, self._pending)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RunningAggregates:
@@ -175,6 +215,7 @@ class RunningAggregates:
         loaded = state.load(data)
         aggregates = cls(include_errors=loaded.include_errors)
         aggregates._groups, aggregates._micro = loaded.groups, loaded.micro
+        aggregates._pending = loaded.pending
         aggregates._place(loaded.order)
         return aggregates
 
@@ -217,17 +258,25 @@ class RunningAggregates:
             self._order[template] = min(place, self._order.get(template, place))
         self._sorted = []
 
-    def _show_micro(self, level: float | None) -> dict[str, Any]:
+    def _show_micro(self) -> dict[str, Any]:
         errors = successes = 0
         steps: StepCounts = {}
         for group in self._groups.values():
             errors += group.errors
             successes += group.successes
             add_steps(steps, group.steps.items())
-        return show(errors, successes, steps, self._micro, level)
+        return show(errors, successes, steps, self._micro)
 
 
-def _macro(metric: str, per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    means = [shown[metric]["mean"] for shown in per_template.values() if metric in shown]
-    integral = all(type(value) is int for value in means)
-    return {"mean": mean(sum_units(means), len(means), integral=integral)}
+def _macro(metric: str, per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    groups = [shown[metric] for shown in per_template.values() if metric in shown]
+    macro: dict[str, Any] = {}
+    if means := [group["mean"] for group in groups if "mean" in group]:
+        macro["mean"] = _mean(means)
+    if bounds := [group["bounds"] for group in groups if "bounds" in group]:
+        macro["bounds"] = {end: _mean([each[end] for each in bounds]) for end in ("low", "high")}
+    return macro
+
+
+def _mean(values: Sequence[float]) -> float:
+    return mean(sum_units(values), len(values), integral=all(type(value) is int for value in values))

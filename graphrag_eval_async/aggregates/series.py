@@ -78,6 +78,11 @@ class Series:
         pending, self._pending = self._pending, []
         self.values.extend(pending)
 
+    @property
+    def units(self) -> int:
+        """The exact sum of the values, as a whole number of 2**-1074."""
+        return self._units
+
     def merge(self, other: Series) -> None:
         """Add the values of `other`, which has been flushed."""
         for chunk in other.values.chunks:

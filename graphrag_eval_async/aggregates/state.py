@@ -16,18 +16,20 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 import msgspec
 
 from graphrag_eval_async.aggregates.group import Group
+from graphrag_eval_async.aggregates.pending import Pending
 from graphrag_eval_async.aggregates.reading import fits, may_be_metric
 from graphrag_eval_async.aggregates.series import Series, stored
 from graphrag_eval_async.errors import AggregationError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 _HEADER = struct.Struct(">4sHI")
 _MAGIC = b"GEAA"
-_VERSION = 1
+_VERSION = 2
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+_Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 # A name may hold a lone surrogate, which MessagePack's strings cannot.
 _Name: TypeAlias = bytes
 
@@ -42,6 +44,7 @@ class _Group(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     errors: _Count
     successes: _Count
     steps: dict[_Name, Annotated[list[_Count], msgspec.Meta(min_length=4, max_length=4)]]
+    tallies: list[tuple[_Name, _Name, _Positive]]
     series: dict[_Name, _Series]
 
 
@@ -49,6 +52,7 @@ class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     include_errors: bool
     order: dict[_Name, _Count]
     groups: dict[_Name, _Group]
+    pending: list[tuple[tuple[_Name, ...], list[tuple[_Name, ...]]]]
 
 
 class Loaded(NamedTuple):
@@ -58,14 +62,21 @@ class Loaded(NamedTuple):
     order: dict[str, int]
     groups: dict[str, Group]
     micro: dict[str, Series]
+    pending: Pending
 
 
-def dump(include_errors: bool, order: Mapping[str, int], groups: Mapping[str, Group]) -> bytes:
+def dump(
+    include_errors: bool, order: Mapping[str, int], groups: Mapping[str, Group], pending: Pending
+) -> bytes:
     """The same bytes for the same results, in whatever order they came."""
     state = _State(
         include_errors,
         {_encode(name): place for name, place in sorted(order.items())},
         {_encode(name): _dump_group(group) for name, group in sorted(groups.items())},
+        [
+            (_encode_all(key), [_encode_all(metrics) for metrics in sorted(expected)])
+            for key, expected in sorted(pending.results.items())
+        ],
     )
     body = msgspec.msgpack.encode(state)
     return _HEADER.pack(_MAGIC, _VERSION, zlib.crc32(body)) + body
@@ -83,9 +94,13 @@ def load(data: bytes) -> Loaded:
         micro: dict[str, Series] = {}
         groups = {_decode(name): _load_group(group, micro) for name, group in state.groups.items()}
         order = {_decode(name): place for name, place in state.order.items()}
+        pending = Pending()
+        for (template, question, sample), expected in state.pending:
+            key = (_decode(template), _decode(question), _decode(sample))
+            pending.results[key] = [tuple(map(_decode, metrics)) for metrics in expected]
     except (msgspec.MsgspecError, ValueError) as error:
         raise AggregationError(f"serialised aggregates: {error}") from error
-    return Loaded(state.include_errors, order, groups, micro)
+    return Loaded(state.include_errors, order, groups, micro, pending)
 
 
 def _checked_body(data: bytes) -> memoryview:
@@ -105,7 +120,8 @@ def _checked_body(data: bytes) -> memoryview:
 def _dump_group(group: Group) -> _Group:
     steps = {_encode(name): counts for name, counts in sorted(group.steps.items())}
     series = {_encode(name): _dump_series(series) for name, series in sorted(group.series.items())}
-    return _Group(group.errors, group.successes, steps, series)
+    tallies = [(_encode(what), _encode(kind), total) for (what, kind), total in sorted(group.tallies.items())]
+    return _Group(group.errors, group.successes, steps, tallies, series)
 
 
 def _load_group(state: _Group, micro: dict[str, Series]) -> Group:
@@ -114,6 +130,7 @@ def _load_group(state: _Group, micro: dict[str, Series]) -> Group:
     group = Group(micro)
     group.errors, group.successes = state.errors, state.successes
     group.steps = {_decode(name): counts for name, counts in state.steps.items()}
+    group.tallies = {(_decode(what), _decode(kind)): total for what, kind, total in state.tallies}
     for key, series in state.series.items():
         name = _decode(key)
         if not may_be_metric(name):
@@ -154,6 +171,10 @@ def _little_endian(doubles: array[float]) -> array[float]:
 
 def _encode(name: str) -> _Name:
     return name.encode("utf-8", "surrogatepass")
+
+
+def _encode_all(names: Iterable[str]) -> tuple[_Name, ...]:
+    return tuple(map(_encode, names))
 
 
 def _decode(name: _Name) -> str:

@@ -16,6 +16,7 @@ from graphrag_eval_async.aggregates.reading import describe
 from graphrag_eval_async.errors import UsageError
 
 if TYPE_CHECKING:
+    from graphrag_eval_async.aggregates.failures import Tally
     from graphrag_eval_async.aggregates.group import StepCounts
     from graphrag_eval_async.aggregates.reading import Observation
 
@@ -65,6 +66,7 @@ class Sample(msgspec.Struct, frozen=True, gc=False):
     metrics: tuple[str, ...]
     numbers: tuple[float, ...]
     steps: tuple[tuple[str, tuple[int, ...]], ...]
+    failures: tuple[Tally, ...]
 
 
 class Sliding:
@@ -84,11 +86,11 @@ class Sliding:
     def add(self, seen: Observation, steps: StepCounts) -> None:
         """Take a result, with the counts of its steps."""
         metrics, numbers = zip(*seen.values, strict=True) if seen.values else ((), ())
-        counts = tuple((name, tuple(counts)) for name, counts in steps.items())
+        counts = _shared(tuple((name, tuple(counts)) for name, counts in steps.items()))
+        failures = _shared(tuple(seen.failures))
+        template = _shared(seen.template)
         self._new.append(
-            Sample(
-                monotonic(), _shared(seen.template), seen.failed, _shared(metrics), numbers, _shared(counts)
-            )
+            Sample(monotonic(), template, seen.failed, _shared(metrics), numbers, counts, failures)
         )
 
     def slide(self) -> tuple[list[Sample], list[Sample]]:

@@ -59,13 +59,19 @@ def test_what_a_detailed_snapshot_adds(results: list[dict[str, Any]], level: flo
             values = [result[metric] for result in own]
             extra = {key: after[metric].pop(key) for key in [*after[metric]] if key not in before[metric]}
             assert extra.pop("quantiles") == {f"p{p}": quantile(values, p) for p in (50, 90, 95, 99)}
+            coverage = {"applied": len(own), "values": len(own), "failed": {}, "pending": 0}
+            assert extra.pop("coverage") == coverage
             if metric == "steps_score":
+                assert extra.pop("bounds") == dict.fromkeys(("low", "high"), before[metric]["mean"])
                 squares = math.fsum(float(value) * float(value) for value in values)
                 sums = Sums(len(values), math.fsum(values), squares)
                 low, high = confidence_sequence(sums, level=level)
                 assert extra.pop("confidence") == {"level": level, "low": low, "high": high}
                 assert low <= before[metric]["mean"] <= high
             assert extra == {}
+    assert detailed["macro"]["steps_score"].pop("bounds") == dict.fromkeys(
+        ("low", "high"), plain["macro"]["steps_score"]["mean"]
+    )
     assert detailed == plain
     assert aggregates.snapshot() == plain
 

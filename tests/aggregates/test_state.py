@@ -26,22 +26,33 @@ def example() -> RunningAggregates:
                 "status": "success",
                 "input_tokens": tokens,
                 "elapsed_sec": 0.5,
+                "answer_eval_error": "timeout: 60 s",
+                "failure": "\udc80",
                 "actual_steps": steps,
             }
         )
+    waiting = {"question_id": "\udfff", "sample": 1, "pending": ["answer_correctness", "tone"]}
+    aggregates.add({"template_id": "a", "status": "success", **waiting})
     return aggregates
 
 
 DATA = example().to_bytes()
 
 
-def sealed(body: bytes, *, magic: bytes = b"GEAA", version: int = 1) -> bytes:
+def sealed(body: bytes, *, magic: bytes = b"GEAA", version: int = 2) -> bytes:
     return HEADER.pack(magic, version, zlib.crc32(body)) + body
 
 
-def with_series(series: Any, *, metric: bytes = b"elapsed_sec", steps: Any = None) -> bytes:
-    group = [0, 1, steps or {}, {metric: series}]
-    return sealed(msgspec.msgpack.encode([False, {}, {b"t": group}]))
+def with_series(
+    series: Any,
+    *,
+    metric: bytes = b"elapsed_sec",
+    steps: Any = None,
+    tallies: Any = (),
+    pending: Any = (),
+) -> bytes:
+    group = [0, 1, steps or {}, tallies, {metric: series}]
+    return sealed(msgspec.msgpack.encode([False, {}, {b"t": group}, pending]))
 
 
 def doubles(*values: float) -> bytes:
@@ -50,7 +61,7 @@ def doubles(*values: float) -> bytes:
 
 def test_round_trip_keeps_everything() -> None:
     restored = RunningAggregates.from_bytes(DATA)
-    assert restored.snapshot() == example().snapshot()
+    assert restored.snapshot(detail=True) == example().snapshot(detail=True)
     assert list(restored.snapshot()["per_template"]) == ["b", "a", "\udfff"]
     restored.merge(example())
     assert restored.snapshot()["micro"]["number_of_success_samples"] == 8
@@ -87,7 +98,7 @@ def test_the_hand_made_state_is_sound() -> None:
         "text",
         7,
         DATA + b"\0",
-        sealed(DATA[HEADER.size :], version=2),
+        sealed(DATA[HEADER.size :], version=1),
         sealed(DATA[HEADER.size :], magic=b"GEAB"),
         sealed(b""),
         sealed(b"\xc1"),
@@ -112,6 +123,10 @@ def test_the_hand_made_state_is_sound() -> None:
         with_series([False, doubles(1.0)], metric=b"steps"),
         with_series([False, doubles(1.0)], steps={b"a": [1, 1, 0]}),
         with_series([False, doubles(1.0)], steps={b"a": [1, 1, 0, -1]}),
+        with_series([False, doubles(1.0)], tallies=[[b"steps_score", b"no_steps", 0]]),
+        with_series([False, doubles(1.0)], tallies=[[b"steps_score", b"no_steps"]]),
+        with_series([False, doubles(1.0)], pending=[[[b"t", b"q"], [[b"steps_score"]]]]),
+        with_series([False, doubles(1.0)], pending=[[[b"t", b"q", b"1"], [b"steps_score"]]]),
     ],
 )
 def test_what_cannot_be_right_is_refused(data: Any) -> None:

@@ -1,0 +1,60 @@
+"""How much of what a mean should cover it covers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from graphrag_eval_async.aggregates.exact import ONE, mean
+from graphrag_eval_async.aggregates.failures import REASON, RESPONSE_ERROR, TEXT, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from graphrag_eval_async.aggregates.series import Series
+
+Tallies: TypeAlias = dict[Tally, int]
+"""How often a metric failed in some way, or there was some reason of failure."""
+
+
+def count(tallies: Tallies, more: Iterable[Tally], sign: int = 1) -> None:
+    """Count `more`, or with a `sign` of -1 no longer count it."""
+    for tally in more:
+        if total := tallies.get(tally, 0) + sign:
+            tallies[tally] = total
+        else:
+            del tallies[tally]
+
+
+def add_tallies(tallies: Tallies, others: Mapping[Tally, int]) -> None:
+    """Count all that `others` has counted."""
+    for tally, total in others.items():
+        tallies[tally] = tallies.get(tally, 0) + total
+
+
+def reasons(tallies: Tallies) -> dict[str, int]:
+    """How often there was which reason of failure, by name."""
+    return {kind: total for (what, kind), total in sorted(tallies.items()) if what == REASON}
+
+
+def covered_metrics(series: Iterable[str], tallies: Tallies, pending: Iterable[str]) -> set[str]:
+    """The metrics that have a value somewhere, or should have.
+
+    A failure of the agent alone does not say so of any, and an output of which there are only texts is none.
+    """
+    failed = {what for what, kind in tallies if kind != RESPONSE_ERROR}
+    texts = {what for what, kind in tallies if kind == TEXT}
+    return (failed - texts - {REASON}) | {*series, *pending, "steps_score"}
+
+
+def coverage(metric: str, values: int, tallies: Tallies, pending: int) -> dict[str, Any]:
+    """How many samples a metric applies to, and what came of it in them."""
+    failed = {kind: total for (what, kind), total in sorted(tallies.items()) if what == metric}
+    applied = values + sum(failed.values()) + pending
+    return {"applied": applied, "values": values, "failed": failed, "pending": pending}
+
+
+def bounds(series: Series | None, failed: int) -> dict[str, float]:
+    """The mean of a metric from 0 to 1 if each of the `failed` had been 0, and if it had been 1."""
+    total, values = (0, 0) if series is None else (series.units, len(series.values))
+    low, high = (mean(total + most, values + failed, integral=False) for most in (0, failed * ONE))
+    return {"low": low, "high": high}

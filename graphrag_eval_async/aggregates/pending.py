@@ -1,0 +1,67 @@
+"""Results that are still to come whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from graphrag_eval_async.aggregates.failures import OF_PENDING
+
+# Template, question and sample, which two results may share if they are of two runs.
+Awaited: TypeAlias = tuple[str, str, str]
+
+
+class Pending:
+    """The results that came in part, and which of their metrics are to come.
+
+    Attributes:
+        results: for each, the metrics of which values are to come.
+    """
+
+    __slots__ = ("results",)
+
+    def __init__(self) -> None:
+        self.results: dict[Awaited, list[tuple[str, ...]]] = {}
+
+    def add(self, result: Mapping[str, Any], template: str) -> None:
+        """Expect the whole of a result."""
+        self.results.setdefault(_key(result, template), []).append(tuple(_metrics(result)))
+
+    def remove(self, result: Mapping[str, Any], template: str) -> None:
+        """Take a whole result, whether it was expected or not."""
+        if not self.results:
+            return
+        key = _key(result, template)
+        if expected := self.results.get(key):
+            expected.pop()
+            if not expected:
+                del self.results[key]
+
+    def merge(self, other: Pending) -> None:
+        """Expect what `other` expects, too."""
+        for key, expected in other.results.items():
+            self.results[key] = sorted([*self.results.get(key, ()), *expected])
+
+    def counts(self, template: str | None = None) -> Counter[str]:
+        """How many values of each metric are to come: of one template, or of all."""
+        parts = [part for key, part in self.results.items() if template is None or key[0] == template]
+        return Counter(metric for part in parts for metrics in part for metric in metrics)
+
+
+def _key(result: Mapping[str, Any], template: str) -> Awaited:
+    return template, str(result.get("question_id")), str(result.get("sample"))
+
+
+def _metrics(result: Mapping[str, Any]) -> Iterator[str]:
+    """The metrics that are to come; of a custom evaluation its name, since its outputs are not known yet."""
+    names, steps = result["pending"], result.get("actual_steps") or ()
+    retrievals = sum(map(_is_retrieval, steps))
+    for name in names if isinstance(names, list | tuple) else ():
+        if isinstance(name, str):
+            metrics = OF_PENDING.get(name, (name,))
+            yield from metrics * (retrievals if metrics[0].startswith("retrieval_") else 1)
+
+
+def _is_retrieval(step: Any) -> bool:
+    return isinstance(step, Mapping) and step.get("name") == "retrieval" and step.get("status") == "success"

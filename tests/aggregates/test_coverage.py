@@ -1,0 +1,266 @@
+"""How many samples a metric applies to, and what came of it in them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async import Last, RunningAggregates
+from graphrag_eval_async.errors import FAILURES
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator
+
+JUDGE = {"model": "m", "prompts": "p", "outputs": ["tone", "length", "note"]}
+ERRORS = st.sampled_from(
+    [*(f"{kind}: so it was" for kind in FAILURES), "budget", "disaster: no", "", None, 7]
+)
+SCORES = st.sampled_from([0.0, 0.25, 1.0, 1])
+PARTS = ("recall", "precision")
+CORRECTNESS = ("answer_recall", "answer_precision", "answer_f1")
+RETRIEVAL = [
+    f"retrieval_{about}_{part}" for about in ("answer", "context") for part in ("recall", "precision")
+]
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> dict[str, Any]:
+    step: dict[str, Any] = {"name": draw(st.sampled_from(["retrieval", "retrieval", "sparql"]))}
+    for metric in RETRIEVAL:
+        match draw(st.sampled_from(["absent", "value", "error"])):
+            case "value":
+                step[metric] = draw(SCORES)
+            case "error":
+                step[f"{metric}_error"] = draw(ERRORS)
+    for about in ("answer", "context"):
+        parts = [step.get(f"retrieval_{about}_{part}") for part in PARTS]
+        if None not in parts:
+            step[f"retrieval_{about}_f1"] = parts[0]
+    return step
+
+
+@st.composite
+def results(draw: st.DrawFn) -> dict[str, Any]:
+    result: dict[str, Any] = {"template_id": draw(st.sampled_from("ab"))}
+    result |= draw(st.fixed_dictionaries({}, optional={"reference_steps": st.just([[]])}))
+    result |= draw(st.fixed_dictionaries({}, optional={"reference_answer": st.just("yes")}))
+    result["status"] = draw(st.sampled_from(["success", "success", "error"]))
+    if draw(st.booleans()):
+        result["actual_steps"] = draw(st.lists(steps(), max_size=2))
+    for part in [CORRECTNESS, ("answer_relevance",), ("ragas_answer_correctness",), ("steps_score",)]:
+        match draw(st.sampled_from(["absent", "value", "error"])):
+            case "value":
+                result |= dict.fromkeys(part, draw(SCORES))
+            case "error" if part != ("steps_score",):
+                name = "answer_eval" if part == CORRECTNESS else part[0]
+                result[f"{name}_error"] = draw(ERRORS)
+    if draw(st.booleans()):  # Two custom evaluations, of two outputs and of one.
+        result["judge"] = JUDGE
+        for evaluation, outputs in (("style", ["tone", "length"]), ("words", ["note"])):
+            if draw(st.booleans()):
+                result |= {output: draw(SCORES | st.just("fine")) for output in outputs}
+            else:
+                result |= {**dict.fromkeys(outputs), f"{evaluation}_error": draw(ERRORS)}
+    return result | draw(
+        st.fixed_dictionaries({}, optional={"failure": st.sampled_from(["none", "no_steps"])})
+    )
+
+
+def aggregated(results: list[dict[str, Any]], **options: Any) -> RunningAggregates:
+    aggregates = RunningAggregates(**options)
+    for result in results:
+        aggregates.add(result)
+    return aggregates
+
+
+def bits(aggregates: RunningAggregates) -> str:
+    return json.dumps(aggregates.snapshot(detail=True))
+
+
+def kind(error: Any) -> str:
+    words = error.split(":") if isinstance(error, str) else [""]
+    return words[0] if words[0] in FAILURES else "other"
+
+
+def outcomes(result: dict[str, Any], include_errors: bool) -> Iterator[tuple[str, Any]]:
+    """Each metric that may apply to a result, with its value or, as a text, the kind of its failure."""
+    failed = result["status"] == "error"
+    for metric in (*CORRECTNESS, "answer_relevance", "ragas_answer_correctness", "steps_score"):
+        error = "answer_eval_error" if metric in CORRECTNESS else f"{metric}_error"
+        needed = {"steps_score": "reference_steps", "answer_relevance": "status"}.get(
+            metric, "reference_answer"
+        )
+        if metric in result and (include_errors or not failed):
+            yield metric, Fraction(result[metric])
+        elif error in result:
+            yield metric, kind(result[error])
+        elif failed and needed in result:
+            yield metric, "response_error"
+        elif metric == "steps_score" and needed in result:
+            yield metric, "not_scored" if result.get("actual_steps") else "no_steps"
+    if include_errors or not failed:
+        yield from outcomes_of_outputs(result)
+        for step in result.get("actual_steps", ()):
+            yield from outcomes_of_step(step)
+
+
+def outcomes_of_outputs(result: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for output, evaluation in (("tone", "style"), ("length", "style"), ("note", "words")):
+        if output in result:
+            value = result[output]
+            value = "text" if isinstance(value, str) else value
+            yield output, kind(result[f"{evaluation}_error"]) if value is None else value
+
+
+def outcomes_of_step(step: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    if step["name"] != "retrieval":
+        return
+    for metric in RETRIEVAL:
+        if metric in step:
+            yield metric, Fraction(step[metric])
+        elif f"{metric}_error" in step:
+            yield metric, kind(step[f"{metric}_error"])
+    for about in ("answer", "context"):
+        f1, errors = f"retrieval_{about}_f1", [f"retrieval_{about}_{part}_error" for part in PARTS]
+        if f1 in step:
+            yield f1, Fraction(step[f1])
+        elif error := next((error for error in errors if error in step), None):
+            yield f1, kind(step[error])
+
+
+@given(st.lists(results(), max_size=12), st.booleans())
+def test_coverage_and_bounds(results: list[dict[str, Any]], include_errors: bool) -> None:
+    shown = aggregated(results, include_errors=include_errors).snapshot(detail=True)
+    found = [
+        (result["template_id"], *each) for result in results for each in outcomes(result, include_errors)
+    ]
+    known = {metric for _, metric, value in found if not isinstance(value, str)} | {"steps_score"}
+    texts = {metric for _, metric, value in found if value == "text"} - known
+    known |= {metric for _, metric, value in found if value != "response_error"} - texts
+    assert {metric for metric, part in shown["micro"].items() if "coverage" in str(part)} == known & {
+        metric for _, metric, _ in found
+    }
+    for place, group in [*shown["per_template"].items(), ("micro", shown["micro"])]:
+        for metric in known:
+            own = [
+                value for template, name, value in found if name == metric and place in (template, "micro")
+            ]
+            values = [value for value in own if not isinstance(value, str)]
+            failed = Counter(value for value in own if isinstance(value, str))
+            coverage = {"applied": len(own), "values": len(values), "failed": dict(failed), "pending": 0}
+            assert group.get(metric, {}).get("coverage") == (coverage if own else None)
+            if own and metric in {"steps_score", *CORRECTNESS, "retrieval_context_f1"}:
+                low, high = (float((sum(values) + end * failed.total()) / len(own)) for end in (0, 1))
+                assert group[metric]["bounds"] == {"low": low, "high": high}
+                assert low <= group[metric].get("mean", low) <= high
+        reasons = Counter(
+            r["failure"] for r in results if "failure" in r and place in (r["template_id"], "micro")
+        )
+        assert group.get("failure", {}) == reasons
+    for metric, macro in shown["macro"].items():
+        groups = [group[metric] for group in shown["per_template"].values() if metric in group]
+        for end in macro.get("bounds", ()):
+            ends = [Fraction(group["bounds"][end]) for group in groups]
+            assert macro["bounds"][end] == float(sum(ends) / len(ends))
+
+
+@given(st.lists(results(), max_size=12), st.booleans())
+def test_a_plain_snapshot_does_not_change(results: list[dict[str, Any]], include_errors: bool) -> None:
+    def reduced(group: dict[str, Any]) -> dict[str, Any]:
+        extra = {"bounds", "coverage", "quantiles", "confidence"}
+        parts = {
+            key: {name: value for name, value in part.items() if name not in extra}
+            if type(part) is dict
+            else part
+            for key, part in group.items()
+            if key != "failure"
+        }
+        return {key: part for key, part in parts.items() if part != {}}
+
+    aggregates = aggregated(results, include_errors=include_errors)
+    plain, detailed = aggregates.snapshot(), aggregates.snapshot(detail=True)
+    detailed["per_template"] = {name: reduced(group) for name, group in detailed["per_template"].items()}
+    detailed |= {part: reduced(detailed[part]) for part in ("micro", "macro")}
+    assert json.dumps(detailed) == json.dumps(plain)
+
+
+@given(st.lists(results(), max_size=12), st.randoms(use_true_random=False))
+def test_order_shards_and_bytes_do_not_matter(results: list[dict[str, Any]], draw: random.Random) -> None:
+    parts = [
+        {**result, "question_id": str(i), "pending": ["answer_correctness"]}
+        for i, result in enumerate(results)
+    ]
+    results = [*results, *draw.sample(parts, len(parts) // 2)]
+    expected = aggregated(results)
+    cut = draw.randint(0, len(results))
+    mixed = draw.sample(results, len(results))
+    merged = aggregated(mixed[cut:]).merge(aggregated(mixed[:cut]))
+    assert bits(merged) == bits(expected)
+    assert merged.to_bytes() == expected.to_bytes()
+    assert bits(RunningAggregates.from_bytes(merged.to_bytes())) == bits(expected)
+
+
+@given(st.lists(results(), max_size=12), st.integers(1, 5), st.booleans())
+def test_windows(results: list[dict[str, Any]], size: int, include_errors: bool) -> None:
+    window = RunningAggregates(window=Last(size), include_errors=include_errors)
+    for number, result in enumerate(results):
+        window.add(result)
+        if number % 3 == 0:
+            window.snapshot()
+    assert bits(window) == bits(aggregated(results[-size:], include_errors=include_errors))
+
+
+def test_pending() -> None:
+    whole = {"template_id": "a", "question_id": "q", "sample": 1, "actual_steps": [{"name": "retrieval"}]}
+    done = {"name": "retrieval", "status": "success"}
+    names = ["answer_correctness", "retrieval_context", "tone"]
+    aggregates = aggregated([{"template_id": "a"}])
+    aggregates.add({**whole, "actual_steps": [done, done], "pending": names})
+    aggregates.add({**whole, "sample": 2, "pending": ["answer_correctness"]})
+    for place in ("micro", "per_template"):
+        group = aggregates.snapshot(detail=True)[place]
+        group = group if place == "micro" else group["a"]
+        pending = {name: part["coverage"] for name, part in group.items() if isinstance(part, dict)}
+        assert {name: part["pending"] for name, part in pending.items()} == {
+            **dict.fromkeys(CORRECTNESS, 2),
+            **{f"retrieval_context_{part}": 2 for part in (*PARTS, "f1")},
+            "tone": 1,
+        }
+        assert all(part["applied"] == part["pending"] for part in pending.values())
+        assert "bounds" not in group["answer_f1"]
+    assert aggregates.snapshot(detail=True)["macro"] == {}
+    aggregates.add({**whole, "answer_recall": 1.0})
+    aggregates.add({**whole, "sample": 3})
+    micro = aggregates.snapshot(detail=True)["micro"]
+    assert micro["answer_recall"]["coverage"] == {"applied": 2, "values": 1, "failed": {}, "pending": 1}
+    assert "tone" not in micro
+    aggregates.add({**whole, "sample": 2, "answer_eval_error": "timeout: 3 s"})
+    micro = aggregates.snapshot(detail=True)["micro"]
+    assert micro["answer_recall"]["coverage"] == {
+        "applied": 2,
+        "values": 1,
+        "failed": {"timeout": 1},
+        "pending": 0,
+    }
+
+
+def test_equal_results_of_two_runs_are_pending_both() -> None:
+    part = {"template_id": "a", "question_id": "q", "sample": 1, "pending": ["answer_relevance"]}
+    one, two = aggregated([part]), aggregated([part])
+    both = one.merge(two)
+    assert both.snapshot(detail=True)["micro"]["answer_relevance"]["coverage"]["pending"] == 2
+    both.merge(both)
+    assert both.snapshot(detail=True)["micro"]["answer_relevance"]["coverage"]["pending"] == 4
+
+
+@pytest.mark.parametrize("pending", [None, 3, "answer_relevance", [], [7], {}])
+def test_pending_that_names_no_metrics(pending: Any) -> None:
+    aggregates = aggregated([{"template_id": "a", "question_id": [], "pending": pending}])
+    assert aggregates.snapshot(detail=True)["macro"] == {}
