@@ -105,6 +105,8 @@ def compute_aggregates(
     *,
     reference: str | os.PathLike[str] | Templates | Reference | None = None,
     include_errors: bool = False,
+    detail: bool = False,
+    level: float = 0.95,
 ) -> dict[str, Any]:
     """The aggregates of results, as `RunningAggregates.snapshot` lays them out.
 
@@ -112,10 +114,12 @@ def compute_aggregates(
         results: result dicts, of this or of other runs.
         reference: gives the templates their order; without it they stand by name.
         include_errors: whether the metrics of error responses count.
+        detail: as in `RunningAggregates.snapshot`.
+        level: as there.
 
     Raises:
         AggregationError: a result cannot be aggregated.
-        UsageError: `results` is no iterable of results.
+        UsageError: `results` is no iterable of results, or `level` is not between 0 and 1.
         ReferenceDataError: the reference set cannot be right.
     """
     if isinstance(results, str | bytes | Mapping) or not isinstance(results, Iterable):
@@ -125,4 +129,4 @@ def compute_aggregates(
         aggregates.order_templates(load_reference(reference).templates)
     for result in results:
         aggregates.add(result)
-    return aggregates.snapshot()
+    return aggregates.snapshot(detail=detail, level=level)

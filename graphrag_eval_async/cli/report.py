@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from graphrag_eval_async.cli.costs import counts
+from graphrag_eval_async.cli.detail import failure_reasons, render_detail
 from graphrag_eval_async.cli.files import write_aggregates
 from graphrag_eval_async.cli.gates import Gate, Measures
 from graphrag_eval_async.cli.table import render_table
@@ -50,7 +51,7 @@ class Run:
 
 def report(run: Run, *, aggregates: str | None, gates: Sequence[Gate], table: TextIO | None) -> Exit:
     """Write and show what `run` came to; returns the exit code."""
-    snapshot = run.aggregates.snapshot()
+    snapshot = run.aggregates.snapshot(detail=True)
     ending = run.ending
     try:
         # Before anything is told, which may wait for somebody to read it.
@@ -61,8 +62,9 @@ def report(run: Run, *, aggregates: str | None, gates: Sequence[Gate], table: Te
     list_rejects(run.rejected, run.listed)
     try:
         if table is not None:
-            summary = [_summary(run, snapshot["micro"]), *run.notes]
-            tell(table, "\n".join([render_table(snapshot, table), "", *summary]))
+            tables = [text for render in (render_table, render_detail) if (text := render(snapshot, table))]
+            summary = [_summary(run, snapshot["micro"]), *failure_reasons(snapshot), *run.notes]
+            tell(table, "\n".join(["\n\n".join(tables), "", *summary]))
     except OSError as error:
         ending = ending._replace(error=ending.error or error)
     measures = Measures(snapshot, run.reference, run.answered)

@@ -35,26 +35,34 @@ MAX_WIDTH = 10_000
 
 
 def render_table(snapshot: Mapping[str, Any], stream: TextIO) -> str:
-    """Counts of samples and means of metrics: a row for each template, one for micro and one for macro.
+    """Counts of samples and means of metrics: a row for each template, one for micro and one for macro."""
+    return draw([_table(snapshot, part, counts=i == 0) for i, part in enumerate(_parts(snapshot))], stream)
 
-    Plain text, as wide as the terminal that `stream` is, if it is one.
-    """
+
+def draw(tables: Iterable[Table], stream: TextIO) -> str:
+    """Tables as plain text, as wide as the terminal that `stream` is, if it is one."""
     written = BytesIO()
     # Of the same encoding, which decides whether there are lines of boxes.
     file = TextIOWrapper(written, stream.encoding, "backslashreplace", newline="\n", write_through=True)
     console = Console(file=file, width=MAX_WIDTH, color_system=None, markup=False, emoji=False)
-    for i, part in enumerate(_parts(snapshot)):
-        table = _table(snapshot, part, counts=i == 0)
+    for table in tables:
         console.print(table, width=max(_width(stream), _least_width(table, console)))
     lines = written.getvalue().decode(stream.encoding).split("\n")
     return "\n".join(map(str.rstrip, lines)).strip("\n")
+
+
+def plain_table(first: str) -> Table:
+    """A table without columns but the `first`, which is of names."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column(first, overflow="fold")
+    return table
 
 
 def _parts(snapshot: Mapping[str, Any]) -> list[list[str]]:
     """The metrics, as many in each table as leave `NAME_WIDTH` of `WIDTH` to the templates' names."""
     parts: list[list[str]] = [[]]
     room = WIDTH - NAME_WIDTH - sum(map(_column_width, (["samples"], ["errors"])))
-    for metric in snapshot["macro"]:
+    for metric in [metric for metric, stats in snapshot["macro"].items() if "mean" in stats]:
         groups = [*snapshot["per_template"].values(), snapshot["micro"], snapshot["macro"]]
         width = _column_width([*_heading(metric), *(_cells(group, [metric])[0] for group in groups)])
         if width > room:
@@ -76,8 +84,7 @@ def _heading(metric: str) -> list[str]:
 
 
 def _table(snapshot: Mapping[str, Any], metrics: Sequence[str], *, counts: bool) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("template", overflow="fold")
+    table = plain_table("template")
     headings = [["samples"], ["errors"]] if counts else []
     for heading in [*headings, *map(_heading, metrics)]:
         table.add_column("\n".join(heading), justify="right", no_wrap=True)
@@ -99,7 +106,7 @@ def _least_width(table: Table, console: Console) -> int:
 
 
 def _cells(group: Mapping[str, Any], metrics: Sequence[str], *, counts: bool = False) -> list[str]:
-    cells = [_number(group[metric]["mean"]) if metric in group else "" for metric in metrics]
+    cells = [number(group[metric]["mean"]) if "mean" in group.get(metric, ()) else "" for metric in metrics]
     if not counts:
         return cells
     errors = group.get("number_of_error_samples")
@@ -108,7 +115,8 @@ def _cells(group: Mapping[str, Any], metrics: Sequence[str], *, counts: bool = F
     return [str(errors + group["number_of_success_samples"]), str(errors), *cells]
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """A value in four digits, or the whole ones of a larger one."""
     return f"{value:.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 

@@ -50,7 +50,7 @@ def test_shards_of_any_cut_give_the_same(
     shards = [folder.lines(*shuffled[a:b], name=f"shard{i}") for i, (a, b) in enumerate(pairwise(bounds))]
     options = ["--include-errors"] if errors else []
     code, snapshot = aggregates(folder, *shards, "--reference", folder.reference, *options)
-    expected = compute_aggregates(results, reference=REFERENCE, include_errors=errors)
+    expected = compute_aggregates(results, reference=REFERENCE, include_errors=errors, detail=True)
     assert (code, snapshot) == (0, expected)
     assert list(snapshot["per_template"]) == [COLOURS, ODD]
 
@@ -123,7 +123,7 @@ def test_what_is_no_result_is_rejected(folder: Folder, capfd: pytest.CaptureFixt
     options = ["--max-line-bytes", "200000", "--rejects", folder.file("rejects")]
     code, snapshot = aggregates(folder, first, second, *options)
     assert code == 3
-    assert snapshot == compute_aggregates([GOOD, GOOD])
+    assert snapshot == compute_aggregates([GOOD, GOOD], detail=True)
     *rejects, last = folder.read("rejects")
     assert [(reject["line"], reject["reason"]) for reject in rejects] == [
         (line, reason) for line, (_, reason) in enumerate(BAD, start=4)

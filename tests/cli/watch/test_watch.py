@@ -62,7 +62,7 @@ def test_a_finished_file_ends_by_itself(folder: Folder, capfd: pytest.CaptureFix
     assert "micro" in err
     expected = asyncio.run(run_evaluation(REFERENCE, RESPONSES, missing="skip"))
     assert orjson.loads((folder.path / "a.json").read_bytes()) == compute_aggregates(
-        expected, reference=REFERENCE
+        expected, reference=REFERENCE, detail=True
     )
     assert sorted(map(str, folder.read("results.jsonl"))) == sorted(map(str, expected))
 
