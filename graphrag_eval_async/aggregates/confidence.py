@@ -82,6 +82,12 @@ def confidence_sequence(sums: Sums, *, level: float = 0.95) -> tuple[float, floa
     return _lower_end(sums, level), 1 - _lower_end(sums.mirrored(), level)
 
 
+def show_confidence(sums: Sums, level: float) -> dict[str, float]:
+    """A confidence sequence as a snapshot has it."""
+    low, high = confidence_sequence(sums, level=level)
+    return {"level": level, "low": low, "high": high}
+
+
 def _lower_end(sums: Sums, level: float) -> float:
     """All means below it are refuted.
 

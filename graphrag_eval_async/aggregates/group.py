@@ -27,12 +27,12 @@ class Detail(NamedTuple):
     """What a detailed snapshot shows of a group.
 
     Attributes:
-        level: of confidence.
+        level: of confidence; None where there is to be none.
         metrics: that are shown if they apply, even if they have no value.
         pending: how many values of each metric are to come.
     """
 
-    level: float
+    level: float | None
     metrics: Collection[str]
     pending: Mapping[str, int]
 
@@ -192,11 +192,20 @@ def add_detail(
         covered = coverage(metric, values, tallies, detail.pending.get(metric, 0))
         if covered["applied"]:
             failed = sum(covered["failed"].values())
-            whole[metric] = {} if own is None else shown[metric] | own.detail(detail.level)
+            whole[metric] = {} if own is None else shown[metric] | _detail(own, detail.level)
             if is_bounded(metric) and values + failed:
                 whole[metric]["bounds"] = bounds(own, failed)
             whole[metric]["coverage"] = covered
     return whole
+
+
+def _detail(series: Series, level: float | None) -> dict[str, Any]:
+    detail: dict[str, Any] = {"quantiles": series.quantiles()}
+    if level is not None and (sums := series.sums()):
+        from graphrag_eval_async.aggregates.confidence import show_confidence
+
+        detail["confidence"] = show_confidence(sums, level)
+    return detail
 
 
 def _series(name: str, parent: Series | None = None) -> Series:

@@ -28,6 +28,7 @@ from graphrag_eval_async.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from graphrag_eval_async.aggregates.confidence import Sums
     from graphrag_eval_async.aggregates.series import Series
 
 # So many values wait, at most, to be counted together; that takes about a millisecond.
@@ -155,11 +156,26 @@ class RunningAggregates:
         macro = {metric: _macro(metric, per_template) for metric in micro if metric in self._micro}
         return {"per_template": per_template, "micro": micro, "macro": macro}
 
-    def _show_detail(self, level: float) -> dict[str, Any]:
+    def overall(self) -> tuple[dict[str, Any], dict[str, Sums]]:
+        """The `micro` of a detailed snapshot without `confidence`, and what that is made of for each metric.
+
+        This takes little time, however many templates there are; `confidence_sequence` takes a millisecond.
+        """
+        self._flush()
+        tallies, pending = self._tallies(), self._pending.counts()
+        metrics = covered_metrics(self._micro, tallies, pending)
+        micro = add_detail(self._show_micro(), self._micro, tallies, Detail(None, metrics, pending))
+        sums = {metric: series.sums() for metric, series in self._micro.items()}
+        return micro, {metric: own for metric, own in sums.items() if own is not None}
+
+    def _tallies(self) -> Tallies:
         tallies: Tallies = {}
         for group in self._groups.values():
             add_tallies(tallies, group.tallies)
-        pending = self._pending.counts()
+        return tallies
+
+    def _show_detail(self, level: float) -> dict[str, Any]:
+        tallies, pending = self._tallies(), self._pending.counts()
         metrics = covered_metrics(self._micro, tallies, pending)
         per_template = {
             name: self._groups[name].snapshot(Detail(level, metrics, self._pending.counts(name)))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 from operator import neg
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graphrag_eval_async.aggregates.exact import ONE, mean, sum_floats, sum_units, to_units
 from graphrag_eval_async.aggregates.ordered import OrderedValues
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+
+    from graphrag_eval_async.aggregates.confidence import Sums
 
 # Up to here every int is a double.
 DOUBLE_INTS = 2**53
@@ -143,18 +145,17 @@ class Series:
         stats["max"] = self._shown(self.values.last())
         return stats
 
-    def detail(self, level: float) -> dict[str, Any]:
-        """`quantiles`, and for metrics from 0 to 1 a `confidence` sequence for the mean."""
-        shown: dict[str, Any] = {
-            "quantiles": {f"p{percent}": self.quantile(percent) for percent in QUANTILES}
-        }
-        if self._bounded and self.values.first() >= 0 and self.values.last() <= 1:
-            from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
+    def quantiles(self) -> dict[str, float]:
+        """The values at `QUANTILES`."""
+        return {f"p{percent}": self.quantile(percent) for percent in QUANTILES}
 
-            sums = Sums(len(self.values), self._units / ONE, self._squares / ONE)
-            low, high = confidence_sequence(sums, level=level)
-            shown["confidence"] = {"level": level, "low": low, "high": high}
-        return shown
+    def sums(self) -> Sums | None:
+        """What a confidence sequence for the mean is made of; None where values need not be from 0 to 1."""
+        if not self._bounded or self.values.first() < 0 or self.values.last() > 1:
+            return None
+        from graphrag_eval_async.aggregates.confidence import Sums  # which is imported where it is asked for
+
+        return Sums(len(self.values), self._units / ONE, self._squares / ONE)
 
     def quantile(self, percent: int) -> float:
         """The value that `percent` of the others are below; between two values, by their distances from it.

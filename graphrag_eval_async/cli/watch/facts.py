@@ -7,6 +7,8 @@ from math import fsum
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.aggregates.confidence import show_confidence
+from graphrag_eval_async.aggregates.failures import REASON
 from graphrag_eval_async.cli.costs import judge_of
 from graphrag_eval_async.cli.watch.durations import window_facts
 from graphrag_eval_async.cli.watch.rates import Rate
@@ -20,6 +22,12 @@ if TYPE_CHECKING:
     from graphrag_eval_async.reference import Reference
     from graphrag_eval_async.sources import Follower
     from graphrag_eval_async.stream import EvaluationStream
+
+
+SUMS = "sums"
+"""The key of what `complete` makes confidence sequences of."""
+
+LEVEL = 0.95
 
 
 class Facts:
@@ -47,17 +55,27 @@ class Facts:
         self._pace, self._calls = Rate(self._start), Rate(self._start)
 
     def collect(self) -> dict[str, Any]:
-        """All of it, as it is now; the dict is the caller's own."""
+        """All of it as it is now, but what `complete` adds; the dict is the caller's own."""
         now = monotonic()
         stream = self._stream
         total, recent = stream.aggregates.snapshot(), self._counting.recent.snapshot()
+        detail, sums = stream.aggregates.overall()
         overall = _group(total["micro"], recent["micro"])
+        for metric, shown in overall["metrics"].items():
+            shown |= {key: detail[metric][key] for key in ("quantiles", "bounds") if key in detail[metric]}
+        overall["coverage"] = {
+            metric: stats["coverage"]
+            for metric, stats in detail.items()
+            if isinstance(stats, dict) and "coverage" in stats
+        }
+        overall[REASON] = detail.get(REASON, {})
         lag = self._follower.lag
         return {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "elapsed_sec": now - self._start,
             **self._fixed,
             "overall": overall,
+            SUMS: sums,
             "templates": {
                 template: _group(group, recent["per_template"].get(template))
                 for template, group in total["per_template"].items()
@@ -88,6 +106,12 @@ class Facts:
             "budget_usd": self._limits.budget_usd,
             **usage.as_dict(),
         }
+
+
+def complete(facts: dict[str, Any]) -> None:
+    """Add the confidence sequences, which take a while, to what `collect` gave."""
+    for metric, sums in facts.pop(SUMS, {}).items():
+        facts["overall"]["metrics"][metric]["confidence"] = show_confidence(sums, LEVEL)
 
 
 def _group(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:

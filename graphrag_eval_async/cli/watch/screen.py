@@ -17,8 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SHOWN_ALERTS = 3
+LEAST_TEMPLATES = 8
+"""Lines about templates, if there are as many: for more, nothing gives up its own."""
+
 LEAST_RESULTS = 2
 """Lines about results, with their heading: for more, no template gives up its own."""
+
+HIGH_QUANTILE = "p95"
 
 SHOWN_CHARACTERS = 300
 """Of anything that is quoted, which is more than a line has."""
@@ -27,15 +32,20 @@ SHOWN_CHARACTERS = 300
 def render(facts: Mapping[str, Any], *, width: int, height: int, bars: str = BARS) -> list[Text]:
     """At most `height` lines, none wider than `width` cells.
 
-    A group of results has a line of means so far, one of the means of the window, and one of their trends.
-    Where there is no room for the trends of all templates they have none, and where there still is not, some
-    templates are left out. The room that is left has results.
+    A group of results has a line of means so far, one of the means of the window, and one of their trends;
+    that of all results also says between which ends the means are, and below what most values. Where there is
+    no room for the trends of all templates they have none, and where there still is not, some templates are
+    left out. The room that is left has results.
     """
     screen = _Screen(facts, width, bars)
     head = [screen.title(), screen.headings(), *screen.group("overall", facts["overall"], trends=True)]
     foot = [*screen.alerts(), *status(facts, width)]
     results = screen.results()
+    trust = screen.trust()
     room = height - len(head) - len(foot)
+    if room - len(trust) >= min(2 * len(facts["templates"]), LEAST_TEMPLATES) + LEAST_RESULTS:
+        head += trust
+        room -= len(trust)
     templates = screen.templates(room - min(LEAST_RESULTS, len(results)))
     spare = room - len(templates) - min(LEAST_RESULTS, len(results))
     # More results come after blank lines between the parts.
@@ -80,8 +90,8 @@ class _Screen:
         columns = self._grid.columns
         values = [column.of(group) or {} for column in columns]
         pairs = list(zip(columns, values, strict=True))
-        means = [column.text(value.get("mean", value.get("total"))) for column, value in pairs]
-        recent = [column.text(value.get("window")) for column, value in pairs]
+        means = self._cells([value.get("mean", value.get("total")) for value in values])
+        recent = self._cells([value.get("window") for value in values])
         lines = [self._row(name, means, "bold"), self._row(self._window, recent)]
         if trends:
             bars = [
@@ -89,6 +99,25 @@ class _Screen:
             ]
             lines.append(self._row("", bars, "cyan"))
         return lines
+
+    def trust(self) -> list[Text]:
+        """The ends of the confidence sequences for all results, and a high quantile, where there are any."""
+        values = [column.of(self._facts["overall"]) or {} for column in self._grid.columns]
+        levels = [value["confidence"]["level"] for value in values if "confidence" in value]
+        level = f"{100 * levels[0]:.4g} %" if levels else ""
+        rows = [
+            (f"  {level} from", "confidence", "low"),
+            (f"  {level} to", "confidence", "high"),
+            (f"  {HIGH_QUANTILE}", "quantiles", HIGH_QUANTILE),
+        ]
+        return [
+            self._row(name, self._cells([value.get(part, {}).get(key) for value in values]))
+            for name, part, key in rows
+            if any(part in value for value in values)
+        ]
+
+    def _cells(self, values: Sequence[Any]) -> list[str]:
+        return [column.text(value) for column, value in zip(self._grid.columns, values, strict=True)]
 
     def templates(self, room: int) -> list[Text]:
         """As many as there is room for, and how many others there are."""

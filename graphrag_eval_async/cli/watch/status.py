@@ -8,6 +8,7 @@ from rich.filesize import decimal
 from rich.text import Text
 
 from graphrag_eval_async.cli.costs import counts, dollars
+from graphrag_eval_async.cli.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,6 +49,12 @@ def _parts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "behind", f"{decimal(lag['bytes'])}, {since}"
     yield "rejects", counts(facts["rejects"]) or "none"
     yield "unanswered", f"{facts['missing']} of {facts['questions']}"
+    overall = facts["overall"]
+    for metric, coverage in overall["coverage"].items():
+        if coverage["failed"]:
+            yield f"{one_line(metric)} without a value", counts(coverage["failed"])
+    if overall["failure"]:
+        yield "failure", one_line(counts(overall["failure"]))
     if journal is not None:
         yield "restored", str(journal["restored"])
     if facts["skipped"]:

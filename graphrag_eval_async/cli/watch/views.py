@@ -18,6 +18,7 @@ import anyio.to_thread
 
 from graphrag_eval_async.cli.files import open_output
 from graphrag_eval_async.cli.text import one_line, tell
+from graphrag_eval_async.cli.watch.facts import complete
 from graphrag_eval_async.cli.watch.screen import render
 from graphrag_eval_async.cli.watch.terminal import Terminal
 from graphrag_eval_async.cli.watch.trends import Trends
@@ -128,6 +129,8 @@ class Screen:
                 return []
             return render(facts, width=width, height=height, bars=self._terminal.bars)
 
+        if facts is not None:
+            complete(facts)
         with self._drawing:
             if not self._ended:
                 self._ended = last
@@ -192,6 +195,7 @@ class Lines:
     def _line(self) -> bytes:
         # Not by orjson: names may hold lone surrogates.
         facts = self._collect()
+        complete(facts)
         facts["results"] = facts["results"][:PRINTED_RESULTS]
         return json.dumps(facts).encode() + b"\n"
 

@@ -32,7 +32,10 @@ def value(mean: float, window: float | None = None, phase: float = 0.0) -> dict[
 
 def group(samples: int, window: int, score: float, *, judged: bool) -> dict[str, Any]:
     """The facts of the results of one template."""
-    metrics = {"steps_score": value(score, score * 0.95, score)}
+    steps = value(score, score * 0.95, score)
+    steps["confidence"] = {"level": 0.95, "low": score - 0.05, "high": score + 0.04}
+    steps["quantiles"] = {"p50": 1, "p90": 1, "p95": 1, "p99": 1}
+    metrics = {"steps_score": steps}
     more = {
         "input_tokens": value(15640.5, 15702),
         "output_tokens": value(174),
@@ -46,6 +49,8 @@ def group(samples: int, window: int, score: float, *, judged: bool) -> dict[str,
             "answer_relevance": value(0.9041, 0.889, 3 * score),
         }
     return {
+        "coverage": {"steps_score": {"applied": 2, "values": 2, "failed": {}, "pending": 0}},
+        "failure": {},
         "samples": {"total": samples, "window": window, "trend": [window] * 9},
         "errors": {"total": samples // 50, "window": window // 50, "trend": [0, 0, 1, 2, 2, 1]},
         "error_rate": {"mean": 0.02, "window": 0.02},

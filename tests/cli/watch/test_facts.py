@@ -8,9 +8,10 @@ import pytest
 
 from graphrag_eval_async import evaluate_stream, load_config, load_reference
 from graphrag_eval_async.aggregates import Last
+from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
 from graphrag_eval_async.cli.watch.alerts import parse_alert
 from graphrag_eval_async.cli.watch.counting import Counting, Showing
-from graphrag_eval_async.cli.watch.facts import Facts
+from graphrag_eval_async.cli.watch.facts import Facts, complete
 from tests.cli.support import COLOURS, ODD, REFERENCE, failed, response
 from tests.cli.watch.support import JUDGE
 from tests.cli.watch.support import facts as shown_facts
@@ -50,12 +51,23 @@ async def facts_of(responses: list[Any], *, judged: bool = False, **more: Any) -
         async for result in stream:
             counting.add(result)
     collected = facts.collect()
+    complete(collected)
     assert json.loads(json.dumps(collected)) == collected
     return collected
 
 
 def value(mean: float, window: float | None) -> dict[str, float | None]:
     return {"mean": mean, "window": window}
+
+
+def same(number: float) -> dict[str, float]:
+    """The quantiles of equal values."""
+    return dict.fromkeys(("p50", "p90", "p95", "p99"), number)
+
+
+def whole(values: int, **failed: int) -> dict[str, Any]:
+    applied = values + sum(failed.values())
+    return {"applied": applied, "values": values, "failed": failed, "pending": 0}
 
 
 async def test_facts_of_steps() -> None:
@@ -67,6 +79,12 @@ async def test_facts_of_steps() -> None:
     assert (alert["alert"], alert["value"]) == ("error_rate > 0 over 1", 1.0)
     assert [result["question_id"] for result in facts.pop("results")] == ["q3", "q3", "q2", "q1"]
     metrics = {"elapsed_sec": value(1.5, 1.5)}
+    steps = facts["overall"]["metrics"]["steps_score"]
+    low, high = confidence_sequence(Sums(3, 2.0, 2.0))
+    assert steps.pop("confidence") == {"level": 0.95, "low": low, "high": high}
+    assert steps.pop("quantiles") == same(1)
+    assert steps.pop("bounds") == {"low": 0.5, "high": 0.75}
+    assert facts["overall"]["metrics"]["elapsed_sec"].pop("quantiles") == same(1.5)
     assert facts == {
         "paths": ["a.jsonl", "logs"],
         "window": {"last": 2},
@@ -75,6 +93,8 @@ async def test_facts_of_steps() -> None:
             "errors": {"total": 1, "window": 1},
             "error_rate": value(0.25, 0.5),
             "metrics": {"steps_score": value(2 / 3, 1.0)} | metrics,
+            "coverage": {"steps_score": whole(3, response_error=1), "elapsed_sec": whole(3)},
+            "failure": {},
         },
         "templates": {
             COLOURS: {
@@ -118,7 +138,8 @@ async def test_facts_of_judges() -> None:
     )
     assert (judge["max_concurrency"], judge["budget_usd"], judge["retries"]) == (7, 2.5, {})
     assert facts["overall"]["cost"] == {"mean": pytest.approx(COST), "window": pytest.approx(COST)}
-    assert facts["overall"]["metrics"]["answer_f1"] == value(2 / 3, 2 / 3)
+    assert facts["overall"]["metrics"]["answer_f1"].items() >= value(2 / 3, 2 / 3).items()
+    assert facts["overall"]["coverage"]["answer_f1"] == whole(3, response_error=1)
     assert "cost" not in facts["templates"][ODD]
     assert facts["show"] == "worst"
     assert [result.get("cost") for result in facts["results"]] == [None, *[pytest.approx(COST)] * 3]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from graphrag_eval_async.cli.watch.screen import render
-from tests.cli.watch.support import ALERT, JUDGE, facts, result
+from tests.cli.watch.support import ALERT, JUDGE, facts, group, result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +34,19 @@ GOLDEN: dict[str, dict[str, Any]] = {
     "80x24-many": facts(templates=tuple(f"template {i}: " + "long " * 20 for i in range(30))),
     "60x20": facts(),
     "120x40": facts(
+        overall=group(1206, 200, 0.8312, judged=True)
+        | {
+            "coverage": {
+                "steps_score": {"applied": 9, "values": 6, "failed": {"no_steps": 3}, "pending": 0},
+                "answer_f1": {
+                    "applied": 9,
+                    "values": 4,
+                    "failed": {"timeout": 2, "response_error": 1},
+                    "pending": 2,
+                },
+            },
+            "failure": {"none": 800, "wrong_order": 6},
+        },
         journal={"restored": 1000},
         skipped=20,
         window={"seconds": 300.0},
@@ -91,7 +104,14 @@ def test_three_alerts_and_how_many_more() -> None:
 
 def test_nothing_yet() -> None:
     empty = {"total": 0, "window": 0, "trend": [0]}
-    nothing = {"samples": empty, "errors": empty, "error_rate": {"mean": None, "window": None}, "metrics": {}}
+    nothing = {
+        "samples": empty,
+        "errors": empty,
+        "error_rate": {"mean": None, "window": None},
+        "metrics": {},
+        "coverage": {},
+        "failure": {},
+    }
     screen = shown(facts(judged=False, templates=(), overall=nothing, results=[], rejects={}), 80, 24)
     assert [line.split() for line in screen[2:5]] == [
         ["samples", "errors"],
