@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.errors import FAILURES
 from graphrag_eval_async.records.metrics import RESULT_KEYS, RETRIEVAL_METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 # A metric, or `REASON`, and a word for what became of it.
 Tally: TypeAlias = tuple[str, str]
@@ -26,16 +25,18 @@ NO_STEPS, NOT_SCORED, RESPONSE_ERROR, OTHER, TEXT = (
 )
 
 _CORRECTNESS = ("answer_recall", "answer_precision", "answer_f1")
-_OF_RESULT: Mapping[str, tuple[str, ...]] = {
+ERRORS_OF_RESULT: Mapping[str, tuple[str, ...]] = {
     "answer_eval_error": _CORRECTNESS,
     "answer_relevance_error": ("answer_relevance",),
     "ragas_answer_correctness_error": ("ragas_answer_correctness",),
 }
-_OF_STEP: Mapping[str, tuple[str, ...]] = {
+ERRORS_OF_STEP: Mapping[str, tuple[str, ...]] = {
     f"{name}_{part}_error": (f"{name}_{part}", f"{name}_f1")
     for name in ("retrieval_answer", "retrieval_context")
     for part in ("recall", "precision")
 }
+"""The metrics that have no value where there is an error, by its key in a result, or in a retrieval step."""
+
 _OF_REFERENCE_ANSWER = (*_CORRECTNESS, "ragas_answer_correctness")
 
 OF_PENDING: Mapping[str, tuple[str, ...]] = {
@@ -48,35 +49,31 @@ OF_PENDING: Mapping[str, tuple[str, ...]] = {
 """The metrics by the name that `pending` has of them."""
 
 
-def failures_of(result: Mapping[str, Any], *, failed: bool, counts: bool) -> Iterable[Tally]:
-    """The metrics of the result itself that have no value, and the kind of the failure; and its reason.
+def failures_of(
+    result: Mapping[str, Any], errors: Iterable[str], *, failed: bool, counts: bool
+) -> list[Tally]:
+    """The metrics of the result itself that have no value, and the kind of the failure.
 
     Args:
         result: whose own keys are looked at, not those of its steps.
+        errors: which of its keys are in `ERRORS_OF_RESULT`.
         failed: whether the agent failed; of what it did not answer all metrics are named that may apply.
         counts: whether the values that it has do count.
     """
-    errors = _errors_among(tuple(result), of_step=False)
-    unscored = result.get("steps_score") is None and result.get("reference_steps") is not None
-    reason = result.get(REASON)
-    reasons = [(REASON, reason)] if isinstance(reason, str) else []
-    if not (errors or unscored or failed):
-        return reasons
-    kinds = {metric: _kind(result[key]) for key, metrics in errors for metric in metrics}
+    kinds = {metric: _kind(result[key]) for key in errors for metric in ERRORS_OF_RESULT[key]}
     if failed:
         answered = _OF_REFERENCE_ANSWER if result.get("reference_answer") is not None else ()
         scored = ("steps_score",) if result.get("reference_steps") is not None else ()
         for metric in (*scored, *answered, "answer_relevance"):
             kinds.setdefault(metric, RESPONSE_ERROR)
-    elif unscored:
+    elif result.get("reference_steps") is not None:
         kinds["steps_score"] = NOT_SCORED if result.get("actual_steps") else NO_STEPS
-    return reasons + [item for item in kinds.items() if not counts or result.get(item[0]) is None]
+    return [item for item in kinds.items() if not counts or result.get(item[0]) is None]
 
 
-def failures_of_step(step: Mapping[str, Any]) -> Iterable[Tally]:
+def failures_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> list[Tally]:
     """The same of a retrieval step; F1 fails as recall does, or else as precision."""
-    errors = _errors_among(tuple(step), of_step=True)
-    kinds = {metric: _kind(step[key]) for key, metrics in reversed(errors) for metric in metrics}
+    kinds = {metric: _kind(step[key]) for key in reversed(errors) for metric in ERRORS_OF_STEP[key]}
     return [item for item in kinds.items() if step.get(item[0]) is None]
 
 
@@ -94,13 +91,6 @@ def failures_of_outputs(result: Mapping[str, Any], outputs: Iterable[str]) -> It
             after = keys[keys.index(output) :]
             error = next((key for key in after if isinstance(key, str) and key.endswith("_error")), "")
             yield output, _kind(result.get(error)) if error not in RESULT_KEYS else OTHER
-
-
-@lru_cache(maxsize=256)
-def _errors_among(keys: tuple[Any, ...], *, of_step: bool) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Cached, since the results of a stream have few layouts."""
-    table = _OF_STEP if of_step else _OF_RESULT
-    return tuple((key, table[key]) for key in keys if key in table)
 
 
 def _kind(error: Any) -> str:

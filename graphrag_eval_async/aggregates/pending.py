@@ -30,8 +30,6 @@ class Pending:
 
     def remove(self, result: Mapping[str, Any], template: str) -> None:
         """Take a whole result, whether it was expected or not."""
-        if not self.results:
-            return
         key = _key(result, template)
         if expected := self.results.get(key):
             expected.pop()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import inf
 from typing import Any, NamedTuple, TypeAlias
@@ -11,6 +11,9 @@ from typing import Any, NamedTuple, TypeAlias
 import orjson
 
 from graphrag_eval_async.aggregates.failures import (
+    ERRORS_OF_RESULT,
+    ERRORS_OF_STEP,
+    REASON,
     Tally,
     failures_of,
     failures_of_outputs,
@@ -74,11 +77,21 @@ def observe(result: Mapping[str, Any], *, include_errors: bool) -> Observation:
         raise _error(result, "actual_steps", "a list", steps)
     failed = status == "error"
     counts = include_errors or not failed
-    failures = [*failures_of(result, failed=failed, counts=counts)]
+    layout = _layout_of_result(tuple(result))
+    failures: list[Tally] = []
+    if failed or layout.errors or result.get("steps_score") is None:
+        failures = failures_of(result, layout.errors, failed=failed, counts=counts)
+    if isinstance(reason := result.get(REASON), str):
+        failures.append((REASON, reason))
     if not counts:
         return Observation(template_id, failed, [], [], failures)
     steps = [step for step in steps or () if type(step) is dict or isinstance(step, Mapping)]
-    values = _values(result, steps, failures)
+    values: Values = []
+    _collect(result, layout.metrics, values, result)
+    judge = result.get("judge")
+    if judge is not None and _is_mapping(judge):
+        _collect_outputs(judge.get("outputs", []), values, failures, result)
+    _collect_of_steps(steps, values, failures, result)
     return Observation(template_id, failed, values, steps, failures)
 
 
@@ -135,29 +148,35 @@ def _is_mapping(value: Any) -> bool:
     return type(value) is dict or isinstance(value, Mapping)
 
 
-def _values(result: Mapping[str, Any], steps: Steps, failures: list[Tally]) -> Values:
-    """The metrics of a result and of its steps; those that failed are added to `failures`."""
-    values: Values = []
-    _collect(result, _OF_RESULT, values, result)
-    judge = result.get("judge")
-    if judge is not None and _is_mapping(judge):
-        outputs = _outputs(judge.get("outputs", []), result)
-        failures += failures_of_outputs(result, outputs)
-        for key in outputs:
-            value = result.get(key)
-            if isinstance(value, int | float):
-                values.append((key, _number(value, key, result)))
-    for step in steps:
-        if step.get("name") == "retrieval":
-            _collect(step, _OF_RETRIEVAL, values, result)
-            failures += failures_of_step(step)
-    return values
+class _Layout(NamedTuple):
+    """Which of some keys are of metrics, and which of errors of metrics."""
+
+    metrics: tuple[str, ...]
+    errors: tuple[str, ...]
+
+
+@lru_cache(maxsize=256)
+def _layout_of_result(keys: tuple[Any, ...]) -> _Layout:
+    """Cached, since the results of a stream have few layouts."""
+    return _layout(keys, _OF_RESULT, ERRORS_OF_RESULT)
+
+
+@lru_cache(maxsize=256)
+def _layout_of_step(keys: tuple[Any, ...]) -> _Layout:
+    return _layout(keys, _OF_RETRIEVAL, ERRORS_OF_STEP)
+
+
+def _layout(keys: Iterable[Any], metrics: Container[str], errors: Container[str]) -> _Layout:
+    return _Layout(
+        tuple(key for key in keys if key in metrics or (isinstance(key, str) and key.endswith(COST))),
+        tuple(key for key in keys if key in errors),
+    )
 
 
 def _collect(
-    item: Mapping[str, Any], metrics: frozenset[str], values: Values, result: Mapping[str, Any]
+    item: Mapping[str, Any], metrics: Iterable[str], values: Values, result: Mapping[str, Any]
 ) -> None:
-    for key in _metrics_among(tuple(item), metrics):
+    for key in metrics:
         value = item[key]
         if value is not None:
             # As nearly all are; `_number` takes the rest.
@@ -166,10 +185,22 @@ def _collect(
             values.append((key, value))
 
 
-@lru_cache(maxsize=256)
-def _metrics_among(keys: tuple[Any, ...], metrics: frozenset[str]) -> tuple[str, ...]:
-    """Cached, since the results of a stream have few layouts."""
-    return tuple(key for key in keys if key in metrics or (isinstance(key, str) and key.endswith(COST)))
+def _collect_of_steps(steps: Steps, values: Values, failures: list[Tally], result: Mapping[str, Any]) -> None:
+    for step in steps:
+        if step.get("name") == "retrieval":
+            layout = _layout_of_step(tuple(step))
+            _collect(step, layout.metrics, values, result)
+            if layout.errors:
+                failures += failures_of_step(step, layout.errors)
+
+
+def _collect_outputs(outputs: Any, values: Values, failures: list[Tally], result: Mapping[str, Any]) -> None:
+    names = _outputs(outputs, result)
+    failures += failures_of_outputs(result, names)
+    for key in names:
+        value = result.get(key)
+        if isinstance(value, int | float):
+            values.append((key, _number(value, key, result)))
 
 
 def _outputs(outputs: Any, result: Mapping[str, Any]) -> list[str]:

@@ -108,7 +108,8 @@ class RunningAggregates:
         if "pending" in result:
             self._pending.add(result, seen.template)
             return
-        self._pending.remove(result, seen.template)
+        if self._pending.results:
+            self._pending.remove(result, seen.template)
         if self._sliding is None:
             group = self._group(seen.template)
             group.add(seen)
