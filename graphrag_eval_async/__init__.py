@@ -2,6 +2,7 @@
 
 from graphrag_eval_async.aggregates import Last, RunningAggregates, Seconds
 from graphrag_eval_async.batch import compute_aggregates, run_evaluation
+from graphrag_eval_async.comparing import compare
 from graphrag_eval_async.config import (
     AnswerCorrectnessConfig,
     AnswerRelevanceConfig,
@@ -92,6 +93,7 @@ __all__ = [
     "TokenUsage",
     "UsageError",
     "average_precision",
+    "compare",
     "compute_aggregates",
     "evaluate_stream",
     "follow_jsonl",

@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 LEVELS = [
     {"__main__"},
     {"cli"},
-    {"batch"},
-    {"stream"},
+    {"batch", "comparing"},
+    {"stream", "resultfiles"},
     {"intake"},
     {"resuming"},
     {"sources", "sinks", "evaluator"},
@@ -79,6 +79,7 @@ def test_every_room_has_its_place() -> None:
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
     heavy = "openai, ragas, pydantic, rich, typer, yaml, uvloop, hypothesis"
+    heavy += "".join(f", {PACKAGE}.aggregates.{name}" for name in ("comparison", "confidence", "signs"))
     script = f"""
 import sys
 import {PACKAGE}

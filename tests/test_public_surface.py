@@ -54,6 +54,7 @@ def test_the_public_names() -> None:
         "TokenUsage",
         "UsageError",
         "average_precision",
+        "compare",
         "compute_aggregates",
         "evaluate_stream",
         "follow_jsonl",
@@ -107,7 +108,9 @@ def test_the_arguments() -> None:
         "on_fatal",
     ]
     assert positional(package.compute_aggregates) == ["results"]
-    assert options(package.compute_aggregates) == ["reference", "include_errors"]
+    assert options(package.compute_aggregates) == ["reference", "include_errors", "detail", "level"]
+    assert positional(package.compare) == ["baseline", "candidate"]
+    assert options(package.compare) == ["level", "include_errors"]
     assert positional(package.Evaluator) == ["reference"]
     assert options(package.Evaluator) == ["comparators", "steps_groups", "config", "judge", "on_fatal"]
     assert positional(package.Evaluator.evaluate) == ["self", "response"]
@@ -147,7 +150,7 @@ def test_the_methods() -> None:
     assert public(stream) - public(type(stream)) == {"aggregates", "rejects", "usage"}  # type: ignore[arg-type]
     for method in ("__aiter__", "__anext__", "__aenter__", "__aexit__"):
         assert hasattr(stream, method)
-    expected = {"add", "snapshot", "merge", "to_bytes", "from_bytes", "order_templates"}
+    expected = {"add", "snapshot", "overall", "merge", "to_bytes", "from_bytes", "order_templates"}
     assert public(package.RunningAggregates) == expected
     assert public(package.Last) == {"count"}
     assert public(package.Seconds) == {"seconds"}

@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.records.metrics import ERROR_RATE
+
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
     from graphrag_eval_async.reference import Reference
 
-ERROR_RATE = "error_rate"
 MISSING_RATE = "missing_rate"
 
 

@@ -30,6 +30,12 @@ BOUNDED_METRICS = frozenset(
 COST = "_cost"
 """How the names of costs end, in US dollars."""
 
+ERROR_RATE = "error_rate"
+"""No key of a result, but a name for the share of responses that are errors."""
+
+RESOURCES = frozenset({"input_tokens", "output_tokens", "total_tokens", "elapsed_sec"})
+"""What answers take, besides costs; the less the better."""
+
 RESULT_KEYS = frozenset(
     {
         *RESULT_METRICS,

@@ -1,0 +1,166 @@
+"""Pairs of values, and what they sum up to."""
+
+from __future__ import annotations
+
+from math import isclose
+from sys import float_info
+from typing import Any, NamedTuple, TypeAlias
+
+from graphrag_eval_async.aggregates.exact import ONE, mean, sum_floats
+
+BATCH = 1024
+"""So many pairs wait, at most, to be summed together."""
+
+
+class Mean:
+    """The mean of values that come one by one, exact until it is rounded."""
+
+    __slots__ = ("_count", "_denominator", "_numerator")
+
+    def __init__(self, value: float) -> None:
+        self._numerator, self._denominator = value.as_integer_ratio()
+        self._count = 1
+
+    def add(self, value: float) -> None:
+        numerator, denominator = value.as_integer_ratio()
+        common = max(self._denominator, denominator)  # Both are powers of two.
+        self._numerator = (
+            self._numerator * (common // self._denominator) + numerator * (common // denominator)
+        )  # fmt: skip
+        self._denominator = common
+        self._count += 1
+
+    @property
+    def value(self) -> float:
+        """Correctly rounded."""
+        return self._numerator / (self._denominator * self._count)
+
+
+PairedValues: TypeAlias = "dict[str, float | Mean]"
+"""By metric, what one side has of a question: a value as it is, several as their mean."""
+
+
+def put(values: PairedValues, metric: str, value: float) -> None:
+    """Add one more value to those of a question."""
+    known = values.get(metric)
+    if known is None:
+        values[metric] = value
+    elif isinstance(known, Mean):
+        known.add(value)
+    else:
+        values[metric] = both = Mean(known)
+        both.add(value)
+
+
+def rounded(value: float | Mean) -> float:
+    """As a double, and 0.0 for -0.0."""
+    return value.value if isinstance(value, Mean) else value + 0.0
+
+
+def difference(baseline: float, candidate: float) -> float:
+    """By how much the candidate is more; nothing where they differ by rounding alone.
+
+    One beyond the doubles is the largest of them.
+    """
+    if isclose(baseline, candidate):
+        return 0.0
+    return max(-float_info.max, min(float_info.max, candidate - baseline))
+
+
+class Pair(NamedTuple):
+    """What the sides have of one question.
+
+    Attributes:
+        baseline: the mean of that side.
+        candidate: the mean of the other.
+        change: their difference.
+        square: of that, if both means are from 0 to 1; else 0.
+    """
+
+    baseline: float
+    candidate: float
+    change: float
+    square: float
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether both are from 0 to 1."""
+        return 0 <= self.baseline <= 1 and 0 <= self.candidate <= 1
+
+
+def pair_of(baseline: float, candidate: float) -> Pair:
+    """Of the means of both sides."""
+    change = difference(baseline, candidate)
+    square = change * change if -1 <= change <= 1 else 0.0
+    return Pair(baseline, candidate, change, square)
+
+
+class PairSums:
+    """Sums over pairs, which may come and go; exact, each square as it is rounded.
+
+    Attributes:
+        pairs: how many there are.
+    """
+
+    __slots__ = ("_falls", "_outside", "_rises", "_units", "_waiting", "pairs")
+
+    def __init__(self) -> None:
+        self.pairs = 0
+        self._rises = self._falls = self._outside = 0
+        self._units = [0, 0, 0, 0]
+        # Many at once are summed faster than one by one.
+        self._waiting: dict[int, list[Pair]] = {1: [], -1: []}
+
+    def count(self, pair: Pair, sign: int) -> None:
+        """Add a pair or, with a `sign` of -1, remove one that was added so."""
+        self.pairs += sign
+        waiting = self._waiting[sign]
+        waiting.append(pair)
+        if len(waiting) >= BATCH:
+            self._flush()
+
+    def _flush(self) -> None:
+        for sign, pairs in self._waiting.items():
+            if pairs:
+                sums = map(sum_floats, zip(*pairs, strict=True))
+                self._units = [units + sign * more for units, more in zip(self._units, sums, strict=True)]
+                self._rises += sign * sum(pair.change > 0 for pair in pairs)
+                self._falls += sign * sum(pair.change < 0 for pair in pairs)
+                self._outside += sign * sum(not pair.is_inside for pair in pairs)
+                pairs.clear()
+
+    def copy(self) -> PairSums:
+        """One that does not change with this one, such as for another thread."""
+        self._flush()
+        twin = PairSums()
+        twin.pairs, twin._units = self.pairs, self._units
+        twin._rises, twin._falls, twin._outside = self._rises, self._falls, self._outside
+        return twin
+
+    def changes(self) -> tuple[int, int]:
+        """In how many pairs the candidate is more, and in how many it is less."""
+        self._flush()
+        return self._rises, self._falls
+
+    def means(self) -> dict[str, float]:
+        """Of the baseline, of the candidate and of their differences."""
+        self._flush()
+        names = ("baseline", "candidate", "difference")
+        return {
+            name: mean(units, self.pairs, integral=False)
+            for name, units in zip(names, self._units, strict=False)
+        }
+
+    def confidence(self, level: float) -> dict[str, Any] | None:
+        """The confidence sequence of the mean difference, if all values are from 0 to 1."""
+        self._flush()
+        if self._outside:
+            return None
+        from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
+
+        # Of (1 + change) / 2, which is from 0 to 1.
+        *_, changes, squares = self._units
+        count = self.pairs * ONE
+        sums = Sums(self.pairs, (count + changes) / (2 * ONE), (count + 2 * changes + squares) / (4 * ONE))
+        low, high = confidence_sequence(sums, level=level)
+        return {"level": level, "low": 2 * low - 1, "high": 2 * high - 1}

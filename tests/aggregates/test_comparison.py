@@ -1,0 +1,436 @@
+"""Comparisons, against plain lists and fractions."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections import defaultdict
+from fractions import Fraction
+from math import comb, isclose, sqrt
+from statistics import fmean, pstdev
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphrag_eval_async import AggregationError, UsageError, compare
+from graphrag_eval_async.aggregates.comparison import RunningComparison
+from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
+from graphrag_eval_async.aggregates.verdicts import look_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+SCORES = ("error_rate", "steps_score", "answer_f1", "answer_relevance", "retrieval_answer_recall")
+RESOURCES = ("total_tokens", "elapsed_sec", "x_cost")
+METRICS = ("error_rate", "steps_score", *RESOURCES[:2], *SCORES[2:], RESOURCES[2])
+BOUNDED = {*SCORES} - {"answer_relevance"}
+
+Results = list[dict[str, Any]]
+
+
+def result(question: str, template: str = "t", **more: Any) -> dict[str, Any]:
+    return {"template_id": template, "question_id": question, "status": "success", **more}
+
+
+def compared(baseline: Iterable[Any], candidate: Iterable[Any], **options: Any) -> dict[str, Any]:
+    comparison = RunningComparison(**options)
+    for each in baseline:
+        comparison.add_baseline(each)
+    for each in candidate:
+        comparison.add(each)
+    return comparison.snapshot()
+
+
+# A plain oracle
+
+
+def values_of(results: Results, *, include_errors: bool) -> dict[str, dict[str, float]]:
+    """By question and metric, the mean, rounded once."""
+    lists: dict[str, dict[str, list[Fraction]]] = {}
+    for each in results:
+        own = lists.setdefault(each["question_id"], defaultdict(list))
+        own["error_rate"].append(Fraction(each["status"] == "error"))
+        if each["status"] == "error" and not include_errors:
+            continue
+        for place in [each, *each.get("actual_steps", ())]:
+            for metric in METRICS[1:]:
+                if place.get(metric) is not None:
+                    own[metric].append(Fraction(place[metric]))
+    return {
+        question: {metric: float(sum(values, Fraction()) / len(values)) for metric, values in own.items()}
+        for question, own in lists.items()
+    }
+
+
+def row_of(metric: str, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    changes = [0.0 if isclose(a, b) else b - a for a, b in pairs]
+    n = len(pairs)
+    lower = metric == "error_rate" or metric in RESOURCES
+    ups, downs = sum(c > 0 for c in changes), sum(c < 0 for c in changes)
+    wins, losses = (downs, ups) if lower else (ups, downs)
+    tail = 2 * sum(comb(wins + losses, i) for i in range(min(wins, losses) + 1))
+    row: dict[str, Any] = {
+        "direction": "lower is better" if lower else "higher is better",
+        "pairs": n,
+        "baseline": float(sum((Fraction(a) for a, _ in pairs), Fraction()) / n),
+        "candidate": float(sum((Fraction(b) for _, b in pairs), Fraction()) / n),
+        "difference": float(sum(map(Fraction, changes), Fraction()) / n),
+        "wins": wins,
+        "losses": losses,
+        "ties": n - wins - losses,
+        "p": float(min(Fraction(1), Fraction(tail, 2 ** (wins + losses)))),
+    }
+    if metric in BOUNDED:
+        total = sum(((Fraction(c) + 1) / 2 for c in changes), Fraction())
+        squares = sum((Fraction(c) / 2 + Fraction(1, 4) + Fraction(c * c) / 4 for c in changes), Fraction())
+        low, high = confidence_sequence(Sums(n, float(total), float(squares)), level=0.95)
+        row["confidence"] = {"level": 0.95, "low": 2 * low - 1, "high": 2 * high - 1}
+    return row
+
+
+def oracle(baseline: Results, candidate: Results, *, include_errors: bool) -> dict[str, Any]:
+    """What can be said of two runs, but for verdicts and Holm's correction."""
+    sides = {
+        side: values_of(results, include_errors=include_errors)
+        for side, results in (("baseline", baseline), ("candidate", candidate))
+    }
+    shared = sorted({*sides["baseline"]} & {*sides["candidate"]})
+    templates = {
+        question: min(each["template_id"] for each in baseline if each["question_id"] == question)
+        for question in shared
+    }
+    pairs: dict[tuple[str | None, str], list[tuple[float, float]]] = defaultdict(list)
+    lone: dict[str, dict[str, list[str]]] = {}
+    worse: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    for question in shared:
+        one, other = (sides[side][question] for side in ("baseline", "candidate"))
+        for metric in METRICS:
+            if metric in one and metric in other:
+                pairs[None, metric].append((one[metric], other[metric]))
+                pairs[templates[question], metric].append((one[metric], other[metric]))
+                loss = (other[metric] - one[metric]) * (1 if metric == "error_rate" else -1)
+                if loss > 0 and metric in SCORES and not isclose(one[metric], other[metric]):
+                    worse[metric].append((-loss, question))
+            elif metric in one or metric in other:
+                empty: dict[str, list[str]] = {"baseline": [], "candidate": []}
+                lone.setdefault(metric, empty)["baseline" if metric in one else "candidate"].append(question)
+    return {
+        "results": {"baseline": len(baseline), "candidate": len(candidate)},
+        "questions": len(shared),
+        "overall": {
+            metric: row_of(metric, pairs[None, metric]) for metric in METRICS if pairs[None, metric]
+        },
+        "per_template": {
+            template: {
+                metric: row_of(metric, found) for metric in METRICS if (found := pairs[template, metric])
+            }
+            for template in sorted({*templates.values()})
+        },
+        "worse": {
+            metric: [question for _, question in sorted(worse[metric])] for metric in METRICS if worse[metric]
+        },
+        "only_in_baseline": sorted({*sides["baseline"]} - {*shared}),
+        "only_in_candidate": sorted({*sides["candidate"]} - {*shared}),
+        "without_pair": lone,
+    }  # fmt: skip
+
+
+def stripped(snapshot: dict[str, Any]) -> dict[str, Any]:
+    """What the oracle says."""
+    snapshot = copy.deepcopy(snapshot)
+    for group in (snapshot["overall"], *snapshot["per_template"].values()):
+        for row in group.values():
+            row.pop("verdict")
+            row.pop("p_holm", None)
+    snapshot["worse"] = {
+        metric: [each["question_id"] for each in found] for metric, found in snapshot["worse"].items()
+    }
+    for key in ("level", "warnings", "notes"):
+        snapshot.pop(key)
+    return snapshot
+
+
+scores = st.floats(0, 1) | st.sampled_from([0.0, 0.1, 1 / 3, 0.5, 1.0])
+numbers = scores | st.integers(-(2**63), 2**64 - 1) | st.floats(-1e300, 1e300)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Results:
+    optional = {
+        "steps_score": scores,
+        "answer_f1": st.none() | scores,
+        "answer_relevance": numbers,
+        "total_tokens": st.integers(0, 2**64 - 1),
+        "elapsed_sec": st.floats(0, 100),
+        "x_cost": numbers,
+        "actual_steps": st.lists(
+            st.fixed_dictionaries(
+                {"name": st.just("retrieval")}, optional={"retrieval_answer_recall": scores}
+            ),
+            max_size=3,
+        ),
+    }
+    each = st.fixed_dictionaries(
+        {
+            "template_id": st.sampled_from("ab"),
+            "question_id": st.sampled_from("qrstu"),
+            "status": st.sampled_from(["success", "success", "error"]),
+        },
+        optional=optional,
+    )  # fmt: skip
+    return draw(st.lists(each, max_size=8))
+
+
+@given(runs(), runs(), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_it_is_what_plain_lists_say(baseline: Results, candidate: Results, include_errors: bool) -> None:
+    snapshot = stripped(compared(baseline, candidate, include_errors=include_errors))
+    assert snapshot == oracle(baseline, candidate, include_errors=include_errors)
+    assert list(snapshot["overall"]) == [metric for metric in METRICS if metric in snapshot["overall"]]
+
+
+@given(runs(), runs(), st.randoms(use_true_random=False))
+@settings(max_examples=150, deadline=None)
+def test_the_order_does_not_matter(baseline: Results, candidate: Results, shuffled: random.Random) -> None:
+    """Neither that of each side, nor which side comes first, nor who looked in between."""
+    expected = compared(baseline, candidate)
+    mixed = [("add_baseline", each) for each in baseline] + [("add", each) for each in candidate]
+    shuffled.shuffle(mixed)
+    comparison = RunningComparison()
+    for method, each in mixed:
+        getattr(comparison, method)(each)
+        if shuffled.random() < 0.3:
+            comparison.look()
+    assert comparison.snapshot() == expected
+    assert compare(iter(baseline), iter(candidate)) == expected
+
+
+# What is said
+
+
+def scored(values: Iterable[float], template: str = "t", **more: Any) -> Results:
+    return [
+        result(f"{template}{i}", template, steps_score=value, **more) for i, value in enumerate(values)
+    ]  # fmt: skip
+
+
+def test_verdicts() -> None:
+    baseline = scored([0.5] * 80, "a", elapsed_sec=2.0) + scored([0.5] * 12, "b", elapsed_sec=2.0)
+    candidate = scored([1.0] * 80, "a", elapsed_sec=1.0) + scored([0.0] * 12, "b", elapsed_sec=4.0)
+    snapshot = compared(baseline, candidate)
+    overall = snapshot["overall"]
+    a, b = snapshot["per_template"].values()
+    assert overall["steps_score"]["verdict"] == "better"
+    assert overall["steps_score"]["confidence"]["low"] > 0
+    assert (a["steps_score"]["verdict"], b["steps_score"]["verdict"]) == ("better", "worse")
+    assert b["steps_score"]["p"] == 2 * 0.5**12
+    assert b["steps_score"]["p_holm"] == 2 * 0.5**12  # It is the larger of two.
+    assert a["steps_score"]["p_holm"] == pytest.approx(4 * 0.5**80)
+    seconds = overall["elapsed_sec"]
+    assert (seconds["wins"], seconds["losses"], seconds["verdict"]) == (80, 12, "better")
+    assert "confidence" not in seconds
+    assert b["elapsed_sec"]["verdict"] == "worse"
+    assert {row["verdict"] for row in compared(baseline, baseline)["overall"].values()} == {"undecided"}
+
+
+def test_errors_count_where_they_leave_no_score() -> None:
+    baseline = scored([0.5] * 60)
+    failed = [result(f"t{i}", status="error", error="no") for i in range(30)]
+    row = compared(baseline, failed + baseline[30:])["overall"]["error_rate"]
+    assert (row["verdict"], row["losses"], row["difference"]) == ("worse", 30, 0.5)
+
+
+def test_a_change_by_rounding_is_a_tie() -> None:
+    thirds = [result("q", steps_score=value) for value in (0.1, 0.2, 0.3)]
+    row = compared(thirds, [result("q", steps_score=0.2)])["overall"]["steps_score"]
+    assert (row["ties"], row["difference"]) == (1, 0.0)
+
+
+def test_values_that_are_not_from_0_to_1_have_no_confidence() -> None:
+    row = compared(scored([0.5, 2.0]), scored([0.5, 0.5]))["overall"]["steps_score"]
+    assert "confidence" not in row
+    assert row["verdict"] == "undecided"
+
+
+def test_the_worst_come_first() -> None:
+    baseline = scored([1.0, 0.5, 0.5, 0.25])
+    candidate = scored([0.5, 0.0, 0.5, 0.5], "u")
+    for each in candidate:
+        each["question_id"] = each["question_id"].replace("u", "t")
+    worse = compared(baseline, candidate)["worse"]["steps_score"]
+    assert worse == [
+        {"question_id": q, "template_id": "t", "baseline": a, "candidate": b, "difference": -0.5}
+        for q, a, b in (("t0", 1.0, 0.5), ("t1", 0.5, 0.0))
+    ]
+
+
+# Warnings
+
+
+def judged(**judge: str) -> Results:
+    return [result("q", answer_f1=1.0, judge=judge)]
+
+
+def test_runs_by_different_judges() -> None:
+    same = {"model": "m", "prompts": "p", "embedding": "e"}
+    assert compared(judged(**same), judged(**same))["warnings"] == []
+    assert compared(judged(**same), judged(**same | {"model": "n", "embedding": "f"}))["warnings"] == [
+        "the two were judged by different models: baseline: m; candidate: n",
+        "the two were judged by different embedding models: baseline: e; candidate: f",
+    ]
+    both = judged(model="m") + judged(model="n")
+    assert compared(both, both)["warnings"] == [
+        "the baseline was judged by several models: m, n",
+        "the candidate was judged by several models: m, n",
+    ]
+    plain = [result("q", steps_score=1.0)]
+    assert compared(judged(model="m"), plain)["warnings"] == [
+        "steps_score: no question has it on both sides",
+        "answer_f1: no question has it on both sides",
+    ]
+
+
+REFERENCE: dict[str, Any] = {
+    "question_text": "What?",
+    "reference_answer": "That",
+    "reference_steps": [[{"name": "look_up", "output": "red"}]],
+}
+ODD_STEPS = [[{"name": "look_up", "output": "\ud800", "big": 2**70}], 7, [8]]
+
+
+@pytest.mark.parametrize(
+    ("change", "differ"),
+    [
+        ({}, 0),
+        ({"reference_steps": [[{"output": "red", "name": "look_up", "matches": "c"}]]}, 0),
+        ({"reference_steps": [[{"name": "look_up", "output": "blue"}]]}, 1),
+        ({"reference_steps": ODD_STEPS}, 1),
+        ({"reference_steps": None}, 1),
+        ({"question_text": "Which?"}, 1),
+        ({"reference_answer": "This"}, 1),
+    ],
+)
+def test_different_reference_data(change: dict[str, Any], differ: int) -> None:
+    warnings = compared([result("q", **REFERENCE)], [result("q", **REFERENCE | change)])["warnings"]
+    assert warnings == [f"the reference data differ in {differ} question"] * differ
+    assert compared([result("q", **REFERENCE)], [result("q")])["warnings"] == []
+    odd = result("q", reference_steps=ODD_STEPS)
+    assert compared([odd], [copy.deepcopy(odd)])["warnings"] == []
+
+
+def test_copies_of_sums_do_not_change() -> None:
+    comparison = RunningComparison()
+    for each in scored([1.0, 0.5]):
+        comparison.add_baseline(each)
+        comparison.add(each)
+    sums = comparison.sums({"steps_score", "answer_f1"})
+    expected = comparison.look()["steps_score"]
+    comparison.add(result("t1", steps_score=0.0))
+    assert {metric: look_at(metric, each, 0.95) for metric, each in sums.items()} == {"steps_score": expected}
+    assert comparison.look()["steps_score"] != expected
+
+
+# What is no result
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        7,
+        {},
+        result("q", steps_score="1"),
+        {**result("q"), "question_id": 7},
+        {**result("q"), "status": "?"},
+        result("q", steps_score=float("nan")),
+    ],
+)
+def test_nothing_is_counted_of_what_is_no_result(bad: Any) -> None:
+    comparison = RunningComparison()
+    with pytest.raises(AggregationError):
+        comparison.add(bad)
+    assert comparison.snapshot() == RunningComparison().snapshot()
+
+
+def test_what_is_to_come_whole_is_not_counted() -> None:
+    pending = result("q", steps_score=0.0, pending=["answer_f1"])
+    whole = result("q", steps_score=1.0)
+    assert compared([whole], [pending, whole]) == compared([whole], [whole])
+
+
+def test_an_output_named_error_rate_is_left_out() -> None:
+    odd = result("q", error_rate=0.5, judge={"model": "m", "outputs": ["error_rate", "tone"]}, tone=3)
+    overall = compared([odd], [odd])["overall"]
+    assert {metric: row["baseline"] for metric, row in overall.items()} == {"error_rate": 0.0, "tone": 3.0}
+
+
+@pytest.mark.parametrize("level", [0, 1, 1.5, "0.9", None])
+def test_a_level_is_between_0_and_1(level: Any) -> None:
+    with pytest.raises(UsageError, match="level: expected"):
+        RunningComparison().snapshot(level=level)
+
+
+# Chance
+
+
+def chance_runs(count: int, pairs: int, *, step: int, seed: int) -> tuple[int, int]:
+    """Of runs without any change, in how many some look saw one: by verdicts, and by normal intervals."""
+    numbers = random.Random(seed)
+    wrong = naive = 0
+    for _ in range(count):
+        comparison = RunningComparison()
+        changes: list[float] = []
+        was_wrong = was_naive = False
+        for i in range(pairs):
+            one, other = (numbers.choice([0.0, 0.5, 1.0, 1.0]) for _ in range(2))
+            comparison.add_baseline(result(f"q{i}", steps_score=one))
+            comparison.add(result(f"q{i}", steps_score=other))
+            changes.append(other - one)
+            if i > 10 and not i % step:
+                was_wrong |= comparison.look()["steps_score"]["verdict"] != "undecided"
+                was_naive |= abs(fmean(changes)) > 1.96 * pstdev(changes) / sqrt(len(changes))
+        wrong += was_wrong
+        naive += was_naive
+    return wrong, naive
+
+
+def test_without_a_change_verdicts_are_seldom() -> None:
+    wrong, naive = chance_runs(60, 150, step=10, seed=1)
+    assert wrong <= 0.05 * 60 < naive
+
+
+@pytest.mark.soak
+def test_without_a_change_verdicts_are_seldom_in_the_long_run() -> None:
+    wrong, naive = chance_runs(1000, 1000, step=10, seed=2)
+    assert wrong <= 0.05 * 1000 < naive
+
+
+def false_alarms(count: int, templates: int, *, seed: int) -> tuple[int, int]:
+    """Of runs without any change, how many have a verdict in a template: by p_holm, and by p."""
+    numbers = random.Random(seed)
+    corrected = plain = 0
+    for _ in range(count):
+        baseline, candidate = (
+            [
+                result(f"{t}-{i}", f"t{t}", answer_relevance=numbers.random())
+                for t in range(templates)
+                for i in range(12)
+            ]
+            for _ in range(2)
+        )
+        rows = [group["answer_relevance"] for group in compared(baseline, candidate)["per_template"].values()]
+        corrected += any(row["verdict"] != "undecided" for row in rows)
+        plain += any(row["p"] < 0.05 for row in rows)
+    return corrected, plain
+
+
+def test_many_templates_are_not_more_chances() -> None:
+    corrected, plain = false_alarms(100, 10, seed=3)
+    assert corrected <= 5 < plain
+
+
+@pytest.mark.soak
+def test_many_templates_are_not_more_chances_in_the_long_run() -> None:
+    corrected, plain = false_alarms(2000, 20, seed=4)
+    assert corrected <= 100 < plain
