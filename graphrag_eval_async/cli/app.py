@@ -1,16 +1,14 @@
 """The commands."""
 
-import sys
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout, suppress
+from collections.abc import Callable
 from functools import partial
-from io import StringIO
-from typing import Annotated, Any, NoReturn
+from typing import Annotated
 
 import typer
 
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.aggregate import aggregate as run_aggregate
+from graphrag_eval_async.cli.compare import compare as run_compare
 from graphrag_eval_async.cli.correctness import correctness as run_correctness
 from graphrag_eval_async.cli.dry import estimate
 from graphrag_eval_async.cli.evaluate import evaluate as run_evaluate
@@ -18,22 +16,18 @@ from graphrag_eval_async.cli.exits import Exit
 from graphrag_eval_async.cli.interrupts import Interrupts
 from graphrag_eval_async.cli.models import Models
 from graphrag_eval_async.cli.outputs import Outputs
-from graphrag_eval_async.cli.text import describe, tell
 from graphrag_eval_async.cli.validate import validate as run_validate
 from graphrag_eval_async.cli.watch import options as of_watch
 from graphrag_eval_async.cli.watch.command import watch as run_watch
 from graphrag_eval_async.cli.watch.counting import Showing
 from graphrag_eval_async.cli.watch.following import Following
-from graphrag_eval_async.errors import ConfigError, ReferenceDataError, UsageError
+from graphrag_eval_async.resultfiles import MAX_RESULT_BYTES
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES
 from graphrag_eval_async.version import version
 
 Command = Callable[[Interrupts], Exit]
 
 PROGRAM = "graphrag-eval-async"
-
-MAX_RESULT_BYTES = 4 * MAX_LINE_BYTES
-"""A result holds its response and the reference steps."""
 
 EXIT_CODES = (
     "Exit codes: 2 wrong usage or broken reference data, 4 the run itself failed, 3 lines were rejected, "
@@ -51,46 +45,6 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "terminal_width": 80},
 )
-
-
-def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:
-    """Run the command line and exit; any failure is told in one line."""
-    try:
-        command = _parse(arguments)
-        sys.exit(command if isinstance(command, int) else command(interrupts))
-    except typer.TyperException as error:
-        code, failure = Exit.USAGE, _shown(error)
-    except (UsageError, ConfigError, ReferenceDataError) as error:
-        code, failure = Exit.USAGE, f"Error: {describe(error)}"
-    except Exception as error:  # noqa: BLE001
-        code, failure = Exit.FAILED, f"Error: {describe(error)}"
-    with suppress(OSError):
-        tell(sys.stderr, failure)
-    sys.exit(code)
-
-
-def _parse(arguments: Sequence[str] | None) -> Command | int:
-    """The command that `arguments` ask for, or an exit code where they asked for a text, which is shown.
-
-    Nothing is left for typer to print, which has exit codes of its own where nobody reads.
-    """
-    with redirect_stdout(StringIO()) as text:
-        given = sys.argv[1:] if arguments is None else arguments
-        if wrong := [
-            argument for argument in given if argument.startswith("--resume=") and argument[9:] != "force"
-        ]:
-            raise UsageError(f"{wrong[0]}: expected --resume or --resume=force")
-        known = [options.RESUME_FORCE if argument == "--resume=force" else argument for argument in given]
-        command: Command | int = typer.main.get_command(app)(known, prog_name=PROGRAM, standalone_mode=False)
-    if isinstance(command, int):
-        tell(sys.stdout, text.getvalue().removesuffix("\n"))
-    return command
-
-
-def _shown(error: Any) -> str:
-    """What typer would print: the usage, and what is wrong with it."""
-    error.show(text := StringIO())
-    return text.getvalue().removesuffix("\n")
 
 
 def _print_version(wanted: bool) -> None:
@@ -176,6 +130,7 @@ def watch(
     interval: of_watch.Interval = "10s",
     alert: of_watch.AlertOption = [],  # noqa: B006
     on_alert: of_watch.OnAlert = None,
+    baseline: of_watch.BaselineOption = None,
     output: of_watch.Output = None,
     resume: options.Resume = False,
     resume_force: options.ResumeForce = False,
@@ -207,7 +162,7 @@ def watch(
         Following(paths, start, poll_interval, until_idle),
         models=Models(config, llm, embedding),
         outputs=Outputs(output, aggregates, rejects, resume or resume_force, resume_force, fsync),
-        showing=Showing(window, show, interval, alert, on_alert),
+        showing=Showing(window, show, interval, alert, on_alert, baseline),
         gates=[*fail_under, *fail_over],
         include_errors=include_errors,
         dedupe=dedupe,
@@ -243,6 +198,38 @@ def aggregate(
         aggregates=aggregates,
         rejects=rejects,
         gates=[*fail_under, *fail_over],
+        include_errors=include_errors,
+        max_line_bytes=max_line_bytes,
+    )
+
+
+@app.command(epilog=EXIT_CODES)
+def compare(
+    *,
+    baseline: options.Baseline,
+    candidate: options.Candidate,
+    output: options.ComparisonOutput = None,
+    fail_on_regression: options.FailOnRegression = False,
+    level: options.Level = "0.95",
+    worst: options.Worst = 10,
+    include_errors: options.IncludeErrors = False,
+    rejects: options.Rejects = None,
+    max_line_bytes: options.MaxLineBytes = MAX_RESULT_BYTES,
+) -> Command:
+    """Compare the results of two runs, question by question.
+
+    It tells by how much each metric has changed, whether that can be chance, which questions got worse, and
+    which are on one side only.
+    """
+    return partial(
+        run_compare,
+        baseline,
+        candidate,
+        output=output,
+        rejects=rejects,
+        fail_on_regression=fail_on_regression,
+        level=level,
+        worst=worst,
         include_errors=include_errors,
         max_line_bytes=max_line_bytes,
     )

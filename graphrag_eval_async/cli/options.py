@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -36,6 +36,21 @@ def parser(parse: Callable[[str], T]) -> Callable[[str], T]:
     return parse_or_complain
 
 
+def parse_level(text: str) -> float:
+    """A number between 0 and 1.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        level = float(text)
+    except ValueError:
+        level = 0.0
+    if not 0 < level < 1:
+        raise ValueError(f"{text!r}: expected a number between 0 and 1, such as 0.95")
+    return level
+
+
 _input = parser(input_path)
 _reference = parser(partial(file_path, what="reference data"))
 
@@ -60,6 +75,47 @@ Responses = Annotated[str, RESPONSES]
 Results = Annotated[
     list[str],
     typer.Argument(parser=_input, metavar="RESULTS...", help="Results, JSONL; - is standard input."),
+]
+Baseline = Annotated[
+    str,
+    typer.Argument(
+        parser=_input, metavar="BASELINE", help="Results to compare with, JSONL; - is standard input."
+    ),
+]
+Candidate = Annotated[
+    str, typer.Argument(parser=_input, metavar="CANDIDATE", help="Results to be compared, likewise.")
+]
+ComparisonOutput = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        parser=parser(aggregates_path),
+        metavar="FILE",
+        help="Write the whole comparison here, by the suffix as YAML (.yaml, .yml) or JSON (.json).",
+    ),
+]
+FailOnRegression = Annotated[
+    bool,
+    typer.Option(
+        "--fail-on-regression",
+        help="Gate: no score, nor the error rate, must have become worse, overall or in a template, by "
+        "more than chance; and there must be a score to compare.",
+    ),
+]
+# Any, since the default is text that is parsed as well.
+Level = Annotated[
+    Any,
+    typer.Option(
+        "--level",
+        parser=parser(parse_level),
+        metavar="LEVEL",
+        help="How sure a verdict has to be, between 0 and 1.",
+    ),
+]
+Worst = Annotated[
+    int,
+    typer.Option("--worst", min=0, metavar="N", help="How many of the questions that got worse to list."),
 ]
 Output = Annotated[
     str,

@@ -85,6 +85,7 @@ def report_run(
     outputs: Outputs,
     gates: Sequence[Gate],
     table: TextIO | None,
+    notes: Sequence[str] = (),
 ) -> Exit:
     """Tell how a run ended, which is only an error where it has not begun; returns the exit code.
 
@@ -98,6 +99,7 @@ def report_run(
         outputs: the files that it wrote.
         gates: that are to hold.
         table: the stream that the table of the aggregates goes to.
+        notes: what else is to be told, in lines.
     """
     if not has_begun(stream, outputs):
         tell_error(ending)
@@ -112,6 +114,6 @@ def report_run(
         listed=[f"{reject.path or source}: {reject}" for reject in stream.rejects[:LISTED_REJECTS]],
         reference=reference,
         answered=answered,
-        notes=[*journaling(stream), *(judging(model, stream.usage) if model else ())],
+        notes=[*journaling(stream), *(judging(model, stream.usage) if model else ()), *notes],
     )
     return report(run, aggregates=outputs.aggregates, gates=gates, table=table)

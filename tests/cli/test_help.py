@@ -16,7 +16,9 @@ HELP = Path(__file__).parent / "help"
     not importlib.metadata.version("typer").startswith("0.27."),
     reason="another typer lays help out otherwise",
 )
-@pytest.mark.parametrize("command", ["", "evaluate", "watch", "aggregate", "validate", "answer-correctness"])
+@pytest.mark.parametrize(
+    "command", ["", "evaluate", "watch", "aggregate", "compare", "validate", "answer-correctness"]
+)
 def test_help(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     assert run(*command.split(), "--help") == 0

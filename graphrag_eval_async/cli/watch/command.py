@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.run import cache_of, has_begun, open_run, report_run
 from graphrag_eval_async.cli.sending import Sending
+from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
 from graphrag_eval_async.cli.watch.commands import Commands
 from graphrag_eval_async.cli.watch.counting import Counting, Showing
 from graphrag_eval_async.cli.watch.facts import Facts
@@ -54,16 +55,20 @@ def watch(
     """
     following.check(outputs)
     config = models.config()
-    outputs.check([reference_path, *following.paths, models.path, cache_of(config)], stages=options["stages"])
+    read = [reference_path, *following.paths, models.path, cache_of(config), showing.baseline]
+    outputs.check(read, stages=options["stages"])
     reference = load_reference(reference_path)
     showing = showing.of(reference.templates, config)
+    comparison = None
+    if showing.baseline is not None:
+        comparison = load_baseline(showing.baseline, outputs, include_errors=include_errors)
+    counting = Counting(showing, include_errors=include_errors, comparison=comparison)
     stop = asyncio.Event()
     follower = following.follow(stop)
     common: dict[str, Any] = {"outputs": outputs, "config": config}
     run = open_run(reference, follower, interrupts, include_errors=include_errors, **common, **options)
     with run as (stream, lines):
         sending = Sending(lines, stop.set)
-        counting = Counting(showing, include_errors=include_errors)
         facts = Facts(stream, follower, counting, showing, config, reference, following.paths)
         view = open_view(facts.collect, showing, interrupts)
         work = _watch(stream, sending, counting, view, showing.on_alert)
@@ -77,6 +82,7 @@ def watch(
         source=" ".join(following.paths),
         gates=gates,
         table=sys.stdout if isinstance(view, Screen) else sys.stderr,
+        notes=final_lines(comparison) if comparison is not None else (),
         **common,
     )
 

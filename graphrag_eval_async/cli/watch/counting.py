@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from graphrag_eval_async.aggregates import Last, Seconds
+    from graphrag_eval_async.aggregates.comparison import RunningComparison
     from graphrag_eval_async.cli.watch.alerts import Alert
     from graphrag_eval_async.cli.watch.results import Show
     from graphrag_eval_async.config import Config
@@ -31,6 +32,7 @@ class Showing(NamedTuple):
     interval: float
     alerts: Sequence[Alert]
     on_alert: str | None
+    baseline: str | None = None
 
     def of(self, templates: Collection[str], config: Config | None) -> Showing:
         """The same, of a run: see `find_alerts`.
@@ -52,9 +54,13 @@ class Counting:
         recent: aggregates of those in the window.
         results: the last ones, or the worst.
         alerts: about them.
+        comparison: with a baseline, if there is one.
     """
 
-    def __init__(self, showing: Showing, *, include_errors: bool) -> None:
+    def __init__(
+        self, showing: Showing, *, include_errors: bool, comparison: RunningComparison | None = None
+    ) -> None:
+        self.comparison = comparison
         self.answered: set[str] = set()
         self.count = 0
         self.recent = RunningAggregates(window=showing.window, include_errors=include_errors)
@@ -69,6 +75,8 @@ class Counting:
             return
         self.count += 1
         self.recent.add(result)
+        if self.comparison is not None:
+            self.comparison.add(result)
         seen = observe(result, include_errors=self._include_errors)
         self.results.add(shorten(result, seen.values))
         self.alerts.add(seen.template, seen.values, monotonic(), failed=seen.failed)

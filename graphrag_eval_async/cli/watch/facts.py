@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.confidence import show_confidence
 from graphrag_eval_async.aggregates.failures import REASON
+from graphrag_eval_async.aggregates.verdicts import look_at
 from graphrag_eval_async.cli.costs import judge_of
+from graphrag_eval_async.cli.watch.baseline import SHOWN
 from graphrag_eval_async.cli.watch.durations import window_facts
 from graphrag_eval_async.cli.watch.rates import Rate
 from graphrag_eval_async.cli.watch.results import is_counted_cost
@@ -69,7 +71,7 @@ class Facts:
             if isinstance(stats, dict) and "coverage" in stats
         }
         overall[REASON] = detail.get(REASON, {})
-        lag = self._follower.lag
+        lag, comparison = self._follower.lag, self._counting.comparison
         return {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "elapsed_sec": now - self._start,
@@ -80,6 +82,7 @@ class Facts:
                 template: _group(group, recent["per_template"].get(template))
                 for template, group in total["per_template"].items()
             },
+            "comparison": comparison.sums(SHOWN) if comparison is not None else None,
             "results_per_sec": self._pace.at(now, self._counting.count),
             "in_flight": stream.in_flight,
             "rejects": dict(stream.rejects.counts),
@@ -110,6 +113,8 @@ class Facts:
 
 def complete(facts: dict[str, Any]) -> None:
     """Add the confidence sequences, which take a while, to what `collect` gave."""
+    if (compared := facts["comparison"]) is not None:
+        facts["comparison"] = {metric: look_at(metric, sums, LEVEL) for metric, sums in compared.items()}
     for metric, sums in facts.pop(SUMS, {}).items():
         facts["overall"]["metrics"][metric]["confidence"] = show_confidence(sums, LEVEL)
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from graphrag_eval_async.cli.files import output_path
+from graphrag_eval_async.cli.files import file_path, output_path
 from graphrag_eval_async.cli.options import parser
 from graphrag_eval_async.cli.watch.alerts import Alert, parse_alert
 from graphrag_eval_async.cli.watch.durations import parse_duration, parse_window
@@ -67,6 +67,15 @@ OnAlert = Annotated[
         metavar="COMMAND",
         help="Run this in a shell for each alert that begins or ceases, with the facts as JSON on its "
         "standard input, for 30 s at most. What it prints is thrown away.",
+    ),
+]
+BaselineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--baseline",
+        parser=parser(partial(file_path, what="the baseline")),
+        metavar="FILE",
+        help="Results of an earlier run, JSONL: show by how much this one differs, question by question.",
     ),
 ]
 Output = Annotated[

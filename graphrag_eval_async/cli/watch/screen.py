@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from graphrag_eval_async.cli.text import one_line
+from graphrag_eval_async.cli.watch.baseline import comparison_lines
 from graphrag_eval_async.cli.watch.columns import lay_out
 from graphrag_eval_async.cli.watch.durations import duration_name
 from graphrag_eval_async.cli.watch.status import clock, status
@@ -35,7 +36,7 @@ def render(facts: Mapping[str, Any], *, width: int, height: int, bars: str = BAR
     A group of results has a line of means so far, one of the means of the window, and one of their trends;
     that of all results also says between which ends the means are, and below what most values. Where there is
     no room for the trends of all templates they have none, and where there still is not, some templates are
-    left out. The room that is left has results.
+    left out. A comparison has a third of that room at most, and results have what is left.
     """
     screen = _Screen(facts, width, bars)
     head = [screen.title(), screen.headings(), *screen.group("overall", facts["overall"], trends=True)]
@@ -43,6 +44,8 @@ def render(facts: Mapping[str, Any], *, width: int, height: int, bars: str = BAR
     results = screen.results()
     trust = screen.trust()
     room = height - len(head) - len(foot)
+    compared = screen.comparison()[: max(0, room // 3)]
+    room -= len(compared)
     if room - len(trust) >= min(2 * len(facts["templates"]), LEAST_TEMPLATES) + LEAST_RESULTS:
         head += trust
         room -= len(trust)
@@ -50,7 +53,7 @@ def render(facts: Mapping[str, Any], *, width: int, height: int, bars: str = BAR
     spare = room - len(templates) - min(LEAST_RESULTS, len(results))
     # More results come after blank lines between the parts.
     first, second, third = ([Text()] if spare > i else [] for i in range(3))
-    lines = [head[0], *third, *head[1:], *templates, *first, *foot, *second, *results]
+    lines = [head[0], *third, *head[1:], *templates, *first, *compared, *foot, *second, *results]
     for line in lines:
         line.truncate(width, overflow="ellipsis")
         line.rstrip()
@@ -139,6 +142,10 @@ class _Screen:
         if more := len(alerts) - len(lines):
             lines.append(Text(f"... and {more} more alert{'s' * (more > 1)}", "bold red"))
         return lines
+
+    def comparison(self) -> list[Text]:
+        rows = self._facts["comparison"]
+        return [] if rows is None else comparison_lines(rows)
 
     def results(self) -> list[Text]:
         """A heading, and a line for each."""

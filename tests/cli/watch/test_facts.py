@@ -110,6 +110,7 @@ async def test_facts_of_steps() -> None:
                 "metrics": {"steps_score": value(1.0, 1.0)} | metrics,
             },
         },
+        "comparison": None,
         "in_flight": 0,
         "rejects": {"invalid_json": 1},
         "questions": 3,

@@ -27,11 +27,19 @@ def shown(facts: Mapping[str, Any], columns: int, rows: int, **more: Any) -> lis
     return [line.plain for line in lines]
 
 
+ROW = {"difference": -0.0512, "pairs": 1200, "wins": 40, "losses": 101}
+COMPARISON = {
+    "error_rate": ROW | {"confidence": {"low": -0.1, "high": 0.012}, "verdict": "undecided"},
+    "steps_score": ROW | {"confidence": {"low": -0.0904, "high": -0.0123}, "verdict": "worse"},
+    "answer_relevance": ROW | {"difference": 0.00123},
+}
+
 GOLDEN: dict[str, dict[str, Any]] = {
     "80x24": facts(),
     "80x24-alert": facts(alerts=[ALERT], show="worst"),
     "80x24-steps": facts(judged=False, templates=("sums",)),
     "80x24-many": facts(templates=tuple(f"template {i}: " + "long " * 20 for i in range(30))),
+    "80x24-baseline": facts(comparison=COMPARISON),
     "60x20": facts(),
     "120x40": facts(
         overall=group(1206, 200, 0.8312, judged=True)
@@ -100,6 +108,17 @@ def test_three_alerts_and_how_many_more() -> None:
         *("... and 2 more templates", "ALERT x < 0: no values", "ALERT x < 1: no values"),
         *("ALERT x < 2: no values", "... and 4 more alerts"),
     ]
+
+
+def test_a_comparison_is_dropped_first() -> None:
+    def compared(rows: int) -> list[str]:
+        lines = shown(facts(comparison=COMPARISON), 80, rows)
+        return [line.split()[2] for line in lines if line.startswith("vs baseline: ")]
+
+    assert compared(40) == ["error_rate", "steps_score", "answer_relevance"]
+    assert compared(16) == ["error_rate", "steps_score"]
+    assert compared(8) == []
+    assert "vs baseline: no question in common as yet" in shown(facts(comparison={}), 80, 24)
 
 
 def test_nothing_yet() -> None:

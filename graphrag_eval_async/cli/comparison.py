@@ -1,0 +1,186 @@
+"""A comparison of two runs, as text."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from io import StringIO
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from graphrag_eval_async.aggregates.verdicts import is_score
+from graphrag_eval_async.cli.table import GAP, NAME_CHARACTERS, WIDTH
+from graphrag_eval_async.cli.text import one_line
+from graphrag_eval_async.records.metrics import ERROR_RATE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+LISTED_IDS = 10
+"""Of questions that have no partner."""
+
+HEADINGS = ("baseline", "candidate", "change", "better", "worse", "equal")
+
+
+def render_comparison(snapshot: Mapping[str, Any], *, worst: int) -> str:
+    """All of a snapshot, as plain text of `WIDTH` columns; of what got worse, so many questions by score."""
+    results = " and ".join(f"{count} of the {side}" for side, count in snapshot["results"].items())
+    parts = [
+        folded([f"compared: {_questions(snapshot['questions'])} that both sides have; results: {results}"]),
+        folded([f"warning: {warning}" for warning in snapshot["warnings"]]),
+        _overall(snapshot["overall"]),
+        folded(sentences(snapshot["overall"])),
+        *_templates(snapshot),
+        *_worst(snapshot["worse"], worst),
+        folded(_lone(snapshot)),
+    ]
+    return "\n\n".join("\n".join(part) for part in parts if part)
+
+
+def regressions(snapshot: Mapping[str, Any]) -> list[str]:
+    """Why a candidate does not pass for being as good: scores that are worse, or that there are none."""
+    scores = [metric for metric in snapshot["overall"] if is_score(metric)]
+    if not {*scores} - {ERROR_RATE}:
+        return ["no question has a score on both sides"]
+    groups = [("", snapshot["overall"])]
+    groups += [(f"{template}:", group) for template, group in snapshot["per_template"].items()]
+    return [
+        f"{prefix}{metric} is worse: {_change(group[metric])}"
+        for prefix, group in groups
+        for metric in scores
+        if metric in group and group[metric]["verdict"] == "worse"
+    ]
+
+
+def sentences(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What there is to say of each score."""
+    return [f"{metric}: {_sentence(row)}" for metric, row in rows.items() if is_score(metric)]
+
+
+def _sentence(row: Mapping[str, Any]) -> str:
+    told = _change(row)
+    if "confidence" in row:
+        ends = (signed(row["confidence"][end]) for end in ("low", "high"))
+        told += f" ({100 * row['confidence']['level']:g} %: {' to '.join(ends)})"
+    told += f"; {_questions(row['wins'])} better, {row['losses']} worse, {row['ties']} equal"
+    if "p" in row:
+        told += f"; sign test p {_p_value(row['p'])}"
+    return f"{told}: {row['verdict']}" if "verdict" in row else told
+
+
+def _change(row: Mapping[str, Any]) -> str:
+    return f"{number(row['baseline'])} -> {number(row['candidate'])}, {signed(row['difference'])}"
+
+
+def _overall(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    if not rows:
+        return []
+    lines = _table(["overall", *HEADINGS], [[metric, *_cells(row)] for metric, row in rows.items()])
+    lower = [metric for metric, row in rows.items() if row["direction"].startswith("lower")]
+    return lines + folded([f"Lower is better: {', '.join(lower)}."])
+
+
+def _templates(snapshot: Mapping[str, Any]) -> Iterator[list[str]]:
+    """A table for each score that is not equal everywhere, with what is decided."""
+    for metric, row in snapshot["overall"].items():
+        if not is_score(metric) or row["ties"] == row["pairs"]:
+            continue
+        groups = {name: each[metric] for name, each in snapshot["per_template"].items() if metric in each}
+        rows = [
+            [one_line(name, limit=NAME_CHARACTERS), *_cells(group), _p_value(group["p_holm"], sign="")]
+            for name, group in groups.items()
+        ]
+        decided = [
+            f"{one_line(name)} is {group['verdict']}"
+            for name, group in groups.items()
+            if group["verdict"] != "undecided"
+        ]
+        note = f"p: sign test, by Holm's correction for {len(rows)} template{'s' * (len(rows) > 1)}"
+        yield _table([metric, *HEADINGS, "p"], rows) + folded(
+            [f"{note}; {', '.join(decided) or 'undecided'}."]
+        )
+
+
+def _worst(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int) -> Iterator[list[str]]:
+    for metric, questions in worse.items() if worst else ():
+        rows = [
+            [
+                one_line(question["question_id"], limit=NAME_CHARACTERS),
+                one_line(question["template_id"], limit=NAME_CHARACTERS),
+                *(number(question[side]) for side in ("baseline", "candidate")),
+                signed(question["difference"]),
+            ]
+            for question in questions[:worst]
+        ]
+        more = f", the worst {worst} of them" if len(questions) > worst else ""
+        heading = f"{metric}: {_questions(len(questions))} got worse{more}"
+        headings = ["question", "template", "baseline", "candidate", "change"]
+        yield [heading, *_table(headings, rows, names=2)]
+
+
+def _lone(snapshot: Mapping[str, Any]) -> Iterator[str]:
+    """What has no partner."""
+    for side in snapshot["results"]:
+        if ids := snapshot[f"only_in_{side}"]:
+            yield f"only in the {side}: {_questions(len(ids))}: {_listed(ids)}"
+    alike: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for metric, sides in snapshot["without_pair"].items():
+        for side, ids in sides.items():
+            if ids:
+                alike[side, (*ids,)].append(metric)
+    for (side, same), metrics in alike.items():
+        yield f"{', '.join(metrics)} only in the {side}: {_questions(len(same))}: {_listed(same)}"
+
+
+def _listed(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - LISTED_IDS} more" if len(ids) > LISTED_IDS else ""
+    return ", ".join(one_line(each, limit=NAME_CHARACTERS) for each in ids[:LISTED_IDS]) + more
+
+
+def _questions(count: int) -> str:
+    return f"{count} question{'s' * (count != 1)}"
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    means = [number(row["baseline"]), number(row["candidate"]), signed(row["difference"])]
+    return means + [str(row[key]) for key in ("wins", "losses", "ties")]
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, names: int = 1) -> list[str]:
+    """Lines with columns of names, which are folded, and of numbers."""
+    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False)
+    for i, heading in enumerate(headings):
+        is_name = i < names
+        table.add_column(
+            heading, justify="left" if is_name else "right", overflow="fold", no_wrap=not is_name
+        )
+    for row in rows:
+        table.add_row(*row)
+    console = Console(file=StringIO(), width=WIDTH, color_system=None, markup=False, emoji=False)
+    with console.capture() as capture:
+        console.print(table)
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def folded(lines: Iterable[str]) -> list[str]:
+    """Lines that are cut at `WIDTH`."""
+    return [part for line in lines for part in wrap(one_line(line), WIDTH, subsequent_indent="  ")]
+
+
+def number(value: float) -> str:
+    """A number in at most four digits, or more before the point."""
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def signed(value: float) -> str:
+    """A difference, with its sign, in two digits after that of the least."""
+    text = number(value) if abs(value) >= 1000 else f"{value:.2g}" if abs(value) < 0.1 else f"{value:.3g}"
+    return text if text.startswith("-") or not value else f"+{text}"
+
+
+def _p_value(p: float, *, sign: str = "= ") -> str:
+    if p < 0.001:
+        return f"{sign and '< '}0.001" if sign else "<0.001"
+    return f"{sign}{p:.2g}"

@@ -1,0 +1,67 @@
+"""The run that a watched one is compared with."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from graphrag_eval_async.aggregates.comparison import RunningComparison
+from graphrag_eval_async.cli.comparison import folded, sentences, signed
+from graphrag_eval_async.cli.watch.results import SCORES
+from graphrag_eval_async.comparing import add_results
+from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
+from graphrag_eval_async.records.metrics import ERROR_RATE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphrag_eval_async.cli.outputs import Outputs
+
+SHOWN = (ERROR_RATE, *SCORES)
+
+STYLES = {"better": "green", "worse": "bold red"}
+
+
+def load_baseline(path: str, outputs: Outputs, *, include_errors: bool) -> RunningComparison:
+    """A comparison with the results in a file, of those that a journal has already, if there is one.
+
+    Raises:
+        UsageError: the file cannot be read, or has a line that is no result of a question.
+    """
+    comparison = RunningComparison(include_errors=include_errors)
+    try:
+        add_results(path, comparison.add_baseline, what="--baseline")
+        if outputs.resume and outputs.results is not None and os.path.exists(outputs.results):
+            # A line that is none will be set aside.
+            add_results(outputs.results, comparison.add, what="--output", on_reject=lambda _: None)
+    except (AggregationError, SourceError) as error:
+        raise UsageError(f"--baseline: {error}") from error
+    return comparison
+
+
+def comparison_lines(rows: Mapping[str, Mapping[str, Any]]) -> list[Text]:
+    """One for each of the metrics that are shown, of those that there are."""
+    if not rows:
+        return [Text("vs baseline: no question in common as yet", "dim")]
+    return [Text(f"vs baseline: {metric} {_change(row)}", _style(row)) for metric, row in rows.items()]
+
+
+def _change(row: Mapping[str, Any]) -> str:
+    ends = [signed(row["confidence"][end]) for end in ("low", "high")] if "confidence" in row else []
+    interval = f" ({' to '.join(ends)})" if ends else ""
+    counts = f"{row['wins']} better, {row['losses']} worse of {row['pairs']}"
+    return f"{signed(row['difference'])}{interval}, {counts}"
+
+
+def _style(row: Mapping[str, Any]) -> str:
+    return STYLES.get(row.get("verdict", ""), "")
+
+
+def final_lines(comparison: RunningComparison) -> list[str]:
+    """What there is to say at the end; without the sign test, since it was looked at all the time."""
+    rows = comparison.look()
+    if not rows:
+        return ["compared with the baseline: no question in common"]
+    return ["compared with the baseline:", *folded(sentences(rows))]

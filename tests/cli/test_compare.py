@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+import yaml
+
+from graphrag_eval_async import compare
+from tests.cli.support import Folder, finish, from_jsonl, run, start, until
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GOLDEN = Path(__file__).parent / "compared"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def result(question: str, template: str, **more: Any) -> dict[str, Any]:
+    return {"template_id": template, "question_id": question, "status": "success", **more}
+
+
+def scored(template: str, values: Sequence[float], **more: Any) -> list[dict[str, Any]]:
+    return [result(f"{template}-{i}", template, steps_score=value, **more) for i, value in enumerate(values)]
+
+
+GOOD = scored("lines", [0.5] * 40, total_tokens=900) + scored("very long names of templates", [1.0] * 12)
+BETTER = scored("lines", [1.0] * 40, total_tokens=1200) + GOOD[40:]
+WORSE = scored("lines", [0.5] * 40, total_tokens=1200) + scored(
+    "very long names of templates", [0.05 * i for i in range(12)]
+)
+
+
+def both(folder: Folder, baseline: Sequence[Any], candidate: Sequence[Any]) -> list[str]:
+    return ["compare", folder.lines(*baseline, name="a"), folder.lines(*candidate, name="b")]
+
+
+@pytest.fixture
+def examples(folder: Folder, capfd: pytest.CaptureFixture[str]) -> Folder:
+    """The results of the examples in ``a``; in ``b`` those of a run that fails, changes and leaves out."""
+    responses = from_jsonl((EXAMPLES / "responses.jsonl").read_bytes())
+    changed = [{**each} for each in responses if each["question_id"] != "lines-bergheim"]
+    for each in changed:
+        if each["question_id"] == "connected-lindau-tannau":
+            each["actual_steps"] = []
+        if each["question_id"] == "load-bergheim-t1":
+            each |= {"status": "error", "error": "no answer"}
+    for name, lines in (("a", responses), ("b", changed)):
+        path = folder.lines(*lines, name="responses.jsonl")
+        assert run("evaluate", str(EXAMPLES / "reference.yaml"), path, "-o", folder.file(name)) == 0
+    capfd.readouterr()
+    return folder
+
+
+def test_golden_of_the_examples(examples: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("compare", examples.file("a"), examples.file("b"), "--fail-on-regression") == 0
+    out, err = capfd.readouterr()
+    assert out == (GOLDEN / "examples.txt").read_text()
+    assert not err
+
+
+@pytest.mark.parametrize(("name", "candidate"), [("better", BETTER), ("worse", WORSE)])
+def test_golden(folder: Folder, capfd: pytest.CaptureFixture[str], name: str, candidate: list[Any]) -> None:
+    judged = [each | {"judge": {"model": f"model of {name}"}} for each in candidate]
+    baseline = [each | {"judge": {"model": "model"}} for each in GOOD]
+    assert run(*both(folder, baseline, judged), "--worst", "3") == 0
+    out, err = capfd.readouterr()
+    assert out == (GOLDEN / f"{name}.txt").read_text()
+    assert max(map(len, out.splitlines())) <= 80
+    assert not err
+
+
+def test_a_regression_is_told(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(*both(folder, GOOD, WORSE), "--fail-on-regression") == 1
+    _, err = capfd.readouterr()
+    template = "very long names of templates"
+    assert err == f"gate does not hold: {template}:steps_score is worse: 1 -> 0.275, -0.725\n"
+    assert run(*both(folder, WORSE[40:] * 1, GOOD[40:]), "--fail-on-regression") == 0
+    # More tokens are no regression.
+    assert run(*both(folder, GOOD, BETTER), "--fail-on-regression") == 0
+    # What is worse need not be so by more than chance.
+    assert run(*both(folder, GOOD, WORSE), "--fail-on-regression", "--level", "0.9999") == 0
+
+
+def test_a_regression_overall(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    """In no template alone, but in all together."""
+    a = [result(f"{i}", f"t{i}", steps_score=1.0) for i in range(60)]
+    b = [each | {"steps_score": 0.0} for each in a]
+    assert run(*both(folder, a, b), "--fail-on-regression") == 1
+    assert capfd.readouterr().err == "gate does not hold: steps_score is worse: 1 -> 0, -1\n"
+
+
+def test_errors_are_a_regression(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    candidate = GOOD[:30] + [each | {"status": "error", "error": "no"} for each in GOOD[30:]]
+    assert run(*both(folder, GOOD, candidate), "--fail-on-regression") == 1
+    assert "gate does not hold: error_rate is worse: 0 -> 0.4231" in capfd.readouterr().err
+    assert run(*both(folder, GOOD, candidate), "--fail-on-regression", "--include-errors") == 1
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [[], scored("other", [1.0] * 5), [result("lines-1", "lines", total_tokens=900)]],
+    ids=["empty", "other questions", "no score"],
+)
+def test_nothing_to_compare_is_no_success(
+    folder: Folder, capfd: pytest.CaptureFixture[str], candidate: list[Any]
+) -> None:
+    command = both(folder, GOOD, candidate)
+    assert run(*command) == 0
+    assert not capfd.readouterr().err
+    assert run(*command, "--fail-on-regression") == 1
+    assert capfd.readouterr().err == "gate does not hold: no question has a score on both sides\n"
+
+
+def test_all_is_written(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    command = both(folder, GOOD, WORSE)
+    assert run(*command, "-o", folder.file("c.json"), "--level", "0.8", "--include-errors") == 0
+    assert run(*command, "-o", folder.file("c.yaml"), "--worst", "0") == 0
+    assert "got worse" not in capfd.readouterr().out.split("compared:")[2]
+    written = orjson.loads((folder.path / "c.json").read_bytes())
+    assert written == compare(GOOD, WORSE, level=0.8, include_errors=True)
+    assert len(written["worse"]["steps_score"]) == 12
+    assert yaml.safe_load((folder.path / "c.yaml").read_bytes()) == compare(GOOD, WORSE)
+
+
+def test_lines_that_are_no_results(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    command = both(folder, [*GOOD, b"{"], [*WORSE, {"template_id": "t"}])
+    assert run(*command, "--fail-on-regression") == 3
+    out, err = capfd.readouterr()
+    assert "compared: 52 questions" in out
+    bad, field, counts, gate = err.splitlines()
+    assert bad.startswith(f"{folder.file('a')}: line 53 (byte ")
+    assert field.startswith(f"{folder.file('b')}: line 53 (byte ")
+    assert counts == "rejected: 1 invalid_field, 1 invalid_json"
+    assert gate.startswith("gate does not hold: ")
+    assert run(*command, "--rejects", folder.file("r")) == 3
+    assert [each["file"] for each in folder.read("r")] == [folder.file("a"), folder.file("b")]
+
+
+def test_what_is_quoted_is_one_line_without_control_characters(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    odd = [result(f"q\n\x1b[2J{i}", "t\x1b\n", steps_score=1.0) for i in range(15)]
+    assert run(*both(folder, odd, [each | {"steps_score": 0.0} for each in odd[1:]])) == 0
+    out = capfd.readouterr().out
+    assert all(character.isprintable() or character == "\n" for character in out)
+    assert r"q \x1b[2J1" in out
+    assert "got worse, the worst 10 of them" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_of_an_interrupted_run_nothing_is_told(folder: Folder) -> None:
+    rejects = folder.path / "rejects"
+    command = ["compare", folder.lines(*GOOD, b"{", name="a"), "-", "--rejects", str(rejects)]
+    process = start(*command, stdin=-1)
+    until(process, lambda: rejects.exists() and rejects.read_bytes().endswith(b"\n"))
+    process.terminate()
+    code, out, _ = finish(process)
+    assert (code, out) == (3, "")
+
+
+def test_one_side_may_come_from_standard_input(folder: Folder) -> None:
+    text = Path(folder.lines(*BETTER, name="b")).read_bytes()
+    code, out, err = finish(start("compare", folder.lines(*GOOD, name="a"), "-", stdin=-1), text)
+    assert (code, err) == (0, "")
+    assert "compared: 52 questions" in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["a"],
+        ["a", "no-such-file"],
+        ["a", "b", "--level", "1"],
+        ["a", "b", "--level", "nan"],
+        ["a", "b", "--level", "x"],
+        ["a", "b", "--worst", "-1"],
+        ["a", "b", "-o", "c"],
+        ["a", "b.json", "-o", "b.json"],
+        ["a", "b", "--rejects", "a"],
+        ["-", "-"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    monkeypatch.chdir(folder.path)
+    for name in ("a", "b", "b.json"):
+        folder.lines(*GOOD, name=name)
+    assert run("compare", *arguments) == 2
+    out, err = capfd.readouterr()
+    assert not out
+    assert "Error: " in err
+    assert folder.read("a") == folder.read("b.json") == GOOD

@@ -1,0 +1,109 @@
+"""``watch --baseline``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graphrag_eval_async import compare, run_evaluation
+from tests.cli.support import REFERENCE, failed, response, run
+from tests.cli.watch.support import append
+from tests.cli.watch.test_watch import IDLE, facts, watch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.support import Folder
+
+BEFORE = [response("q1"), response("q2"), response("q3", elapsed_sec=3.0)]
+AFTER = [response("q1"), response("q2", False), failed("q3"), response("q2")]
+
+
+def evaluated(responses: list[Any]) -> list[dict[str, Any]]:
+    return asyncio.run(run_evaluation(REFERENCE, responses, missing="skip"))
+
+
+def without_tests(rows: dict[str, Any]) -> dict[str, Any]:
+    """What may be looked at again and again, of what a view has room for."""
+    shown = {}
+    for metric in ("error_rate", "steps_score"):
+        shown[metric] = {key: value for key, value in rows[metric].items() if key != "p"}
+    return shown
+
+
+@pytest.fixture
+def baseline(folder: Folder) -> str:
+    return folder.lines(*evaluated(BEFORE), name="baseline.jsonl")
+
+
+def test_the_difference_is_shown_and_told(
+    folder: Folder, baseline: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder.lines(*AFTER)
+    assert run(*watch(folder, *IDLE, "--baseline", baseline, "-o", folder.file("results"))) == 0
+    out, err = capfd.readouterr()
+    [last] = facts(out)
+    expected = compare(baseline, folder.file("results"))["overall"]
+    assert last["comparison"] == json.loads(json.dumps(without_tests(expected)))
+    assert last["comparison"]["steps_score"]["difference"] == -0.25
+    told = err[err.index("compared with the baseline:") :].splitlines()
+    assert told[1].startswith("error_rate: 0 -> 0.3333, +0.333 (95 %: ")
+    assert told[3].startswith("steps_score: 1 -> 0.75, -0.25 (95 %: ")
+    assert "sign test" not in err
+
+
+def test_without_one_there_is_no_comparison(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    folder.lines(*AFTER)
+    assert run(*watch(folder, *IDLE)) == 0
+    out, err = capfd.readouterr()
+    assert facts(out)[-1]["comparison"] is None
+    assert "baseline" not in err
+
+
+def test_what_a_journal_has_already_is_compared(
+    folder: Folder, baseline: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    options = (*IDLE, "--baseline", baseline, "--resume", "-o", folder.file("journal"))
+    folder.lines(*AFTER[:2])
+    assert run(*watch(folder, *options)) == 0
+    append(folder, *AFTER[2:])
+    assert run(*watch(folder, *options)) == 0
+    last = facts(capfd.readouterr().out)[-1]
+    expected = compare(evaluated(BEFORE), evaluated(AFTER))["overall"]
+    assert last["comparison"] == json.loads(json.dumps(without_tests(expected)))
+
+
+def test_nothing_in_common(folder: Folder, baseline: str, capfd: pytest.CaptureFixture[str]) -> None:
+    folder.lines()
+    assert run(*watch(folder, *IDLE, "--baseline", baseline)) == 0
+    out, err = capfd.readouterr()
+    assert facts(out)[-1]["comparison"] == {}
+    assert "compared with the baseline: no question in common" in err
+
+
+@pytest.mark.parametrize("bad", ["no-such-file", "-", ".", "bad.jsonl", "none.jsonl.gz"])
+def test_a_baseline_that_cannot_be_read(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], bad: str
+) -> None:
+    monkeypatch.chdir(folder.path)
+    folder.lines(*AFTER)
+    folder.lines(*evaluated(BEFORE), {}, name="bad.jsonl")
+    folder.write("none.jsonl.gz", b"no gzip")
+    assert run(*watch(folder, *IDLE, "--baseline", bad, "-o", "results")) == 2
+    out, err = capfd.readouterr()
+    assert not out
+    assert "Error: " in err
+    assert not (folder.path / "results").exists()
+    assert bad != "bad.jsonl" or "--baseline: bad.jsonl: line 4 (byte " in err
+
+
+def test_a_baseline_is_not_overwritten(
+    folder: Folder, baseline: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder.lines(*AFTER)
+    assert run(*watch(folder, *IDLE, "--baseline", baseline, "-o", baseline)) == 2
+    assert "given twice" in capfd.readouterr().err
+    assert (tmp_path / "baseline.jsonl").stat().st_size
