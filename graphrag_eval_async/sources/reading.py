@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from graphrag_eval_async.errors import SourceError
+from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import FileId
 from graphrag_eval_async.sources.files import open_file, read_open_file, unreadable
 from graphrag_eval_async.sources.gunzip import Gunzip
 from graphrag_eval_async.sources.identity import generation_key, identify
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of, split_lines
 from graphrag_eval_async.sources.listing import MEMBERS, as_paths, fits
+from graphrag_eval_async.sources.shuffled import ShuffledLines, size_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -29,7 +30,10 @@ STDIN = 0
 
 
 def read_jsonl(
-    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, max_line_bytes: int = MAX_LINE_BYTES
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    shuffle: int | None = None,
 ) -> JsonlFiles:
     """Read JSONL files to their ends, each line with its `position`.
 
@@ -40,6 +44,9 @@ def read_jsonl(
             whose name ends in ``.gz`` is decompressed; offsets are those of its text. What is no regular
             file, such as a pipe, has no positions.
         max_line_bytes: a longer line comes as its head; `evaluate_stream` uses its own limit.
+        shuffle: a seed, 0 or more: the lines of all files together are read in an order of chance, which is
+            the same each time for the same files and seed. For that, the files are read twice, and 16 bytes
+            of memory are taken for each line; they must be regular files, and not compressed.
 
     Returns:
         an asynchronous iterable of lines, which `evaluate_stream` takes. Iterating raises `SourceError` if a
@@ -48,7 +55,7 @@ def read_jsonl(
     Raises:
         UsageError: an argument has a value it cannot have.
     """
-    return JsonlFiles(path, max_line_bytes=max_line_bytes)
+    return JsonlFiles(path, max_line_bytes=max_line_bytes, shuffle=shuffle)
 
 
 class JsonlFiles:
@@ -56,16 +63,28 @@ class JsonlFiles:
 
     Attributes:
         consumed: how many bytes on disk were read so far.
+        lines: how many lines there are, without blank ones; None where that is not known, as it is once lines
+            are shuffled.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, max_line_bytes: int
+        self,
+        path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        *,
+        max_line_bytes: int,
+        shuffle: int | None = None,
     ) -> None:
         """See `read_jsonl`."""
         self.consumed = 0
+        self.lines: int | None = None
         self._paths = as_paths(path)
         self._excluded: set[str] = set()
         self._max_line_bytes = check_line_bytes(max_line_bytes)
+        if shuffle is not None and (type(shuffle) is not int or shuffle < 0):
+            raise UsageError(f"shuffle: expected an integer of 0 or more, got {shuffle!r}")
+        if shuffle is not None and "-" in self._paths:
+            raise UsageError("shuffle: standard input cannot be shuffled, only files")
+        self._seed = shuffle
         self._size: int | None = None
 
     @property
@@ -102,7 +121,36 @@ class JsonlFiles:
             SourceError: a file cannot be read.
         """
         self.consumed = 0
-        for path in await anyio.to_thread.run_sync(self._files):
+        files = await anyio.to_thread.run_sync(self._files)
+        batches = self._in_order(files, max_line_bytes=max_line_bytes, spool=spool)
+        if self._seed is not None:
+            batches = self._shuffled(files, self._seed, max_line_bytes=max_line_bytes, spool=spool)
+        try:
+            async for lines in batches:
+                yield lines
+        finally:
+            await batches.aclose()
+
+    async def _shuffled(
+        self, files: Sequence[str], seed: int, *, max_line_bytes: int, spool: bool
+    ) -> AsyncGenerator[list[Record]]:
+        shuffled = ShuffledLines()
+        for path in files:
+            await shuffled.add(path)
+        await shuffled.shuffle(seed)
+        self.lines = shuffled.count
+        batches = shuffled.batches(max_line_bytes=max_line_bytes, spool=spool)
+        try:
+            async for lines in batches:
+                self.consumed += sum(map(size_of, lines))
+                yield lines
+        finally:
+            await batches.aclose()
+
+    async def _in_order(
+        self, files: Sequence[str], *, max_line_bytes: int, spool: bool
+    ) -> AsyncGenerator[list[Record]]:
+        for path in files:
             descriptor = STDIN if path == "-" else open_file(path)
             try:
                 file = _file_id(path, descriptor)

@@ -1,0 +1,194 @@
+"""Lines of finished files in an order of chance."""
+
+from __future__ import annotations
+
+import os
+import random
+import stat
+from array import array
+from bisect import bisect_right
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import anyio.to_thread
+
+from graphrag_eval_async.errors import SourceError
+from graphrag_eval_async.records import BYTE_ORDER_MARK, FileId, Line, LongLine
+from graphrag_eval_async.sources.files import open_file, unreadable
+from graphrag_eval_async.sources.identity import generation_key, identify
+from graphrag_eval_async.sources.lines import Splitter
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from graphrag_eval_async.records import Record
+
+CHUNK_BYTES = 1 << 20
+
+BATCH_LINES = 64
+BATCH_BYTES = 1 << 16
+"""Lines are read together as long as they are less than this: each hand-over to a thread and back costs."""
+
+
+class _File(NamedTuple):
+    """A file, its device and inode number, and the index of its first line among those of all files."""
+
+    id: FileId
+    place: tuple[int, int]
+    first: int
+
+
+class _Place(NamedTuple):
+    """Where a line is."""
+
+    file: _File
+    number: int
+    start: int
+    length: int
+
+
+class ShuffledLines:
+    """Where all lines of some files begin, and the order in which they are read: 16 bytes for each.
+
+    Attributes:
+        count: how many lines there are, without blank ones.
+    """
+
+    def __init__(self) -> None:
+        self._files: list[_File] = []
+        self._starts = array("Q")
+        """After those of a file, where one more would begin."""
+        self._order = array("Q")
+        self._blank = True
+
+    @property
+    def count(self) -> int:
+        return len(self._order)
+
+    async def add(self, path: str) -> None:
+        """Find the lines of a file.
+
+        Raises:
+            SourceError: it cannot be read, or only from its start to its end.
+        """
+        if path.endswith(".gz"):
+            raise SourceError(f"{path}: a compressed file cannot be shuffled; decompressed, it can")
+        descriptor = open_file(path)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise SourceError(f"{path}: cannot be shuffled, since it is no regular file")
+            identity = identify(descriptor)
+            id_ = FileId(path, generation_key(identity.root, 0))
+            self._files.append(_File(id_, identity.place, len(self._starts)))
+            self._starts.append(0)
+            self._blank = True
+            offset = 0
+            while size := await anyio.to_thread.run_sync(self._find, descriptor, offset):
+                offset += size
+            if offset > self._starts[-1]:
+                self._end(offset + 1)
+        except OSError as error:
+            raise unreadable(path, error) from error
+        finally:
+            os.close(descriptor)
+
+    def _find(self, descriptor: int, offset: int) -> int:
+        """Look through the next chunk; returns its size."""
+        chunk = os.pread(descriptor, CHUNK_BYTES, offset)
+        text = chunk if offset else chunk.removeprefix(BYTE_ORDER_MARK)
+        start = offset + len(chunk) - len(text)
+        *ended, rest = text.split(b"\n")
+        for data in ended:
+            self._note(data)
+            start += len(data) + 1
+            self._end(start)
+        self._note(rest)
+        return len(chunk)
+
+    def _note(self, part: bytes) -> None:
+        self._blank = self._blank and (not part or part.isspace())
+
+    def _end(self, next_start: int) -> None:
+        if not self._blank:
+            self._order.append(len(self._starts) - 1)
+        self._starts.append(next_start)
+        self._blank = True
+
+    async def shuffle(self, seed: int) -> None:
+        """Put the lines in the order that a seed gives."""
+        await anyio.to_thread.run_sync(random.Random(seed).shuffle, self._order)  # noqa: S311
+
+    async def batches(self, *, max_line_bytes: int, spool: bool) -> AsyncGenerator[list[Record]]:
+        """The lines, in batches of those that were read together.
+
+        Raises:
+            SourceError: a file cannot be read, or is no longer what it was.
+        """
+        batch: list[_Place] = []
+        size = 0
+        for index in self._order:
+            line = self._place(index)
+            if batch and (len(batch) == BATCH_LINES or size + line.length > BATCH_BYTES):
+                yield await _read_batch(batch)
+                batch, size = [], 0
+            if line.length > max_line_bytes:
+                yield await _read_long(line, max_line_bytes, spool=spool)
+            else:
+                batch.append(line)
+                size += line.length
+        if batch:
+            yield await _read_batch(batch)
+
+    def _place(self, index: int) -> _Place:
+        file = self._files[bisect_right(self._files, index, key=lambda file: file.first) - 1]
+        start = self._starts[index]
+        return _Place(file, index - file.first + 1, start, self._starts[index + 1] - 1 - start)
+
+
+def size_of(line: Record) -> int:
+    """How many bytes it has in its file, with its newline."""
+    return 1 + (line.length if isinstance(line, LongLine) else len(line.data))
+
+
+async def _read_batch(places: Sequence[_Place]) -> list[Record]:
+    texts = await anyio.to_thread.run_sync(_read_all, places)
+    return [
+        Line(place.number, place.start, text, place.file.id)
+        for place, text in zip(places, texts, strict=True)
+    ]
+
+
+def _read_all(places: Sequence[_Place]) -> list[bytes]:
+    return [_read(place.file, place.start, place.length) for place in places]
+
+
+async def _read_long(place: _Place, max_line_bytes: int, *, spool: bool) -> list[Record]:
+    file, number, start, length = place
+    splitter = Splitter(max_line_bytes, spool=spool, file=file.id, number=number, offset=start)
+    try:
+        for offset in range(start, start + length, CHUNK_BYTES):
+            size = min(CHUNK_BYTES, start + length - offset)
+            splitter.feed(await anyio.to_thread.run_sync(partial(_read, file, offset, size)))
+        return splitter.finish()
+    finally:
+        splitter.close()
+
+
+def _read(file: _File, offset: int, size: int) -> bytes:
+    """A part of a line. The file is opened each time, since there may be more of them than can be open.
+
+    Raises:
+        SourceError: it cannot be read, or is no longer what it was.
+    """
+    path = file.id.path
+    descriptor = open_file(path)
+    try:
+        status = os.fstat(descriptor)
+        data = os.pread(descriptor, size, offset)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    finally:
+        os.close(descriptor)
+    if (status.st_dev, status.st_ino) != file.place or len(data) < size or b"\n" in data:
+        raise SourceError(f"{path}: cannot be shuffled, since it was changed while it was read")
+    return data

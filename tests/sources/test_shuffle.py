@@ -1,0 +1,224 @@
+"""Files read in an order of chance."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tracemalloc
+from contextlib import aclosing
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphrag_eval_async import evaluate_stream, read_jsonl
+from graphrag_eval_async.errors import SourceError, UsageError
+from graphrag_eval_async.records import Line, LongLine
+from graphrag_eval_async.sources import shuffled
+from tests.conftest import templates
+from tests.sources.followed import open_files
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.records import Record
+
+
+async def read(path: Any, seed: int | None, **options: Any) -> list[Record]:
+    before = open_files()
+    lines = [line async for line in read_jsonl(path, shuffle=seed, **options)]
+    assert open_files() == before
+    return lines
+
+
+def plain(line: Record) -> tuple[Any, ...]:
+    """All that is known of a line but where it came in the order."""
+    assert isinstance(line, Line | LongLine)
+    text = line.data if isinstance(line, Line) else (line.head, line.length, line.sha256)
+    return line.number, line.offset, text, line.file, line.position
+
+
+def write(path: Path, count: int, text: str = "line") -> Path:
+    path.write_text("".join(f"{text} {i}\n" for i in range(count)))
+    return path
+
+
+pieces = st.sampled_from([b"a", b"bc", b"\n", b"\n\n", b"\r\n", b" ", b"\t \n", b"\xef\xbb\xbf", b"x" * 9])
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(pieces, max_size=20), min_size=1, max_size=3), st.integers(0), st.integers(1, 7))
+def test_it_is_the_same_lines_in_another_order(files: list[list[bytes]], seed: int, chunk: int) -> None:
+    """With their numbers, offsets and positions, whatever the files look like."""
+
+    async def run(paths: list[Path]) -> None:
+        source = read_jsonl(paths, max_line_bytes=5, shuffle=seed)
+        assert source.lines is None
+        lines = [line async for line in source]
+        expected = [line async for line in read_jsonl(paths, max_line_bytes=5)]
+        assert sorted(map(repr, map(plain, lines))) == sorted(map(repr, map(plain, expected)))
+        assert source.lines == len(expected)
+
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shuffled, "CHUNK_BYTES", max(3, chunk))
+        patch.setattr(shuffled, "BATCH_BYTES", 2 * chunk)
+        paths = [Path(folder, f"{i}.jsonl") for i in range(len(files))]
+        for path, parts in zip(paths, files, strict=True):
+            path.write_bytes(b"".join(parts))
+        anyio.run(run, paths)
+
+
+async def test_the_same_seed_gives_the_same_order(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", 500)
+    orders = [[line.number for line in await read(path, seed)] for seed in (0, 0, 1, 2**70, None)]
+    assert orders[0] == orders[1]
+    assert orders[0] != orders[2] != orders[3]
+    assert orders[4] == sorted(orders[0]) == list(range(1, 501))
+    assert orders[0][:8] == [420, 460, 131, 432, 371, 27, 202, 57]
+
+
+async def test_each_order_is_as_likely_as_any_other(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", 3)
+    orders: dict[tuple[int, ...], int] = {}
+    for seed in range(600):
+        order = tuple(line.number for line in await read(path, seed))
+        orders[order] = orders.get(order, 0) + 1
+    assert len(orders) == 6
+    assert min(orders.values()) > 60
+
+
+async def test_files_are_shuffled_together(tmp_path: Path) -> None:
+    for name in "ab":
+        write(tmp_path / f"{name}.jsonl", 200, name)
+    (tmp_path / "c.jsonl").write_bytes(b"")
+    positions = [plain(line)[-1] for line in await read(tmp_path, 3)]
+    names = [Path(position.path).name for position in positions]
+    changes = sum(one != other for one, other in pairwise(names))
+    assert changes > 150
+
+
+async def test_long_lines_are_never_held(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    long = b"x" * 30_000_000
+    path.write_bytes(b"short\n" + long + b"\n" + b"last")
+    tracemalloc.start()
+    lines = await read(path, 1, max_line_bytes=1000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10_000_000
+    (line,) = (line for line in lines if isinstance(line, LongLine))
+    assert (line.number, line.offset, line.length) == (2, 6, len(long))
+    assert line.sha256 == sha256(long).hexdigest()
+    assert line.content is None
+
+
+async def test_memory_is_two_numbers_a_line(tmp_path: Path) -> None:
+    count = 200_000
+    path = write(tmp_path / "a.jsonl", count)
+    tracemalloc.start()
+    try:
+        async with aclosing(read_jsonl(path, shuffle=1).batches(max_line_bytes=100, spool=False)) as batches:
+            await anext(batches)
+            _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # While an array grows, it is there twice; and a chunk is cut into its lines.
+    assert peak < 16 * count * 1.7 + 15 * shuffled.CHUNK_BYTES
+
+
+async def test_no_more_is_read_than_is_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", 100_000)
+    source = read_jsonl(path, shuffle=1)
+    batches = source.batches(max_line_bytes=100, spool=False)
+    first = await anext(batches)
+    assert 0 < len(first) <= shuffled.BATCH_LINES
+    assert source.consumed == sum(len(line.data) + 1 for line in first if isinstance(line, Line))
+    await batches.aclose()
+    lines = await read(path, 1)
+    assert lines[: len(first)] == first
+    whole = read_jsonl(path, shuffle=1)
+    assert len([line async for line in whole]) == whole.lines == 100_000
+    assert whole.consumed == whole.size
+
+
+async def test_rejects_say_where_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'\n{"a": 1}\n' + b'{"question_id": "q0"}\n' * 50 + b"{\n" + b"x" * 200)
+    source = read_jsonl(path, shuffle=2)
+    async with evaluate_stream(templates(), source, max_line_bytes=100) as stream:
+        results = [result async for result in stream]
+    assert len(results) == 50
+    places = {(reject.reason, reject.line, reject.offset) for reject in stream.rejects}
+    assert places == {("missing_question_id", 2, 1), ("invalid_json", 53, 1110), ("too_long", 54, 1112)}
+    assert {reject.path for reject in stream.rejects} == {str(path)}
+
+
+# What cannot be shuffled
+
+
+async def told(path: Any) -> str:
+    before = open_files()
+    with pytest.raises(SourceError) as error:
+        await read(path, 0)
+    assert open_files() == before
+    return str(error.value)
+
+
+async def test_what_cannot_be_shuffled(tmp_path: Path) -> None:
+    zipped = tmp_path / "a.jsonl.gz"
+    zipped.write_bytes(gzip.compress(b"{}\n"))
+    assert "a compressed file cannot be shuffled" in await told(zipped)
+    assert "a compressed file cannot be shuffled" in await told(tmp_path)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert "cannot be shuffled, since it is no regular file" in await told(pipe)
+    assert "No such file" in await told(tmp_path / "missing")
+    for path in ("-", ["-", zipped]):
+        with pytest.raises(UsageError, match="standard input cannot be shuffled"):
+            read_jsonl(path, shuffle=0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", [True, 1.0, "1", -1])
+def test_what_is_no_seed(seed: Any) -> None:
+    with pytest.raises(UsageError, match="shuffle: expected an integer"):
+        read_jsonl("a", shuffle=seed)
+
+
+@pytest.mark.parametrize("change", ["rewritten", "cut short", "replaced", "removed"])
+async def test_files_that_change_meanwhile(tmp_path: Path, change: str) -> None:
+    path = write(tmp_path / "a.jsonl", 1000)
+    source = read_jsonl(path, shuffle=1)
+    lines = aiter(source)
+    await anext(lines)
+    if change == "rewritten":
+        path.write_text("\n" * path.stat().st_size)
+    elif change == "cut short":
+        os.truncate(path, 20)
+    elif change == "replaced":
+        write(tmp_path / "b", 1000).rename(path)
+    else:
+        path.unlink()
+    with pytest.raises(SourceError, match="No such file" if change == "removed" else "was changed while"):
+        [line async for line in lines]
+
+
+async def test_what_is_appended_meanwhile_is_not_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", 1000)
+    lines = aiter(read_jsonl(path, shuffle=1))
+    read_before = [await anext(lines)]
+    with path.open("a") as file:
+        file.write("one more\n")
+    assert len(read_before + [line async for line in lines]) == 1000
+
+
+async def test_its_order_is_that_of_an_ordered_stream(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"".join(b'{"question_id": "q0", "id": "r%d"}\n' % i for i in range(100)))
+    order = [f"r{line.number - 1}" for line in await read(path, 4)]
+    source = read_jsonl(path, shuffle=4)
+    async with evaluate_stream(templates(), source, ordered=True) as stream:
+        assert [result["response_id"] async for result in stream] == order
