@@ -1,6 +1,7 @@
 """Evaluate question-answering agents over knowledge graphs while they run."""
 
 from graphrag_eval_async.aggregates import Last, RunningAggregates, Seconds
+from graphrag_eval_async.aggregates.until import Until
 from graphrag_eval_async.batch import compute_aggregates, run_evaluation
 from graphrag_eval_async.comparing import compare
 from graphrag_eval_async.config import (
@@ -20,6 +21,7 @@ from graphrag_eval_async.config import (
     StepsConfig,
     load_config,
 )
+from graphrag_eval_async.decision import Decision
 from graphrag_eval_async.errors import (
     AggregationError,
     ConfigError,
@@ -52,6 +54,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "CustomEvaluationConfig",
+    "Decision",
     "EmbeddingConfig",
     "EvaluationStream",
     "Evaluator",
@@ -91,6 +94,7 @@ __all__ = [
     "SourceError",
     "StepsConfig",
     "TokenUsage",
+    "Until",
     "UsageError",
     "average_precision",
     "compare",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
@@ -182,6 +182,11 @@ class Evaluator:
             "reference": digest([self.reference.templates, questions]).hex(),
             "configuration": digest(config).hex(),
         }
+
+    @property
+    def judged(self) -> Sequence[str]:
+        """The names of the metrics that are judged, as in the configuration."""
+        return () if self._judging is None else self._judging.names
 
     def session(self) -> JudgeSession | None:
         """The judge, as one stream calls it; None where only steps are scored."""

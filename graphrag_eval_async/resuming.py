@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge import JudgeUsage
     from graphrag_eval_async.records import Record, Reject, Rejects
     from graphrag_eval_async.sinks.journal import Dedupe, Journal, Source
+    from graphrag_eval_async.sinks.journal.admission import KeptLine
     from graphrag_eval_async.sources import Follower
     from graphrag_eval_async.sources import Source as Records
 
@@ -78,6 +79,8 @@ class Resuming:
     Attributes:
         admission: says which lines are new.
         journal: once what it has is counted, and if there is one.
+        abort: ends the stream, with an error.
+        on_restored: called with each line of an earlier run that has a result, and with that.
     """
 
     def __init__(
@@ -91,6 +94,7 @@ class Resuming:
         self.journal: OpenJournal | None = None
         self._opened: OpenJournal | None = None
         self.abort: Callable[[BaseException], object] | None = None
+        self.on_restored: Callable[[KeptLine, dict[str, Any]], object] | None = None
         self._options = options
         self._threads: ThreadPoolExecutor | None = None
         self._fingerprints = fingerprints
@@ -134,6 +138,8 @@ class Resuming:
             raise ValueError("the result of that line stands there already")
         self._tally.restore_result(result)
         self.admission.restore(line)
+        if self.on_restored is not None:
+            self.on_restored(line, result)
 
     def _restore_reject(self, record: Any) -> None:
         line = read_source(record["source"])

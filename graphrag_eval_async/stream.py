@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from graphrag_eval_async.aggregates import RunningAggregates
 from graphrag_eval_async.concurrency import BoundedMap
+from graphrag_eval_async.decision import Decision, UntilDecided, as_until, in_fair_order
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import Evaluator, StepsGroups
 from graphrag_eval_async.intake import Intake, OnReject, Result
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
+    from graphrag_eval_async.aggregates.until import Until
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.judge import Judge, JudgeSession
     from graphrag_eval_async.metrics import OnFatal
@@ -59,19 +61,22 @@ class EvaluationStream:
         stages: bool = False,
         journal: str | os.PathLike[str] | Journal | None = None,
         dedupe: Dedupe = "position",
+        until: str | Until | None = None,
     ) -> None:
         """See `evaluate_stream`."""
-        _check_positive("max_in_flight", max_in_flight)
-        _check_positive("max_line_bytes", max_line_bytes)
-        for name, flag in (("ordered", ordered), ("stages", stages)):
-            if not isinstance(flag, bool):
-                raise UsageError(f"{name}: expected a boolean, got {flag!r}")
+        _check_positive(max_in_flight=max_in_flight, max_line_bytes=max_line_bytes)
+        _check_flags(ordered=ordered, stages=stages)
         if not isinstance(aggregates, RunningAggregates | None):
             raise UsageError(f"aggregates: expected a RunningAggregates, got {aggregates!r}")
         if iscoroutinefunction(on_reject) or not (callable(on_reject) or on_reject in ("collect", "raise")):
             raise UsageError(f'on_reject: expected "collect", "raise" or a plain function, got {on_reject!r}')
         if dedupe not in ("position", "content"):
             raise UsageError(f'dedupe: expected "position" or "content", got {dedupe!r}')
+        options = journal if isinstance(journal, Journal | None) else Journal(journal)
+        if until is not None:
+            resumed = options is not None and isinstance(responses, Follower)
+            until = as_until(until, evaluator, resumed=resumed)
+            responses = in_fair_order(responses)
         self.aggregates = RunningAggregates() if aggregates is None else aggregates
         self.aggregates.order_templates(evaluator.reference.templates)
         self._reference = evaluator.reference
@@ -80,10 +85,12 @@ class EvaluationStream:
         self.usage = JudgeUsage() if session is None else session.usage
         self._tally = Tally(self.aggregates, self.usage, self.rejects)
         self._resuming: Resuming | None = None
-        options = journal if isinstance(journal, Journal | None) else Journal(journal)
         if options is not None or dedupe == "content":
             self._resuming = Resuming(dedupe, options, evaluator.fingerprints, self._tally)
         intake = Intake(evaluator, session, self._tally, self._resuming, on_reject=on_reject, stages=stages)
+        self._until = None
+        if until is not None:
+            self._until = UntilDecided(until, intake, self._tally, self._resuming, responses)
         written = [] if options is None else options.paths
         spool = callable(on_reject) or options is not None
         source = open_source(responses, max_line_bytes=max_line_bytes, spool=spool, exclude=written)
@@ -92,7 +99,7 @@ class EvaluationStream:
             source = Source(self._resuming.read(source, follower), source)
         self._results: BoundedMap[Result] = BoundedMap(
             source,
-            intake.evaluate,
+            (self._until or intake).evaluate,
             limit=max_in_flight,
             ordered=ordered,
             commit=self._resuming.commit if self._resuming is not None and options is not None else None,
@@ -100,6 +107,8 @@ class EvaluationStream:
         )
         if self._resuming is not None:
             self._resuming.abort = self._results.abort
+        if self._until is not None:
+            self._until.end = partial(self._results.abort, None)
 
     @property
     def missing(self) -> list[str]:
@@ -121,6 +130,11 @@ class EvaluationStream:
     def skipped(self) -> int:
         """How many lines were left out since they had come before; 0 without a journal or `dedupe`."""
         return self._resuming.admission.skipped if self._resuming is not None else 0
+
+    @property
+    def decision(self) -> Decision | None:
+        """What is known by now of the condition that `until` names; None without one."""
+        return self._until.decision if self._until is not None else None
 
     def stop(self) -> None:
         """Read no more; the results of what was read still come. Safe to call at any time."""
@@ -173,6 +187,7 @@ def evaluate_stream(
     stages: bool = False,
     journal: str | os.PathLike[str] | Journal | None = None,
     dedupe: Dedupe = "position",
+    until: str | Until | None = None,
 ) -> EvaluationStream:
     """Evaluate responses as they arrive.
 
@@ -206,6 +221,11 @@ def evaluate_stream(
             which is to be read from its start again, as the same of as many equal ones. "content": any line
             that equals an earlier one, so that true duplicates do not count. To know them takes 16 bytes of
             memory a line, with a journal or "content".
+        until: a condition such as ``steps_score >= 0.8``, or an `Until`, which names the level, too. The
+            stream ends as soon as the results, counted in the order of the input, decide either way whether
+            it holds: it reads no more, cancels the work in progress, and hands out what is complete.
+            `decision` says what was found out. A path of files, as files are often sorted by template, is
+            read in a shuffled order, as by ``read_jsonl(path, shuffle=0)``; any other source in its own.
 
     Returns:
         an asynchronous iterator of results: dicts with the documented output keys.
@@ -240,6 +260,7 @@ def evaluate_stream(
         stages=stages,
         journal=journal,
         dedupe=dedupe,
+        until=until,
     )
 
 
@@ -252,6 +273,13 @@ async def _close(session: JudgeSession | None, resuming: Resuming | None) -> Non
             await resuming.aclose()
 
 
-def _check_positive(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise UsageError(f"{name}: expected an integer of 1 or more, got {value!r}")
+def _check_positive(**values: object) -> None:
+    for name, value in values.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise UsageError(f"{name}: expected an integer of 1 or more, got {value!r}")
+
+
+def _check_flags(**values: object) -> None:
+    for name, value in values.items():
+        if not isinstance(value, bool):
+            raise UsageError(f"{name}: expected a boolean, got {value!r}")

@@ -16,6 +16,7 @@ LEVELS = [
     {"cli"},
     {"batch", "comparing"},
     {"stream", "resultfiles"},
+    {"decision"},
     {"intake"},
     {"resuming"},
     {"sources", "sinks", "evaluator"},

@@ -13,6 +13,7 @@ def test_the_public_names() -> None:
         "Config",
         "ConfigError",
         "CustomEvaluationConfig",
+        "Decision",
         "EmbeddingConfig",
         "EvaluationStream",
         "Evaluator",
@@ -52,6 +53,7 @@ def test_the_public_names() -> None:
         "SourceError",
         "StepsConfig",
         "TokenUsage",
+        "Until",
         "UsageError",
         "average_precision",
         "compare",
@@ -94,6 +96,7 @@ def test_the_arguments() -> None:
         "stages",
         "journal",
         "dedupe",
+        "until",
     ]
     assert positional(package.run_evaluation) == ["reference", "responses"]
     assert options(package.run_evaluation) == [
@@ -118,7 +121,7 @@ def test_the_arguments() -> None:
     assert positional(package.Last) == ["count"]
     assert positional(package.Seconds) == ["seconds"]
     assert positional(package.read_jsonl) == ["path"]
-    assert options(package.read_jsonl) == ["max_line_bytes"]
+    assert options(package.read_jsonl) == ["max_line_bytes", "shuffle"]
     assert positional(package.follow_jsonl) == ["path"]
     assert options(package.follow_jsonl) == [
         "start",
@@ -140,6 +143,7 @@ def public(kind: type) -> set[str]:
 def test_the_methods() -> None:
     assert public(package.EvaluationStream) == {
         "aclose",
+        "decision",
         "in_flight",
         "journal",
         "missing",

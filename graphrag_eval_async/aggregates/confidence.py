@@ -88,6 +88,21 @@ def show_confidence(sums: Sums, level: float) -> dict[str, float]:
     return {"level": level, "low": low, "high": high}
 
 
+def is_above(mean: float, sums: Sums, *, level: float) -> bool:
+    """Whether the lower end of `confidence_sequence` is more than `mean`.
+
+    Where it is not, this takes a tenth of the time, since the end need not be found.
+
+    Args:
+        mean: more than 0 and less than 1.
+        sums: of the values so far, one at least.
+        level: more than 0 and less than 1.
+    """
+    if sums.total <= sums.n * mean or log_wealth(mean, sums) < -log(1 - level):
+        return False
+    return _lower_end(sums, level) > mean
+
+
 def _lower_end(sums: Sums, level: float) -> float:
     """All means below it are refuted.
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from graphrag_eval_async.aggregates.until import Until
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.aggregate import aggregate as run_aggregate
 from graphrag_eval_async.cli.compare import compare as run_compare
@@ -85,6 +86,9 @@ def evaluate(
     fail_under: options.FailUnder = [],  # noqa: B006
     fail_over: options.FailOver = [],  # noqa: B006
     include_errors: options.IncludeErrors = False,
+    until: options.UntilOption = None,
+    level: options.UntilLevel = "0.95",
+    shuffle: options.Shuffle = None,
     ordered: options.Ordered = False,
     max_in_flight: options.MaxInFlight = MAX_IN_FLIGHT,
     max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES,
@@ -114,6 +118,8 @@ def evaluate(
         on_fatal=on_fatal,
         stages=stages,
         ordered=ordered,
+        until=None if until is None else Until(until, level),
+        shuffle=shuffle,
     )
 
 

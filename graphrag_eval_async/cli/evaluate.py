@@ -10,12 +10,14 @@ from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.run import cache_of, open_run, report_run
 from graphrag_eval_async.cli.sending import Sending
+from graphrag_eval_async.cli.until import seed_of, tell_order
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources import read_jsonl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from graphrag_eval_async.aggregates.until import Until
     from graphrag_eval_async.cli.exits import Exit
     from graphrag_eval_async.cli.gates import Gate
     from graphrag_eval_async.cli.interrupts import Interrupts
@@ -33,6 +35,8 @@ def evaluate(
     outputs: Outputs,
     gates: Sequence[Gate],
     include_errors: bool,
+    until: Until | None = None,
+    shuffle: int | None = None,
     **options: Any,
 ) -> Exit:
     """Run the command; `options` are those of `evaluate_stream`.
@@ -45,7 +49,7 @@ def evaluate(
     config = models.config()
     outputs.check([reference_path, responses, models.path, cache_of(config)], stages=options["stages"])
     reference = load_reference(reference_path)
-    source = read_jsonl(responses)
+    source = read_jsonl(responses, shuffle=seed_of(responses, until, shuffle, gates))
     run = open_run(
         reference,
         source,
@@ -53,10 +57,12 @@ def evaluate(
         outputs=outputs,
         config=config,
         include_errors=include_errors,
+        until=until,
         **options,
     )
     answered: set[str] = set()
     with run as (stream, results):
+        tell_order(responses, until, shuffle)
         # Results on the same terminal would go through the bar.
         shown = outputs.results != "-" or not sys.stdout.isatty()
         with progress(source, shown=shown, usage=stream.usage if judge_of(config) else None) as advance:

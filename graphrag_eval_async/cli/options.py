@@ -268,6 +268,35 @@ FailOver = Annotated[
         help="Gate: must not be over VALUE. METRIC may also be error_rate or missing_rate. Repeatable.",
     ),
 ]
+UntilOption = Annotated[
+    str | None,
+    typer.Option(
+        "--until",
+        metavar="CONDITION",
+        help="End as soon as it is decided whether CONDITION holds: [TEMPLATE:]METRIC >= NUMBER, or with "
+        ">, <= or <, such as 'steps_score >= 0.8'. It is a gate, which does not hold either if it is not "
+        "decided at the end.",
+    ),
+]
+UntilLevel = Annotated[
+    Any,
+    typer.Option(
+        "--level",
+        parser=parser(parse_level),
+        metavar="LEVEL",
+        help="With --until: how sure the decision has to be, between 0 and 1.",
+    ),
+]
+Shuffle = Annotated[
+    int | None,
+    typer.Option(
+        "--shuffle",
+        min=0,
+        metavar="SEED",
+        help="Read the lines of files in an order of chance, the same for the same SEED.  "
+        "[default: 0 with --until, else not]",
+    ),
+]
 Ordered = Annotated[bool, typer.Option("--ordered", help="Write results in the order of the input.")]
 MaxInFlight = Annotated[
     int,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.aggregates import RunningAggregates
     from graphrag_eval_async.cli.exits import Ending, Exit
+    from graphrag_eval_async.decision import Decision
     from graphrag_eval_async.records import Reason
     from graphrag_eval_async.reference import Reference
     from graphrag_eval_async.stream import EvaluationStream
@@ -38,6 +39,7 @@ class Run:
         reference: the reference set, where there is one.
         answered: ids of the questions that the results answer.
         notes: what else is to be told, in lines.
+        decision: about the condition that was to end it, where there was one.
     """
 
     ending: Ending
@@ -47,6 +49,7 @@ class Run:
     reference: Reference | None
     answered: Set[str]
     notes: Sequence[str] = ()
+    decision: Decision | None = None
 
 
 def report(run: Run, *, aggregates: str | None, gates: Sequence[Gate], table: TextIO | None) -> Exit:
@@ -69,6 +72,9 @@ def report(run: Run, *, aggregates: str | None, gates: Sequence[Gate], table: Te
         ending = ending._replace(error=ending.error or error)
     measures = Measures(snapshot, run.reference, run.answered)
     failures = [failure for gate in gates if (failure := measures.failure(gate))]
+    if run.decision is not None and not run.decision.holds:
+        decided = "decided so" if run.decision.holds is False else "not decided"
+        failures.append(f"{run.decision.condition}: {decided}")
     for failure in failures:
         tell(sys.stderr, one_line(f"gate does not hold: {failure}"))
     tell_error(ending)
@@ -110,4 +116,5 @@ def _summary(run: Run, micro: Mapping[str, int]) -> str:
     if run.reference is None:
         return summary
     missing = sum(question_id not in run.answered for question_id in run.reference.questions)
-    return f"{summary}, questions without a response: {missing} of {len(run.reference)}"
+    so_far = " so far" if run.decision is not None and run.decision.holds is not None else ""
+    return f"{summary}, questions without a response{so_far}: {missing} of {len(run.reference)}"

@@ -9,6 +9,7 @@ from graphrag_eval_async.aggregates import RunningAggregates
 from graphrag_eval_async.cli.costs import judge_of, judging
 from graphrag_eval_async.cli.files import open_output, open_rejects
 from graphrag_eval_async.cli.report import LISTED_REJECTS, Run, journaling, report, tell_error
+from graphrag_eval_async.cli.until import deciding
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
 
@@ -105,6 +106,7 @@ def report_run(
         tell_error(ending)
         return ending.code(rejects=False)
     model = judge_of(config)
+    decision = stream.decision
     if stream.journal is not None:
         answered = {*reference.questions} - {*stream.missing}
     run = Run(
@@ -114,6 +116,12 @@ def report_run(
         listed=[f"{reject.path or source}: {reject}" for reject in stream.rejects[:LISTED_REJECTS]],
         reference=reference,
         answered=answered,
-        notes=[*journaling(stream), *(judging(model, stream.usage) if model else ()), *notes],
+        notes=[
+            *journaling(stream),
+            *(judging(model, stream.usage) if model else ()),
+            *(deciding(decision, judged=model is not None) if decision else ()),
+            *notes,
+        ],
+        decision=decision,
     )
     return report(run, aggregates=outputs.aggregates, gates=gates, table=table)

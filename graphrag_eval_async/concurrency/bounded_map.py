@@ -64,7 +64,7 @@ class BoundedMap(Generic[R]):
 
     Attributes:
         stop: ends the reading; what was admitted comes out.
-        abort: ends all work, with an exception that comes after the results that are there.
+        abort: ends all work; what is complete comes out, and then the exception, unless it is None.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class _Work(Generic[T, R]):
             self._reading.reschedule(-inf)
         self._stopped = True
 
-    def abort(self, error: BaseException) -> None:
+    def abort(self, error: BaseException | None) -> None:
         self._exchange.fail(error)
         self._aborted = True
         self.stop()

@@ -119,7 +119,7 @@ class Exchange(Generic[R]):
             self._room.clear()
             await self._room.wait()
 
-    def fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException | None) -> None:
         """Remember the first exception; it is raised after the last result."""
         self.error = self.error or error
 

@@ -55,6 +55,7 @@ class Judging:
     """The metrics of a configuration, and how their judge is called.
 
     Attributes:
+        names: of the metrics, as in the configuration.
         provenance: returns what a result says of its judge: the `model`; the `embedding` model, if a metric
             embeds; a hash of the `prompts` of all metrics and of the models' parameters; the `outputs` of
             custom evaluations.
@@ -74,6 +75,7 @@ class Judging:
             ConfigError: a package is missing, a key, or the price that a budget needs.
         """
         self._metrics = configured(config)
+        self.names = [metric.name for metric in self._metrics]
         self._on_fatal = on_fatal
         embeds = bool(metrics_that_embed(config))
         self._opening = Opening(config.llm or LLMConfig(), judge, loader(config), embeds=embeds)

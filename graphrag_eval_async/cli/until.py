@@ -1,0 +1,67 @@
+"""Runs that end by a condition."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from graphrag_eval_async.cli.costs import dollars
+from graphrag_eval_async.cli.gates import MISSING_RATE
+from graphrag_eval_async.cli.text import one_line, tell
+from graphrag_eval_async.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphrag_eval_async.aggregates.until import Until
+    from graphrag_eval_async.cli.gates import Gate
+    from graphrag_eval_async.decision import Decision
+
+DEFAULT_SEED = 0
+
+
+def seed_of(responses: str, until: Until | None, shuffle: int | None, gates: Sequence[Gate]) -> int | None:
+    """By which responses are shuffled, if they are.
+
+    Raises:
+        UsageError: options do not go together.
+    """
+    if until is not None and any(gate.metric == MISSING_RATE for gate in gates):
+        raise UsageError("missing_rate cannot be a gate with --until, which leaves questions out")
+    if until is not None and responses != "-" and shuffle is None:
+        return DEFAULT_SEED
+    return shuffle
+
+
+def tell_order(responses: str, until: Until | None, shuffle: int | None) -> None:
+    """Say in which order responses are read, where that was not asked for."""
+    if until is None or shuffle is not None:
+        return
+    if responses == "-":
+        order = "standard input is read in its order: if it is sorted, only its beginning decides"
+    else:
+        order = f"read in a shuffled order (--shuffle {DEFAULT_SEED}), since files are often sorted"
+    tell(sys.stderr, f"--until: {order}")
+
+
+def deciding(decision: Decision, *, judged: bool) -> list[str]:
+    """What was found out about the condition, and what that saved, in lines."""
+    found = {None: "is open", True: "holds", False: "does not hold"}[decision.holds]
+    failed = f", {decision.failed} of them failed" if decision.failed else ""
+    interval = f"{100 * decision.level:g} %: {decision.low:.4g} to {decision.high:.4g}"
+    lines = [
+        one_line(
+            f"{'not ' if decision.holds is None else ''}decided after {decision.responses} responses: "
+            f"{decision.condition} {found} ({interval}; {decision.samples} samples{failed})"
+        )
+    ]
+    if decision.remaining:
+        lines.append(f"not evaluated: {decision.remaining} responses{_saved(decision) if judged else ''}")
+    return lines
+
+
+def _saved(decision: Decision) -> str:
+    if decision.saved_calls is None:
+        return ""
+    cost = "" if decision.saved_dollars is None else f", about {dollars(decision.saved_dollars)}"
+    return f"; judging them would have taken about {decision.saved_calls} calls{cost}"

@@ -1,0 +1,319 @@
+"""Deciding after each result, against confidence sequences of all results so far and many streams."""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphrag_eval_async import Until
+from graphrag_eval_async.aggregates.confidence import TOLERANCE, Sums, confidence_sequence
+from graphrag_eval_async.aggregates.deciding import Deciding, Samples
+from graphrag_eval_async.aggregates.until import Condition, parse_condition
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.records.metrics import BOUNDED_METRICS
+from tests.aggregates.test_confidence import log_wealths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+# Conditions
+
+
+@pytest.mark.parametrize(
+    ("text", "template", "metric", "over", "bound"),
+    [
+        ("steps_score >= 0.8", None, "steps_score", True, 0.8),
+        ("steps_score>.8", None, "steps_score", True, 0.8),
+        (" answer_f1\t<  1e-1 ", None, "answer_f1", False, 0.1),
+        ("a:b > c:steps_score <= 0.5", "a:b > c", "steps_score", False, 0.5),
+        (":steps_score < 0.5", "", "steps_score", False, 0.5),
+    ],
+)
+def test_conditions(text: str, template: str | None, metric: str, over: bool, bound: float) -> None:
+    assert parse_condition(text) == Condition(template, metric, over, bound)
+
+
+@given(
+    template=st.none() | st.text().map(str.strip),
+    metric=st.sampled_from(sorted(BOUNDED_METRICS)),
+    operator=st.sampled_from([">=", ">", "<=", "<"]),
+    bound=st.floats(0, 1, exclude_min=True, exclude_max=True),
+)
+def test_any_template_can_be_named(template: str | None, metric: str, operator: str, bound: float) -> None:
+    text = (
+        f"{metric} {operator} {bound!r}" if template is None else f"{template}:{metric} {operator}{bound!r}"
+    )
+    assert parse_condition(text) == Condition(template, metric, ">" in operator, bound)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "expected .TEMPLATE:.METRIC"),
+        ("steps_score", "expected .TEMPLATE:.METRIC"),
+        ("steps_score = 0.8", "expected .TEMPLATE:.METRIC"),
+        (0.8, "expected .TEMPLATE:.METRIC"),
+        ("elapsed_sec < 0.5", "'elapsed_sec' is none of .*: steps_score, answer_recall, .*context_f1$"),
+        ("answer_relevance > 0.5", "'answer_relevance' is none of"),
+        ("steps_score >", "between 0 and 1, got ''"),
+        ("steps_score > x", "between 0 and 1, got 'x'"),
+        ("steps_score > nan", "between 0 and 1"),
+        ("steps_score > 0", "no number of results could decide"),
+        ("steps_score <= 1.0", "no number of results could decide"),
+        ("steps_score >= 80", "no number of results could decide"),
+    ],
+)
+def test_what_is_no_condition(text: Any, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        Until(text)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 1, -0.5, math.nan, "0.9", None])
+def test_what_is_no_level(level: Any) -> None:
+    with pytest.raises(UsageError, match=r"until\.level: expected"):
+        Until("steps_score > 0.5", level)
+
+
+# What counts
+
+
+def result(score: float | None = None, **more: Any) -> dict[str, Any]:
+    scored = {} if score is None else {"steps_score": score}
+    return {"template_id": "t", "question_id": "q", "status": "success", **scored, **more}
+
+
+def retrieval(**more: Any) -> dict[str, Any]:
+    return {"name": "retrieval", "id": "a", "status": "success", "output": "[]", **more}
+
+
+def read(condition: str, of: dict[str, Any]) -> tuple[list[float], int]:
+    values, failed = Deciding(Until(condition)).read(of)
+    return list(values), failed
+
+
+def test_what_counts_of_a_result() -> None:
+    score = "steps_score > 0.5"
+    assert read(score, result(0.25)) == ([0.25], 0)
+    assert read(score, result()) == ([], 0)
+    assert read("t:" + score, result(1.0)) == ([1.0], 0)
+    assert read("u:" + score, result(1.0)) == ([], 0)
+    assert read(score, result(7.0)) == ([], 1)
+    assert read("answer_f1 > 0.5", result(1.0, answer_eval_error="timeout: late", answer_f1=None)) == ([], 1)
+    failed = result(0.25, status="error", reference_steps=[[{"name": "s"}]])
+    assert read(score, failed) == ([], 1)
+    assert read("u:" + score, failed) == ([], 0)
+
+
+def test_each_retrieval_step_is_a_sample() -> None:
+    steps = [
+        retrieval(retrieval_context_recall=0.5),
+        retrieval(retrieval_context_recall_error="timeout: late"),
+        retrieval(),
+        retrieval(retrieval_context_recall=1),
+    ]
+    assert read("retrieval_context_recall > 0.5", result(actual_steps=steps)) == ([0.5, 1], 1)
+
+
+# Against the confidence sequence
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[Samples]:
+    """Of values near a mean or of coins, with few failures or many."""
+    mean, failing = draw(st.floats(0.02, 0.98)), draw(st.sampled_from([0.0, 0.02, 0.3]))
+    coins, seed = draw(st.booleans()), draw(st.integers(0, 2**32))
+    random = np.random.default_rng(seed)
+    samples = []
+    for _ in range(draw(st.integers(1, 150))):
+        size = 1 if random.random() < 0.9 else int(random.integers(0, 4))
+        values = random.random(size) < mean if coins else random.beta(20 * mean, 20 * (1 - mean), size)
+        failed = int((random.random(size) < failing).sum())
+        samples.append(Samples([float(value) for value in values[failed:]], failed))
+    return samples
+
+
+def sums_of(samples: Sequence[Samples], worth: float) -> Sums:
+    values = [value for each in samples for value in (*each.values, *[worth] * each.failed)]
+    return Sums(len(values), math.fsum(values), math.fsum(value * value for value in values))
+
+
+@settings(deadline=None)
+@given(
+    streams(),
+    st.floats(0.01, 0.99),
+    st.sampled_from([0.5, 0.8, 0.95, 0.99]),
+    st.sampled_from([">=", "<"]),
+)
+def test_it_is_decided_when_the_bound_leaves_the_sequence(
+    stream: list[Samples], bound: float, level: float, operator: str
+) -> None:
+    deciding = Deciding(Until(f"steps_score {operator} {bound!r}", level))
+    for n, samples in enumerate(stream, 1):
+        deciding.add(samples)
+        if not (lowest := sums_of(stream[:n], 0.0)).n:
+            continue
+        low, _ = confidence_sequence(lowest, level=level)
+        _, high = confidence_sequence(sums_of(stream[:n], 1.0), level=level)
+        if min(abs(low - bound), abs(high - bound)) < 4 * TOLERANCE:
+            return
+        holds = None if low <= bound <= high else (bound < low) == (operator == ">=")
+        assert deciding.holds is holds
+        assert deciding.interval == pytest.approx((low, high), abs=4 * TOLERANCE)
+        assert deciding.samples == lowest.n
+        if holds is not None:
+            deciding.add(Samples([0.5], 3))
+            assert deciding.results == n
+            return
+
+
+def test_failures_count_against_either_answer() -> None:
+    for value, holds in ((1.0, True), (0.0, False)):
+        counts = {}
+        for failing in (0, 1):
+            deciding = Deciding(Until("steps_score >= 0.5"))
+            while deciding.holds is None:
+                deciding.add(Samples([value] * 9, failing))
+            assert deciding.holds is holds
+            counts[failing] = deciding.results
+        assert counts[0] < counts[1]
+        deciding = Deciding(Until("steps_score >= 0.5"))
+        for _ in range(300):
+            deciding.add(Samples([value], 1))
+        assert deciding.holds is None
+
+
+def test_numbers_that_no_sum_of_floats_holds() -> None:
+    """The order within sums does not matter, to the last bit."""
+    values = [0.1, 1e-17, 0.3, 5e-324, 1 / 3] * 5
+    intervals = set()
+    for order in (values, values[::-1], sorted(values)):
+        deciding = Deciding(Until("steps_score >= 0.9"))
+        for value in order:
+            deciding.holds = None
+            deciding.add(Samples([value]))
+        intervals.add(deciding.interval)
+    assert len(intervals) == 1
+
+
+# How often it is wrong
+
+Draw = tuple["Floats", "Floats"]
+"""Values with the failed ones as 0, and as 1."""
+
+
+def whole(values: Floats) -> Draw:
+    return values, values
+
+
+def coins(random: np.random.Generator, shape: tuple[int, int], chance: float) -> Floats:
+    return (random.random(shape) < chance).astype(float)
+
+
+def failing(random: np.random.Generator, shape: tuple[int, int], *, of: float) -> Draw:
+    """Of coins; a tenth of those that are `of` fail, so that the rest flatters, or the contrary."""
+    values = coins(random, shape, 0.8)
+    failed = (values == of) & (random.random(shape) < 0.1)
+    return np.where(failed, 0.0, values), np.where(failed, 1.0, values)
+
+
+def of_a_file(random: np.random.Generator, shape: tuple[int, int]) -> Draw:
+    """All lines of a file, shuffled, of which 8 of 10 are right."""
+    file = (np.arange(shape[1]) % 10 < 8).astype(float)
+    return whole(random.permuted(np.tile(file, (shape[0], 1)), axis=1))
+
+
+def better_and_worse(random: np.random.Generator, shape: tuple[int, int]) -> Draw:
+    """Never worse than the bound, in turns."""
+    chances = np.where(np.arange(shape[1]) // 50 % 2, 0.8, 0.81)
+    return whole((random.random(shape) < chances).astype(float))
+
+
+BOUND = 0.8
+DRAWS: dict[str, Callable[[np.random.Generator, tuple[int, int]], Draw]] = {
+    "coins": lambda random, shape: whole(coins(random, shape, BOUND)),
+    "three points": lambda random, shape: whole(random.choice([0.0, 0.5, 1.0], shape, p=[0.1, 0.2, 0.7])),
+    "beta": lambda random, shape: whole(random.beta(8, 2, shape)),
+    "a wide beta": lambda random, shape: whole(random.beta(0.8, 0.2, shape)),
+    "coins, wrong ones fail": lambda random, shape: failing(random, shape, of=0.0),
+    "coins, right ones fail": lambda random, shape: failing(random, shape, of=1.0),
+    "a file, shuffled": of_a_file,
+    "never worse": better_and_worse,
+}
+
+
+def wrong_decisions(draw: Draw, level: float) -> tuple[int, int]:
+    """How many streams are decided to be over the bound, and how many under it; their mean is the bound.
+
+    Those of which a bet wins enough at any time, found for all at once, are decided one by one.
+    """
+    lowest, highest = draw
+    n = np.arange(1.0, lowest.shape[1] + 1)
+    wanted = -math.log(1 - level)
+    rows = np.zeros(len(lowest), dtype=bool)
+    for values, bound in ((lowest, BOUND), (1 - highest, 1 - BOUND)):
+        total, squares = values.cumsum(1), (values * values).cumsum(1)
+        wealth = log_wealths(bound, n, total, squares)
+        rows |= ((wealth >= wanted) & (total > n * bound)).any(1)
+    decided = [decide(lowest[row], highest[row], level) for row in np.flatnonzero(rows)]
+    return decided.count(True), decided.count(False)
+
+
+def decide(lowest: Floats, highest: Floats, level: float) -> bool | None:
+    deciding = Deciding(Until(f"steps_score >= {BOUND}", level))
+    for low, high in zip(lowest.tolist(), highest.tolist(), strict=True):
+        deciding.add(Samples([low]) if low == high else Samples((), 1))
+        if deciding.holds is not None:
+            break
+    return deciding.holds
+
+
+SIZES = [(150, 1000), pytest.param((2000, 5000), marks=pytest.mark.soak)]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("name", DRAWS)
+def test_rate_of_wrong_decisions(
+    name: str, size: tuple[int, int], record_property: Callable[..., None]
+) -> None:
+    """Where the mean is at the bound, no further off it than a hair, either answer may be the wrong one."""
+    level = 0.95
+    random = np.random.default_rng(8)
+    counts = [wrong_decisions(DRAWS[name](random, (size[0] // 10, size[1])), level) for _ in range(10)]
+    over, under = (sum(column) / size[0] for column in zip(*counts, strict=True))
+    record_property("over", over)
+    record_property("under", under)
+    print(f"{name}: over {over:.4f}, under {under:.4f}")  # noqa: T201
+    assert under <= 1 - level
+    if name != "never worse":  # Where it is right to say that it is over.
+        assert over + under <= 1 - level
+
+
+@pytest.mark.parametrize(("chance", "holds"), [(0.9, True), (0.7, False)])
+def test_what_is_not_near_the_bound_is_decided(chance: float, holds: bool) -> None:
+    random = np.random.default_rng(5)
+    decisions = [decide(row, row, 0.95) for row in coins(random, (100, 1500), chance)]
+    assert decisions.count(holds) >= 99
+
+
+def test_looking_after_each_result_costs_nothing_like_looking_at_a_plain_interval() -> None:
+    """The same streams, decided by the interval for one look: it shows what peeking does."""
+    values = coins(np.random.default_rng(8), (150, 1000), BOUND)
+    wrong = 0
+    for row in values.tolist():
+        totals = list(accumulate(row))
+        wrong += any(
+            abs(total / n - BOUND) > 1.96 * math.sqrt(BOUND * (1 - BOUND) / n)
+            for n, total in enumerate(totals, 1)
+            if n >= 30
+        )
+    assert wrong / len(values) > 0.2

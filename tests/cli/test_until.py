@@ -1,0 +1,168 @@
+"""``evaluate --until`` and ``--shuffle``."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli import judged
+from tests.cli.support import COLOURS, ODD, failed, finish, response, run, start, to_jsonl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tests.cli.support import Folder
+
+SORTED = [response("q3")] * 600 + [response("q1", False)] * 300 + [response("q2", False)] * 100
+"""Sorted by template: a share of 0.6 is right."""
+
+
+def evaluate(folder: Folder, *options: str, items: Sequence[object] | None = None) -> int:
+    responses = folder.lines(*(SORTED if items is None else items))
+    return run("evaluate", folder.reference, responses, "-o", folder.file("results.jsonl"), *options)
+
+
+@pytest.mark.parametrize(
+    ("condition", "code", "found"),
+    [
+        ("steps_score >= 0.4", 0, "holds"),
+        ("steps_score>0.4", 0, "holds"),
+        ("steps_score < 0.8", 0, "holds"),
+        ("steps_score >= 0.8", 1, "does not hold"),
+        ("steps_score <= 0.4", 1, "does not hold"),
+        (f"{ODD}:steps_score >= 0.9", 0, "holds"),
+        (f"{COLOURS}:steps_score >= 0.9", 1, "does not hold"),
+    ],
+)
+def test_it_ends_when_it_is_decided(
+    folder: Folder, capfd: pytest.CaptureFixture[str], condition: str, code: int, found: str
+) -> None:
+    assert evaluate(folder, "--until", condition) == code
+    out, err = capfd.readouterr()
+    count = len(folder.read("results.jsonl"))
+    assert 10 < count < 500
+    *_, summary, decided, saved = out.splitlines()
+    assert summary.startswith(f"results: {count}, rejected lines: 0, questions without a response so far: ")
+    assert decided.startswith(f"decided after {count} responses: {condition} {found} (95 %: ")
+    assert saved == f"not evaluated: {1000 - count} responses"
+    told = ["--until: read in a shuffled order (--shuffle 0), since files are often sorted"]
+    assert err.splitlines() == told + [f"gate does not hold: {condition}: decided so"] * code
+
+
+def test_what_is_not_decided_does_not_hold(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    assert evaluate(folder, "--until", "steps_score > 0.5", items=[*[response("q1")] * 5, failed("q3")]) == 1
+    out, err = capfd.readouterr()
+    assert out.splitlines()[-1].startswith(
+        "not decided after 6 responses: steps_score > 0.5 is open (95 %: 0.1"
+    )
+    assert out.splitlines()[-1].endswith("; 6 samples, 1 of them failed)")
+    assert "questions without a response: 1 of 3" in out
+    assert err.splitlines()[-1] == "gate does not hold: steps_score > 0.5: not decided"
+
+
+def test_the_level(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    counts = []
+    for level in ("0.8", "0.95", "0.9999"):
+        assert evaluate(folder, "--until", "steps_score < 0.8", "--level", level) == 0
+        counts.append(len(folder.read("results.jsonl")))
+    assert counts == sorted({*counts})
+    assert "(99.99 %: 0." in capfd.readouterr().out
+
+
+def test_another_order(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    counts = set()
+    for seed in ("0", "1", "2", "3"):
+        evaluate(folder, "--until", "steps_score < 0.75", "--shuffle", seed)
+        counts.add(len(folder.read("results.jsonl")))
+    assert len(counts) > 1
+    assert not capfd.readouterr().err
+
+
+def test_shuffled_to_the_end(folder: Folder) -> None:
+    orders = []
+    for _ in range(2):
+        items = [response("q1", id=str(i)) for i in range(100)]
+        assert evaluate(folder, "--shuffle", "5", "--ordered", items=items) == 0
+        orders.append([result["response_id"] for result in folder.read("results.jsonl")])
+    assert orders[0] == orders[1] != sorted(orders[0], key=int)
+    assert sorted(orders[0], key=int) == [str(i) for i in range(100)]
+
+
+def test_standard_input_has_its_order(folder: Folder) -> None:
+    process = start("evaluate", folder.reference, "-", "--until", "steps_score > 0.8", stdin=-1)
+    code, out, err = finish(process, to_jsonl(SORTED[:100]))
+    assert code == 0
+    assert 10 < len(out.splitlines()) < 100
+    assert "standard input is read in its order: if it is sorted, only its beginning decides" in err
+    assert "not evaluated" not in err
+
+
+def test_what_was_saved(folder: Folder, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    reference = [
+        {
+            "template_id": "t",
+            "questions": [{"id": "q", "question_text": "Who?", "reference_answer": "one two"}],
+        }
+    ]
+    folder.write("judged.json", to_jsonl([reference]))
+    responses = folder.lines(*({"question_id": "q", "actual_answer": f"one {i}"} for i in range(400)))
+    with judged.serving() as server:
+        code = run(
+            *("evaluate", folder.file("judged.json"), responses, "-o", folder.file("results.jsonl")),
+            *("--config", judged.config(tmp_path, server), "--until", "answer_recall <= 0.8"),
+            *("--max-in-flight", "8"),
+        )
+    assert code == 0
+    saved = capfd.readouterr().out.splitlines()[-1]
+    remaining = 400 - len(folder.read("results.jsonl"))
+    about = r"judging them would have taken about (\d+) calls, about \$(.+)"
+    found = re.fullmatch(rf"not evaluated: {remaining} responses; {about}", saved)
+    assert found
+    # Those under way when it was decided may be done but for their result.
+    assert remaining <= int(found[1]) < 1.7 * remaining
+    assert 0 < float(found[2]) < 1
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--until", "steps_score"], "expected [TEMPLATE:]METRIC >= NUMBER"),
+        (["--until", "elapsed_sec < 0.5"], "'elapsed_sec' is none of the metrics from 0 to 1: steps_score, "),
+        (["--until", "nobody:steps_score > 0.5"], f"no template 'nobody'; there are: {COLOURS}, {ODD}"),
+        (["--until", "answer_f1 > 0.5"], "answer_f1 is not judged"),
+        (["--until", "steps_score > 0.5", "--level", "95"], "expected a number between 0 and 1"),
+        (
+            ["--until", "steps_score > 0.5", "--fail-over", "missing_rate=0.1"],
+            "missing_rate cannot be a gate with --until",
+        ),
+        (["--shuffle", "-1"], "-1"),
+    ],
+)
+def test_what_cannot_be(
+    folder: Folder, capfd: pytest.CaptureFixture[str], options: list[str], told: str
+) -> None:
+    assert evaluate(folder, *options) == 2
+    assert told in capfd.readouterr().err
+    assert not (folder.path / "results.jsonl").exists()
+
+
+def test_standard_input_cannot_be_shuffled(
+    folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    assert run("evaluate", folder.reference, "-", "--shuffle", "1") == 2
+    assert "standard input cannot be shuffled" in capfd.readouterr().err
+
+
+def test_it_goes_on_where_it_was(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    options = ("--until", "steps_score >= 0.8", "--resume")
+    assert evaluate(folder, *options) == 1
+    first, results = capfd.readouterr().out.splitlines()[-2:], folder.read("results.jsonl")
+    assert evaluate(folder, *options) == 1
+    assert capfd.readouterr().out.splitlines()[-2:] == first
+    assert folder.read("results.jsonl") == results

@@ -1,0 +1,488 @@
+"""Streams that end by a decision, whatever the order in which their results are complete."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphrag_eval_async import (
+    Decision,
+    JudgeError,
+    JudgeUnavailable,
+    RunningAggregates,
+    TokenUsage,
+    Until,
+    UsageError,
+    compute_aggregates,
+    evaluate_stream,
+    follow_jsonl,
+    load_reference,
+    read_jsonl,
+)
+from graphrag_eval_async.aggregates.deciding import Deciding, Samples
+from tests.conftest import answer, leaving_nothing, settle, templates
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from graphrag_eval_async import EvaluationStream
+
+QUESTIONS = 4
+TEMPLATES = [
+    {
+        **template,
+        "questions": [question | {"reference_answer": "It is."} for question in template["questions"]],
+    }
+    for template in templates(QUESTIONS)
+]
+REFERENCE = load_reference([*TEMPLATES, {"template_id": "other: one", "questions": []}])
+PRICES = {"input_usd_per_million": 1.0, "output_usd_per_million": 10.0}
+CONFIG: dict[str, Any] = {"llm": {"pricing": PRICES}, "answer_correctness": {}}
+COST = 0.0003
+CONDITION = "answer_recall >= 0.5"
+
+Outcome = float | JudgeError
+
+
+class Judge:
+    """Finds the recall of an answer in its text, "RECALL number", or fails; a test may have it wait."""
+
+    model = "scripted"
+
+    def __init__(self, wait: Callable[[int], Awaitable[None]] | None = None) -> None:
+        self.asked: list[int] = []
+        self.cancelled: list[int] = []
+        self._wait = wait
+
+    async def complete(
+        self, messages: Sequence[Mapping[str, str]], _: Mapping[str, Any]
+    ) -> tuple[Any, TokenUsage]:
+        recall, number = messages[-1]["content"].rpartition("RECALL ")[2].split()[:2]
+        self.asked.append(int(number))
+        try:
+            if self._wait is not None:
+                await self._wait(int(number))
+        except asyncio.CancelledError:
+            self.cancelled.append(int(number))
+            raise
+        if recall == "none":
+            raise JudgeError("invalid_request", "cannot be judged")
+        if recall == "fatal":
+            raise JudgeUnavailable("no quota")
+        found = [{"reference": 0, "actual": 0}] if recall == "1" else []
+        reply = {"reference_claims": ["a"], "actual_claims": ["a"], "reason": "", "matches": found}
+        return reply, TokenUsage(100, 20)
+
+    async def embed(self, _: Any) -> Any:
+        raise NotImplementedError
+
+
+class Doors:
+    """What a judge waits for: each answer for a door of its own."""
+
+    def __init__(self) -> None:
+        self._doors: dict[int, asyncio.Event] = {}
+
+    def open(self, *numbers: int) -> None:
+        for number in numbers:
+            self._doors.setdefault(number, asyncio.Event()).set()
+
+    async def __call__(self, number: int) -> None:
+        await self._doors.setdefault(number, asyncio.Event()).wait()
+
+
+def response(number: int, recall: int | str, **more: Any) -> dict[str, Any]:
+    return answer(number % QUESTIONS, actual_answer=f"RECALL {recall} {number}", id=f"r{number}", **more)
+
+
+def stream_of(source: Any, judge: Judge | None = None, **options: Any) -> EvaluationStream:
+    judged: dict[str, Any] = {} if judge is None else {"judge": judge, "config": CONFIG}
+    return evaluate_stream(REFERENCE, source, **{"until": CONDITION, **judged, **options})
+
+
+async def collect(stream: EvaluationStream) -> list[dict[str, Any]]:
+    async with leaving_nothing(), stream:
+        return [result async for result in stream]
+
+
+def decision_of(stream: EvaluationStream) -> Decision:
+    assert stream.decision is not None
+    return stream.decision
+
+
+def oracle(recalls: Iterable[int | str | None]) -> tuple[bool | None, int, int]:
+    """What is decided of results in this order, after how many, and how many of them failed."""
+    deciding = Deciding(Until(CONDITION))
+    for recall in recalls:
+        deciding.add(Samples((), recall is not None) if not isinstance(recall, int) else Samples([recall]))
+        if deciding.holds is not None:
+            break
+    return deciding.holds, deciding.results, deciding.failed
+
+
+def outcome(stream: EvaluationStream) -> tuple[bool | None, int, int]:
+    decision = decision_of(stream)
+    return decision.holds, decision.responses, decision.failed
+
+
+# The order
+
+
+async def test_quick_answers_wait_for_a_slow_one_before_them() -> None:
+    doors = Doors()
+    source = [response(i, 1) for i in range(100)]
+    async with leaving_nothing(), stream_of(source, Judge(doors)) as stream:
+        doors.open(*range(1, 100))
+        early = [await anext(stream) for _ in range(99)]
+        assert "r0" not in {result["response_id"] for result in early}
+        await settle()
+        assert outcome(stream) == (None, 0, 0)
+        assert decision_of(stream).samples == 0
+        doors.open(0)
+        late = [result async for result in stream]
+    assert [result["response_id"] for result in late] == ["r0"]
+    assert outcome(stream) == oracle([1] * 100)
+    assert decision_of(stream).responses < 50
+
+
+recalls = st.lists(st.sampled_from([0, 1, 1, 1, "none", None]), min_size=1, max_size=40)
+
+
+@settings(deadline=None)
+@given(recalls, st.randoms(use_true_random=False), st.booleans(), st.sampled_from([1, 3, 100]))
+def test_the_decision_does_not_depend_on_who_is_quick(
+    given_: list[int | str | None], random: Any, ordered: bool, at_once: int
+) -> None:
+    """None is a line that is rejected."""
+
+    async def run() -> None:
+        doors = Doors()
+        wrong = {"question_id": "unknown"}
+        source = [wrong if recall is None else response(i, recall) for i, recall in enumerate(given_)]
+        judge = Judge(doors)
+        stream = stream_of(source, judge, ordered=ordered, max_in_flight=at_once)
+        consumer = asyncio.ensure_future(collect(stream))
+        while not consumer.done():
+            await settle()
+            waiting = sorted({*judge.asked} - {*opened})
+            if waiting:
+                opened.append(random.choice(waiting))
+                doors.open(opened[-1])
+        results = await consumer
+        assert stream.aggregates.snapshot() == compute_aggregates(results, reference=REFERENCE)
+        expected = [recall for recall in given_ if recall is not None]
+        assert outcome(stream) == oracle(expected)
+        if stream.decision is not None and stream.decision.holds is None:
+            assert len(results) == len(expected)
+        if ordered:
+            numbers = [int(result["response_id"][1:]) for result in results]
+            assert numbers == sorted(numbers)
+
+    opened: list[int] = []
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("pause", [-1.0, 1e9])
+async def test_many_that_waited_are_counted_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch, pause: float
+) -> None:
+    """Others may run after each, or after all, and be complete themselves meanwhile."""
+    monkeypatch.setattr("graphrag_eval_async.decision.SLICE_SECONDS", pause)
+    doors, turns = Doors(), 0
+    recalls: list[int | str | None] = [*([0, 1] * 60), *([1] * 180)]
+    source = [response(i, recall) for i, recall in enumerate(recalls) if isinstance(recall, int)]
+    judge = Judge(doors)
+    stream = stream_of(source, judge, max_in_flight=len(source))
+    consumer = asyncio.ensure_future(collect(stream))
+    doors.open(*range(1, 120))
+    while len(judge.asked) < 121:
+        await settle()
+    doors.open(0)
+    later = iter(range(120, len(source)))
+    while not consumer.done():
+        await asyncio.sleep(0)
+        turns += decision_of(stream).responses not in {0, 120}
+        doors.open(next(later, 0))
+    await consumer
+    assert outcome(stream) == oracle(recalls)
+    assert outcome(stream)[0] is True
+    assert turns > 100 or pause > 0
+
+
+# The end
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_calls_in_flight_are_cancelled_and_no_more_is_read(ordered: bool) -> None:
+    doors = Doors()
+    judge = Judge(doors)
+    _, needed, _ = oracle(itertools.repeat(0))
+    doors.open(*range(needed - 1), needed + 3)
+    read = 0
+
+    async def source() -> AsyncGenerator[dict[str, Any]]:
+        nonlocal read
+        while True:
+            yield response(read, 0)
+            read += 1
+
+    stream = stream_of(source(), judge, ordered=ordered, max_in_flight=needed + 9)
+    async with asyncio.timeout(30):
+        consumer = asyncio.ensure_future(collect(stream))
+        while len(judge.asked) < needed + 9:
+            await settle()
+        await settle()
+        doors.open(needed - 1)
+        results = await consumer
+    assert outcome(stream) == (False, needed, 0)
+    assert decision_of(stream).remaining is None
+    # What was complete is handed out, of what was behind, too.
+    numbers = sorted(int(result["response_id"][1:]) for result in results)
+    assert numbers == [*range(needed), needed + 3]
+    assert sorted([*numbers, *judge.cancelled]) == sorted(judge.asked)
+    assert judge.asked == list(range(read + 1))
+    assert stream.in_flight == 0
+    assert stream.aggregates.snapshot() == compute_aggregates(results, reference=REFERENCE)
+
+
+async def test_steps_alone_decide_at_the_very_response() -> None:
+    source = (answer(i % QUESTIONS) for i in itertools.count())
+    stream = stream_of(source, until="sums:steps_score > 0.7")
+    results = await collect(stream)
+    decision = decision_of(stream)
+    assert decision.holds is True
+    assert len(results) == decision.responses == decision.samples < 50
+    assert decision.low > 0.7
+    assert (decision.high, decision.level, decision.condition) == (1.0, 0.95, "sums:steps_score > 0.7")
+
+
+async def test_a_source_that_is_waited_for_is_left() -> None:
+    closed = asyncio.Event()
+
+    async def source() -> AsyncGenerator[dict[str, Any]]:
+        try:
+            for i in range(60):
+                yield response(i, 1)
+            await asyncio.Event().wait()
+        finally:
+            closed.set()
+
+    stream = stream_of(source(), Judge())
+    async with asyncio.timeout(30):
+        await collect(stream)
+    assert decision_of(stream).holds is True
+    assert closed.is_set()
+
+
+async def test_a_log_that_is_followed_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    write(path, [1] * 60)
+    stream = stream_of(follow_jsonl(path), Judge())
+    async with asyncio.timeout(30):
+        await collect(stream)
+    assert outcome(stream) == oracle([1] * 60)
+
+
+async def test_a_stream_that_is_dropped_leaves_nothing() -> None:
+    async with leaving_nothing():
+        stream = stream_of([response(i, i % 2) for i in range(60)], Judge(Doors()), max_in_flight=5)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(stream), 0.01)
+        del stream
+        gc.collect()
+
+
+async def test_an_end_without_a_decision() -> None:
+    stream = stream_of([response(i, i % 2) for i in range(30)], Judge())
+    assert len(await collect(stream)) == 30
+    decision = decision_of(stream)
+    assert (decision.holds, decision.samples) == (None, 30)
+    assert 0 < decision.low < 0.5 < decision.high < 1
+
+
+async def test_a_judge_that_fails_for_good_leaves_nothing_decided_past_it() -> None:
+    source = [response(i, "fatal" if i == 2 else 1) for i in range(60)]
+    stream = stream_of(source, Judge())
+    with pytest.raises(JudgeUnavailable):
+        await collect(stream)
+    assert outcome(stream) == (None, 2, 0)
+
+
+async def test_streams_without_a_condition_have_no_decision() -> None:
+    async with stream_of([], until=None) as stream:
+        assert stream.decision is None
+
+
+async def test_another_level() -> None:
+    counts = []
+    for level in (0.5, 0.95, 0.999):
+        stream = stream_of([answer()] * 200, until=Until("steps_score > 0.7", level))
+        await collect(stream)
+        counts.append(decision_of(stream).responses)
+    assert counts == sorted({*counts})
+
+
+# What counts
+
+
+async def test_failures_of_agent_and_judge_count_against_either_answer() -> None:
+    failed = [{"question_id": "q0", "error": "no answer"}, response(0, "none")]
+    source = [each for i in range(40) for each in (response(i, 1), *failed[: i % 3])]
+    stream = stream_of(source, Judge())
+    await collect(stream)
+    expected: list[int | str | None] = []
+    for i in range(40):
+        expected += [1, *["none"] * (i % 3)]
+    assert outcome(stream) == oracle(expected)
+    assert decision_of(stream).failed == decision_of(stream).samples - 40 > 0
+    assert decision_of(stream).high == 1.0
+
+
+async def test_whole_results_count_once_where_they_come_in_stages() -> None:
+    stream = stream_of([response(i, 1) for i in range(60)], Judge(), stages=True)
+    results = await collect(stream)
+    assert outcome(stream) == oracle([1] * 60)
+    whole = [result for result in results if "pending" not in result]
+    assert stream.aggregates.snapshot() == compute_aggregates(whole, reference=REFERENCE)
+
+
+async def test_copies_of_a_line_count_once_if_they_are_told_by_content() -> None:
+    lines = [orjson.dumps(response(i, i % 2)) for i in range(10)] * 20
+    stream = stream_of(lines, Judge(), dedupe="content")
+    await collect(stream)
+    assert outcome(stream) == (None, 10, 0)
+
+
+# Files
+
+
+def write(path: Path, recalls: Sequence[int | str]) -> list[bytes]:
+    lines = [orjson.dumps(response(i, recall)) for i, recall in enumerate(recalls)]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    return lines
+
+
+async def test_files_are_shuffled_and_what_was_not_called_is_estimated(tmp_path: Path) -> None:
+    path = tmp_path / "sorted.jsonl"
+    write(path, [1] * 300 + [0] * 700)
+    judge = Judge()
+    stream = stream_of(path, judge, max_in_flight=16)
+    results = await collect(stream)
+    decision = decision_of(stream)
+    assert decision.holds is False
+    assert decision.remaining == 1000 - len(results)
+    assert decision.saved_calls == pytest.approx(decision.remaining, rel=0.2)
+    assert decision.saved_dollars == pytest.approx(COST * decision.remaining, rel=0.2)
+    in_order = stream_of(read_jsonl(path), Judge(), max_in_flight=16)
+    await collect(in_order)
+    assert decision_of(in_order).holds is True
+    assert decision_of(in_order).remaining is decision_of(in_order).saved_calls is None
+
+
+async def test_what_steps_alone_save(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    write(path, [1] * 100)
+    stream = stream_of(path, until="steps_score >= 0.5")
+    before = decision_of(stream)
+    assert (before.holds, before.low, before.high, before.remaining) == (None, 0.0, 1.0, None)
+    await collect(stream)
+    decision = decision_of(stream)
+    assert decision.remaining == 100 - decision.responses
+    assert (decision.saved_calls, decision.saved_dollars) == (0, 0.0)
+
+
+async def test_no_dollars_without_prices(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    write(path, [1] * 100)
+    stream = stream_of(path, Judge(), config={"answer_correctness": {}})
+    await collect(stream)
+    decision = decision_of(stream)
+    assert decision.saved_calls
+    assert decision.saved_dollars is None
+
+
+# Journals
+
+
+@pytest.mark.parametrize("fsync", ["never", "always"])
+async def test_what_is_complete_is_in_the_journal(tmp_path: Path, fsync: Any) -> None:
+    from graphrag_eval_async import Journal
+
+    path, journal = tmp_path / "r.jsonl", tmp_path / "results.jsonl"
+    write(path, [1] * 200)
+    stream = stream_of(path, Judge(), journal=Journal(journal, fsync=fsync))
+    results = await collect(stream)
+    assert sorted(map(orjson.dumps, results)) == sorted(journal.read_bytes().splitlines())
+    again, judge = RunningAggregates(), Judge()
+    second = stream_of(path, judge, journal=journal, aggregates=again)
+    assert await collect(second) == []
+    assert outcome(second) == outcome(stream)
+    assert judge.asked == []
+    assert again.snapshot() == stream.aggregates.snapshot()
+
+
+@pytest.mark.parametrize("stop_after", [1, 7, 13])
+async def test_a_run_that_was_interrupted_decides_as_one_that_was_not(
+    tmp_path: Path, stop_after: int
+) -> None:
+    path, journal = tmp_path / "r.jsonl", tmp_path / "results.jsonl"
+    recalls = [int(i % 10 < 8) for i in range(300)]
+    lines = write(path, recalls)
+    path.write_bytes(b"\n".join([lines[0], lines[0], b"{", *lines[1:]]))
+    whole = stream_of(path, Judge())
+    await collect(whole)
+    first = stream_of(path, Judge(), journal=journal, max_in_flight=7)
+    async with leaving_nothing(), first:
+        for _ in range(stop_after):
+            await anext(first)
+    assert outcome(first)[0] is None
+    second = stream_of(path, Judge(), journal=journal)
+    await collect(second)
+    assert outcome(second) == outcome(whole)
+    assert outcome(second)[0] is not None
+
+
+async def test_a_journal_of_other_lines_decides_nothing(tmp_path: Path) -> None:
+    path, journal = tmp_path / "r.jsonl", tmp_path / "results.jsonl"
+    write(path, [1] * 200)
+    await collect(stream_of(path, Judge(), journal=journal))
+    stream = stream_of([response(1000, 0)], Judge(), journal=journal)
+    await collect(stream)
+    assert outcome(stream) == (None, 1, 0)
+
+
+# What cannot be
+
+
+@pytest.mark.parametrize(
+    ("until", "told"),
+    [
+        ("sum:steps_score > 0.5", "no template 'sum'; there are: sums, other: one"),
+        ("answer_recall > 0.5", "answer_recall is not judged"),
+        ("steps_score > 2", "a bound between 0 and 1"),
+        (0.5, "expected .TEMPLATE:.METRIC"),
+    ],
+)
+def test_conditions_that_cannot_be_decided(until: Any, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        stream_of([], until=until)
+
+
+def test_what_is_judged_can_be_a_condition() -> None:
+    assert stream_of([], Judge(), until="other: one:answer_f1 < 0.5").decision
+    with pytest.raises(UsageError, match="retrieval_answer_f1 is not judged"):
+        stream_of([], Judge(), until="retrieval_answer_f1 < 0.5")
+
+
+def test_no_journal_of_what_is_followed(tmp_path: Path) -> None:
+    follower = follow_jsonl(tmp_path / "log.jsonl")
+    with pytest.raises(UsageError, match="does not go with the journal of files that are followed"):
+        stream_of(follower, until="steps_score > 0.5", journal=tmp_path / "results.jsonl")
