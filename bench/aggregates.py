@@ -12,16 +12,23 @@ import sys
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.report import Row, show
 from graphrag_eval_async.aggregates import Last, RunningAggregates
+from graphrag_eval_async.aggregates.comparison import RunningComparison
+from graphrag_eval_async.aggregates.deciding import Deciding
+from graphrag_eval_async.aggregates.until import Until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FEW, MANY = 1_000, 1_000_000
 TEMPLATES = 100
 WINDOW = 10_000
 METRICS = ("steps_score", "input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
 ROUNDS = 20
+NOT_PLAIN = {"reference_steps", "failure", "answer_eval_error"}
 
 
 def results(number: int, templates: int, seed: int = 0) -> list[dict[str, Any]]:
@@ -87,6 +94,54 @@ def windowed() -> Row:
     return Row(what, f"{ratio:.2f}x ({median(times[-ROUNDS:]) / FEW * 1e6:.1f} us)", "at most 4x")
 
 
+def judged(number: int, seed: int = 0) -> list[dict[str, Any]]:
+    """Results whose steps and answers are scored; every tenth answer is not, since its judge failed."""
+    draw = random.Random(seed).random
+    some = results(number, TEMPLATES, seed)
+    for i, result in enumerate(some):
+        scores = {name: draw() for name in ("answer_recall", "answer_precision", "answer_f1")}
+        result["question_id"] += f" of {seed}"
+        result |= {"steps_score": draw(), "reference_steps": [[]], "failure": "wrong_query_result"}
+        result |= scores if i % 10 else {"answer_eval_error": "timeout: 60 s"}
+    return some
+
+
+def seconds(work: Callable[[dict[str, Any]], object], some: list[dict[str, Any]]) -> float:
+    started = perf_counter()
+    for result in some:
+        work(result)
+    return perf_counter() - started
+
+
+def beyond_means() -> list[Row]:
+    """What a result costs whose failures count, too, and what is found out besides, against a plain one."""
+    plain, whole, comparison = RunningAggregates(), RunningAggregates(), RunningComparison()
+    deciding = Deciding(Until("steps_score >= 0.5"))
+    bases, whole_times, deciding_times, comparison_times = [], [], [], []
+    for seed in range(ROUNDS):
+        some = judged(FEW, seed)
+        bare = [{key: result[key] for key in result if key not in NOT_PLAIN} for result in some]
+        for result in some:
+            comparison.add_baseline(result)
+        bases.append(seconds(plain.add, bare))
+        whole_times.append(seconds(whole.add, some))
+        deciding_times.append(seconds(lambda result: deciding.add(deciding.read(result)), some))
+        comparison_times.append(seconds(comparison.add, some))
+    both = [sum(pair) for pair in zip(whole_times, deciding_times, strict=True)]
+    return [
+        Row(
+            f"{name} against a plain one, templates: {TEMPLATES}",
+            f"{median(times) / median(bases):.2f}x ({median(times) / FEW * 1e6:.1f} us)",
+            "at most 3x",
+        )
+        for name, times in [
+            ("add that counts failures and reasons", whole_times),
+            ("the same, and a question to decide,", both),
+            ("a comparison, of results that are paired,", comparison_times),
+        ]
+    ]
+
+
 def peak_megabytes() -> float:
     """The most memory this process has had, in MB (10**6 bytes)."""
     status = Path("/proc/self/status")
@@ -112,7 +167,7 @@ def memory() -> Row:
 
 
 def rows() -> list[Row]:
-    return [*growth(1), *growth(TEMPLATES), windowed(), memory()]
+    return [*growth(1), *growth(TEMPLATES), windowed(), *beyond_means(), memory()]
 
 
 if __name__ == "__main__":
