@@ -15,7 +15,7 @@ from graphrag_eval_async.records import Line, Reject, read_record, write_line
 from graphrag_eval_async.records.copying import copier
 from graphrag_eval_async.reference import Groups, Reference, Templates, load_reference
 from graphrag_eval_async.result import blank, complete, fill
-from graphrag_eval_async.steps import QUICK_SEARCH_STEPS, Budget, prepare_step, score_steps
+from graphrag_eval_async.steps import QUICK_SEARCH_STEPS, Budget, Facts, prepare_step, score_steps
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:
@@ -36,9 +36,14 @@ tables would hold up the event loop."""
 
 
 class Scored(NamedTuple):
-    """A result whose steps are scored, and what is still to be judged of it, if anything."""
+    """A result whose steps are scored, and what is still to be judged of it, if anything.
+
+    `facts` are what its failure is decided by, where its question has reference steps: once more when it is
+    judged.
+    """
 
     result: dict[str, Any]
+    facts: Facts | None
     plan: Plan | None = None
 
 
@@ -144,7 +149,7 @@ class Evaluator:
             return scored.result
         session = self._own_session()
         session.usage.outcomes["skipped"] += scored.plan.skipped
-        return await self.judge(scored.result, scored.plan, session) if scored.plan.due else scored.result
+        return await self.judge(scored, scored.plan, session) if scored.plan.due else scored.result
 
     def score_at_once(self, record: Record, response: Response, sample: int) -> Scored | None:
         """The result of the response in `record`, or None where finding it would hold up an event loop."""
@@ -163,15 +168,20 @@ class Evaluator:
     def _score(self, response: Response, sample: int, budget: Budget, *, quick: bool = False) -> Scored:
         steps = response.fields.get("actual_steps")
         groups = self._groups.get(response.question_id)
-        scored = None
-        if groups is not None and steps is not None and not response.failed:
-            scored = score_steps(groups, steps, budget, mode=self._mode, quick=quick)
+        scored = facts = None
+        if groups is not None:
+            if steps is None or response.failed:
+                facts = Facts(attempted=bool(steps), failed=response.failed)
+            else:
+                scored = score_steps(groups, steps, budget, mode=self._mode, quick=quick)
+                facts = scored.facts
         result: dict[str, Any] = self._blanks[response.question_id]()
-        fill(result, response, sample, scored)
+        fill(result, response, sample, scored, facts)
         if self._judging is None or response.failed:
-            return Scored(result)
+            return Scored(result, facts)
         question = self.reference.questions[response.question_id]
-        return Scored(result, self._judging.plan(question, response.fields, scored.matches if scored else ()))
+        matches = scored.matches if scored else ()
+        return Scored(result, facts, self._judging.plan(question, response.fields, matches))
 
     def fingerprints(self) -> dict[str, str]:
         """What tells results of this evaluator from those of others: a word or a hash, by what it is of."""
@@ -192,14 +202,15 @@ class Evaluator:
         """The judge, as one stream calls it; None where only steps are scored."""
         return self._judging.session() if self._judging is not None else None
 
-    async def judge(self, result: Mapping[str, Any], plan: Plan, session: JudgeSession) -> dict[str, Any]:
+    async def judge(self, scored: Scored, plan: Plan, session: JudgeSession) -> dict[str, Any]:
         """The whole result, judged.
 
         Raises:
             JudgeUnavailable: the judge will not answer any call, and `on_fatal` is "raise".
         """
         assert self._judging is not None  # noqa: S101  (plans come from it)
-        return complete(result, await self._judging.run(plan, session), self._judging.provenance())
+        judged = await self._judging.run(plan, session)
+        return complete(scored.result, scored.facts, judged, self._judging.provenance())
 
     @property
     def usage(self) -> JudgeUsage | None:

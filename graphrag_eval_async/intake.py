@@ -81,11 +81,13 @@ class Intake:
                 scored.result["source"] = source
             if not self._is_due(scored):
                 return scored.result
-        result, plan = scored
+        plan = scored.plan
         assert plan is not None and self._session is not None  # noqa: PT018, S101
         if self._stages:
-            hand_out({**copier(result)(), "pending": plan.pending})
-        return await self._evaluator.judge(result, plan, self._session)
+            early = copier(scored.result)() | {"pending": plan.pending}
+            early.pop("failure", None)  # The judged answer may change it.
+            hand_out(early)
+        return await self._evaluator.judge(scored, plan, self._session)
 
     def _is_due(self, scored: Scored) -> bool:
         """Whether there is something to judge."""

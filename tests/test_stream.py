@@ -61,6 +61,7 @@ async def test_a_result() -> None:
         ("actual_answer", "42"),
         ("actual_steps", response["actual_steps"]),
         ("steps_score", 1.0),
+        ("failure", "none"),
         ("input_tokens", 1),
         ("elapsed_sec", 1.5),
         ("sample", 1),

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphrag_eval_async.aggregates.coverage import Tallies, add_tallies, bounds, count, coverage, reasons
 from graphrag_eval_async.aggregates.failures import REASON
-from graphrag_eval_async.aggregates.reading import is_bounded, is_empty, metric_position
+from graphrag_eval_async.aggregates.reading import is_bounded, metric_position
 from graphrag_eval_async.aggregates.series import Series
+from graphrag_eval_async.records.outputs import is_empty
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

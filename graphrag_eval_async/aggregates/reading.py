@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import inf
 from typing import Any, NamedTuple, TypeAlias
-
-import orjson
 
 from graphrag_eval_async.aggregates.failures import (
     ERRORS_OF_RESULT,
@@ -31,9 +28,6 @@ from graphrag_eval_async.records.metrics import (
 _POSITIONS = {metric: i for i, metric in enumerate(RESULT_METRICS + RETRIEVAL_METRICS)}
 _OF_RESULT = frozenset(RESULT_METRICS)
 _OF_RETRIEVAL = frozenset(RETRIEVAL_METRICS)
-_find_empty_list = re.compile(r"\[[ \t\n\r]*\]").search
-_ONLY_EMPTY_LIST = re.compile(r"[ \t\n\r]*\[[ \t\n\r]*\][ \t\n\r]*\Z")
-_EMPTY_BINDINGS = re.compile(r'"bindings"[ \t\n\r]*:[ \t\n\r]*\[[ \t\n\r]*\]')
 
 Values: TypeAlias = list[tuple[str, float]]
 Steps: TypeAlias = list[Mapping[str, Any]]
@@ -118,30 +112,6 @@ def may_be_metric(name: str) -> bool:
 def fits(value: float) -> bool:
     """Whether an int, or a float that stands for one, is one of 64 bits, signed or not."""
     return -(2**63) <= value < 2**64
-
-
-def is_empty(output: Any) -> bool:
-    """Whether the output of a step, JSON text or decoded, is an empty list or SPARQL results without rows."""
-    if isinstance(output, str):
-        # This and what follows rule out nearly every other output, at a fraction of the cost of parsing it.
-        if _find_empty_list(output) is None or not _may_be_empty(output):
-            return False
-        try:
-            output = orjson.loads(output)
-        except ValueError:
-            return False
-    if isinstance(output, Mapping):
-        output = output.get("results")
-        output = output.get("bindings") if isinstance(output, Mapping) else None
-    return isinstance(output, list) and not output
-
-
-def _may_be_empty(text: str) -> bool:
-    return (
-        "\\" in text  # by which "bindings" could be spelt otherwise
-        or _ONLY_EMPTY_LIST.match(text) is not None
-        or _EMPTY_BINDINGS.search(text) is not None
-    )
 
 
 def _is_mapping(value: Any) -> bool:

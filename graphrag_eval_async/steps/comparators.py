@@ -14,17 +14,31 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep, UsageError
 from graphrag_eval_async.records.copying import copier
 from graphrag_eval_async.steps.actual import read_output
+from graphrag_eval_async.steps.failure import Facts
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
-from graphrag_eval_async.steps.sparql import compare, prepare_reference, read_results
+from graphrag_eval_async.steps.sparql import (
+    agree_but_for_order,
+    compare,
+    lacks_columns,
+    prepare_reference,
+    read_results,
+)
 from graphrag_eval_async.steps.time_series import data_points_comparator, time_series_comparator
 
 if TYPE_CHECKING:
     from graphrag_eval_async.steps.actual import ActualStep, Score
 
+    Explain: TypeAlias = Callable[[ActualStep], Facts]
+    Build: TypeAlias = Callable[[Mapping[str, Any]], tuple[Score, Explain]]
+
 Comparator: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], float]
 """A user's comparator: from copies of the reference step and an actual step to their match score, 0 to 1."""
+
+
+def _nothing_more(_actual: ActualStep) -> Facts:
+    return Facts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +46,14 @@ class PreparedStep:
     """A reference step, read once.
 
     `names` are those of the actual steps that `score` accepts. `score` raises `MalformedStep` where it cannot
-    read the actual step, `ComparisonBudgetExceeded`, or `ComparatorError`.
+    read the actual step, `ComparisonBudgetExceeded`, or `ComparatorError`. `explain`, of an actual step that
+    has scored below 1, returns what only the comparator knows of the reason; it raises the first two.
     """
 
     step: Mapping[str, Any]
     names: frozenset[str]
     score: Score
+    explain: Explain = _nothing_more
 
 
 def prepare_step(
@@ -54,20 +70,27 @@ def prepare_step(
     name = step.get("name")
     if not isinstance(name, str):
         raise MalformedStep("name: must be a string")
+    names = _ACCEPTED_NAMES.get(name) or frozenset([name])
     if comparators and name in comparators:
-        score = _user_comparator(name, comparators[name], step)
-    else:
-        score = _built_in_comparator(name, step.get("output_media_type"))(step)
-    return PreparedStep(step, _ACCEPTED_NAMES.get(name) or frozenset([name]), score)
+        return PreparedStep(step, names, _user_comparator(name, comparators[name], step))
+    return PreparedStep(step, names, *_built_in_comparator(name, step.get("output_media_type"))(step))
 
 
-def _built_in_comparator(name: str, media_type: Any) -> Callable[[Mapping[str, Any]], Score]:
+def _built_in_comparator(name: str, media_type: Any) -> Build:
     if media_type not in (None, *_BY_MEDIA_TYPE):  # Not a set: the media type may be unhashable.
         raise MalformedStep(f"output_media_type: must be absent or one of {', '.join(_BY_MEDIA_TYPE)}")
-    return _BY_NAME.get(name) or _BY_MEDIA_TYPE.get(media_type, same_output_comparator)
+    return _BY_NAME.get(name) or _BY_MEDIA_TYPE.get(media_type) or _built(same_output_comparator)
 
 
-def _sparql_comparator(step: Mapping[str, Any]) -> Score:
+def _built(comparator: Callable[[Mapping[str, Any]], Score], explain: Explain = _nothing_more) -> Build:
+    return lambda step: (comparator(step), explain)
+
+
+def _misses_documents(_actual: ActualStep) -> Facts:
+    return Facts(misses_documents=True)
+
+
+def _sparql_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain]:
     try:
         reference = prepare_reference(
             read_output(step, read_results),
@@ -81,7 +104,14 @@ def _sparql_comparator(step: Mapping[str, Any]) -> Score:
     def score(actual: ActualStep) -> float:
         return compare(reference, actual.output(read_results), actual.budget)
 
-    return score
+    def explain(actual: ActualStep) -> Facts:
+        results = actual.output(read_results)
+        return Facts(
+            lacks_columns=lacks_columns(reference, results),
+            only_disordered=agree_but_for_order(reference, results, actual.budget),
+        )
+
+    return score, explain
 
 
 def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any]) -> Score:
@@ -105,14 +135,14 @@ def _checked(value: object) -> float:
     return score
 
 
-_BY_NAME: Mapping[str, Callable[[Mapping[str, Any]], Score]] = {
-    "retrieval": retrieval_comparator,
-    "retrieve_time_series": time_series_comparator,
-    "retrieve_data_points": data_points_comparator,
-    "iri_discovery": iri_discovery_comparator,
+_BY_NAME: Mapping[str, Build] = {
+    "retrieval": _built(retrieval_comparator, _misses_documents),
+    "retrieve_time_series": _built(time_series_comparator),
+    "retrieve_data_points": _built(data_points_comparator),
+    "iri_discovery": _built(iri_discovery_comparator),
 }
-_BY_MEDIA_TYPE: Mapping[str, Callable[[Mapping[str, Any]], Score]] = {
+_BY_MEDIA_TYPE: Mapping[str, Build] = {
     "application/sparql-results+json": _sparql_comparator,
-    "application/json": json_comparator,
+    "application/json": _built(json_comparator),
 }
 _ACCEPTED_NAMES = {"iri_discovery": frozenset(["autocomplete_search", "sparql_query"])}

@@ -6,7 +6,9 @@ from math import fsum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.records.outputs import is_empty
 from graphrag_eval_async.steps.actual import ActualStep
+from graphrag_eval_async.steps.failure import ALL_RIGHT, Facts
 from graphrag_eval_async.steps.sparql import Budget
 
 if TYPE_CHECKING:
@@ -23,11 +25,13 @@ class StepsScore(NamedTuple):
 
     `score` runs from 0 to 1. `matches` holds, in order of the reference, the indices of the group, of the
     step in the group, and of the actual step that it took. `errors` says which comparisons failed, and why.
+    `facts` are those that decide what the failure is.
     """
 
     score: float
     matches: tuple[tuple[int, int, int], ...] = ()
     errors: tuple[str, ...] = ()
+    facts: Facts = ALL_RIGHT
 
 
 def score_steps(
@@ -63,13 +67,26 @@ def score_steps(
             break
         end = min([end, *(taken for taken, _ in found)])
     score = fsum(shares) / (len(groups) if mode == "all" and groups else 1)
-    return StepsScore(score, tuple(sorted(matcher.matches)), tuple(matcher.errors))
+    facts = ALL_RIGHT if score == 1 else matcher.facts()
+    return StepsScore(score, tuple(sorted(matcher.matches)), tuple(matcher.errors.values()), facts)
+
+
+class _Short(NamedTuple):
+    """A reference step that is not fully matched, its place, and the actual steps that may be to blame.
+
+    Those are the one that it took, or all that no step of its group takes in the end.
+    """
+
+    step: PreparedStep
+    group_index: int
+    step_index: int
+    blamable: list[int]
 
 
 class _Matcher:
     """The actual steps of one response, each wrapped once, and what came of comparing them."""
 
-    __slots__ = ("_actual_steps", "_budget", "_quick", "_wrapped", "errors", "matches")
+    __slots__ = ("_actual_steps", "_budget", "_quick", "_short", "_wrapped", "errors", "matches")
 
     def __init__(self, actual_steps: Sequence[Mapping[str, Any]], budget: Budget, *, quick: bool) -> None:
         self._actual_steps = actual_steps
@@ -77,13 +94,16 @@ class _Matcher:
         self._quick = quick
         self._wrapped: dict[int, ActualStep] = {}
         self.matches: list[tuple[int, int, int]] = []
-        self.errors: list[str] = []
+        self.errors: dict[tuple[int, int, int], str] = {}
+        self._short: _Short | None = None
 
     def match(self, group_index: int, group: Sequence[PreparedStep], end: int) -> list[tuple[int, float]]:
         """The actual steps before `end` that the steps of the group take, and their scores."""
         found: list[tuple[int, float]] = []
         free = list(range(end - 1, -1, -1))
+        short = None
         for step_index, step in enumerate(group):
+            score = 0.0
             for index in free:
                 if _is_candidate(self._actual_steps[index], step.names):
                     score = self._score(group_index, step_index, step, index)
@@ -92,7 +112,38 @@ class _Matcher:
                         found.append((index, score))
                         self.matches.append((group_index, step_index, index))
                         break
+            if score < 1 and short is None:
+                short = _Short(step, group_index, step_index, [index] if score else free)
+        self._short = short or self._short
         return found
+
+    def facts(self) -> Facts:
+        """What there is to say of the earliest reference step, of the groups seen, not fully matched."""
+        if self._short is None:
+            return Facts()
+        steps, names = self._actual_steps, self._short.step.names
+        named = [index for index in self._short.blamable if _has_name(steps[index], names)]
+        if not named:
+            return Facts()
+        blamed = next((index for index in named if _is_candidate(steps[index], names)), named[0])
+        if steps[blamed].get("status") != "success":
+            return Facts(attempted=True, failed=True)
+        if _is_nothing(steps[blamed].get("output")) and not _is_nothing(self._short.step.step.get("output")):
+            return Facts(attempted=True, empty=True)
+        return self._explain(self._short, blamed)._replace(attempted=True)
+
+    def _explain(self, short: _Short, index: int) -> Facts:
+        actual = self._wrapped.get(index)
+        if actual is None or (short.group_index, short.step_index, index) in self.errors:
+            return Facts()  # They were not compared.
+        try:
+            return short.step.explain(actual)
+        except MalformedStep:
+            return Facts()
+        except ComparisonBudgetExceeded:
+            if self._quick:
+                raise
+            return Facts()
 
     def _score(self, group_index: int, step_index: int, step: PreparedStep, index: int) -> float:
         actual = self._wrapped.get(index)
@@ -106,7 +157,8 @@ class _Matcher:
             if self._quick and isinstance(error, ComparisonBudgetExceeded):
                 raise
             place = f"reference_steps[{group_index}][{step_index}] ({step.step['name']})"
-            self.errors.append(f"{place} against actual_steps[{index}]: {str(error)[:MAX_MESSAGE]}")
+            message = f"{place} against actual_steps[{index}]: {str(error)[:MAX_MESSAGE]}"
+            self.errors[group_index, step_index, index] = message
             return 0.0
 
 
@@ -121,3 +173,11 @@ def _is_candidate(step: object, names: frozenset[str]) -> bool:
         and step.get("status") == "success"
         and step.get("output") is not None
     )
+
+
+def _has_name(step: object, names: frozenset[str]) -> bool:
+    return isinstance(step, dict) and isinstance(name := step.get("name"), str) and name in names
+
+
+def _is_nothing(output: Any) -> bool:
+    return output is None or is_empty(output)

@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from graphrag_eval_async.aggregates import RunningAggregates
-from graphrag_eval_async.aggregates.reading import is_empty
 from graphrag_eval_async.errors import AggregationError, UsageError
 
 GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
@@ -195,39 +194,6 @@ def test_numbers_and_mappings_of_other_types() -> None:
     got = snapshot(MappingProxyType(result(input_tokens=Tokens.MANY, actual_steps=[step])))
     assert json.dumps(got["micro"]["input_tokens"]["max"]) == "7"
     assert type(got["micro"]["x_cost"]["max"]) is float
-
-
-@pytest.mark.parametrize(
-    ("output", "expected"),
-    [
-        ("[]", True),
-        ("\n[ \t]\r\n", True),
-        ("[\u00a0]", False),
-        ("[[]]", False),
-        ("[", False),
-        ("", False),
-        ("\ud800[]", False),
-        (r'"\"bindings\":[]"', False),
-        ('{"head":{"vars":[]},"results":{"bindings":[]}}', True),
-        ('{"head":{"link":[]},"results":{"bindings":[{"a":{"value":"[]"}}]}}', False),
-        (r'{"results":{"b\u0069ndings":[]}}', True),
-        ('{"results":{"bindings":[1]},"bindings":[]}', False),
-        ('{"results":[],"x":{"bindings":[]}}', False),
-        ('{"head":{},"boolean":false}', False),
-        (r'"\\' + "[" * 100_000 + "]" * 100_000, False),
-        ("[" * 100_000 + " ]" * 100_000, False),
-        ([], True),
-        ({"results": {"bindings": []}}, True),
-        ({"results": {"bindings": {}}}, False),
-        ({"results": None}, False),
-        ({}, False),
-        (0, False),
-        (None, False),
-    ],
-    ids=kind,
-)
-def test_empty_outputs(output: Any, expected: bool) -> None:
-    assert is_empty(output) is expected
 
 
 def test_aggregates_that_treat_errors_differently_do_not_merge() -> None:

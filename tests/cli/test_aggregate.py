@@ -74,7 +74,10 @@ def test_without_a_reference_templates_stand_by_name(
     assert code == 0
     assert list(snapshot["per_template"]) == [ODD, COLOURS]
     out, err = capfd.readouterr()
-    assert out.splitlines()[-1] == "results: 5, rejected lines: 0"
+    assert out.splitlines()[-2:] == [
+        "results: 5, rejected lines: 0",
+        "failure: 1 no_steps, 2 none, 2 wrong_query_result",
+    ]
     assert not err
 
 

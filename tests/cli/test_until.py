@@ -46,7 +46,7 @@ def test_it_ends_when_it_is_decided(
     out, err = capfd.readouterr()
     count = len(folder.read("results.jsonl"))
     assert 10 < count < 500
-    *_, summary, decided, saved = out.splitlines()
+    *_, summary, _, decided, saved = out.splitlines()
     assert summary.startswith(f"results: {count}, rejected lines: 0, questions without a response so far: ")
     assert decided.startswith(f"decided after {count} responses: {condition} {found} (95 %: ")
     assert saved == f"not evaluated: {1000 - count} responses"

@@ -54,7 +54,7 @@ BERGHEIM = [
     *("ragas_answer_correctness", "ragas_answer_correctness_tp", "ragas_answer_correctness_fp"),
     *("ragas_answer_correctness_fn", "ragas_answer_correctness_similarity", "ragas_answer_correctness_cost"),
     *("custom_score", "custom_reason", "custom_cost"),
-    *("actual_steps", "steps_score"),
+    *("actual_steps", "steps_score", "failure"),
     *("input_tokens", "output_tokens", "total_tokens", "elapsed_sec"),
     *("sample", "response_id", "judge"),
 ]
@@ -122,7 +122,7 @@ async def test_every_key_of_the_examples() -> None:
         assert [list(result) for result in failed] == [
             [
                 *("template_id", "question_id", "question_text", "reference_steps", "reference_answer"),
-                *("status", "error", "actual_steps", "input_tokens", "elapsed_sec", "sample"),
+                *("status", "error", "actual_steps", "failure", "input_tokens", "elapsed_sec", "sample"),
             ]
         ]
         assert stream.aggregates.snapshot() == compute_aggregates(results)

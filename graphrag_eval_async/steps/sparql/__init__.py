@@ -1,7 +1,13 @@
 """Comparison of SPARQL query results: read, prepare the reference once, compare it with many."""
 
 from graphrag_eval_async.steps.sparql.budget import QUICK_SEARCH_STEPS, SEARCH_STEPS, Budget
-from graphrag_eval_async.steps.sparql.comparison import SparqlReference, compare, prepare_reference
+from graphrag_eval_async.steps.sparql.comparison import (
+    SparqlReference,
+    agree_but_for_order,
+    compare,
+    lacks_columns,
+    prepare_reference,
+)
 from graphrag_eval_async.steps.sparql.results import SparqlResults, read_results
 
 __all__ = [
@@ -10,7 +16,9 @@ __all__ = [
     "Budget",
     "SparqlReference",
     "SparqlResults",
+    "agree_but_for_order",
     "compare",
+    "lacks_columns",
     "prepare_reference",
     "read_results",
 ]

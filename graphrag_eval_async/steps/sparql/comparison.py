@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
@@ -100,6 +100,26 @@ def compare(reference: SparqlReference, actual: SparqlResults, budget: Budget) -
     if not reference.required:
         return 1.0
     return float(_same_by_name(reference, actual) or _tables_agree(reference, actual, budget))
+
+
+def lacks_columns(reference: SparqlReference, actual: SparqlResults) -> bool:
+    """Whether there are fewer columns than are required, or fewer that are bound in any row."""
+    if reference.results.boolean is not None or actual.boolean is not None:
+        return False
+    required = len(reference.required)
+    return len(actual.columns) < required or len(actual.variables) < required + reference.unbound
+
+
+def agree_but_for_order(reference: SparqlReference, actual: SparqlResults, budget: Budget) -> bool:
+    """Whether results that do not agree with the reference would, if the order of rows did not count.
+
+    Raises:
+        ComparisonBudgetExceeded: as `compare` does.
+    """
+    if reference.rows_as is not list or not _shapes_agree(reference, actual):
+        return False
+    in_any_order = replace(reference, rows_as=Counter, rows=Counter(reference.rows))
+    return compare(in_any_order, actual, budget) == 1
 
 
 def _shapes_agree(reference: SparqlReference, actual: SparqlResults) -> bool:

@@ -1,0 +1,96 @@
+"""Why a response failed: the `failure` of a result whose question has reference steps.
+
+The steps are right where their score is 1, whichever groups `steps_groups` has scored. Where they are not,
+the reason is that of one reference step: the earliest, among the groups that were compared, that is matched
+by nothing or with a score below 1. The actual step to blame for it is the one that it took, if any, else the
+latest of a name that it accepts that no other reference step took, those that returned something first.
+Without any, the agent never took that step: this is `no_steps`, too.
+
+A response that ended in an error has no score: its failure is `step_error` if it has steps, else `no_steps`.
+
+The answer counts only where it was judged. It is right where `answer_f1` is `RIGHT_ANSWER` or more. Where
+answer correctness is off, `ragas_answer_correctness` takes its place; where it failed, nothing does, so that
+all answers of a run are measured alike.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+FailureReason = Literal[
+    "none",
+    "no_steps",
+    "step_error",
+    "wrong_query_result",
+    "empty_result",
+    "missing_columns",
+    "wrong_order",
+    "missed_retrieval",
+    "right_steps_wrong_answer",
+    "wrong_steps_right_answer",
+]
+
+RIGHT_ANSWER = 0.5
+"""Of the claims that a right answer and its reference make, at least half match: F1 is the share of them."""
+
+_ANSWER_METRICS = ("answer_f1", "ragas_answer_correctness")
+
+
+class Facts(NamedTuple):
+    """What the failure of a result is decided by.
+
+    Attributes:
+        right_steps: the steps score is 1. All below but `right_answer` is of the step to blame if it is not.
+        right_answer: what the judges say; None where they say nothing.
+        attempted: there is an actual step to blame.
+        failed: it did not succeed.
+        empty: it returned nothing, and the reference something.
+        lacks_columns: it returned SPARQL results with fewer columns than are required.
+        only_disordered: it returned what is required, but for the order of the rows.
+        misses_documents: it is a retrieval, with a recall below 1.
+    """
+
+    right_steps: bool = False
+    right_answer: bool | None = None
+    attempted: bool = False
+    failed: bool = False
+    empty: bool = False
+    lacks_columns: bool = False
+    only_disordered: bool = False
+    misses_documents: bool = False
+
+
+ALL_RIGHT = Facts(right_steps=True)
+
+# The first that holds decides.
+_RULES: tuple[tuple[FailureReason, Callable[[Facts], object]], ...] = (
+    ("none", lambda facts: facts.right_steps and facts.right_answer is not False),
+    ("right_steps_wrong_answer", lambda facts: facts.right_steps),
+    ("wrong_steps_right_answer", lambda facts: facts.right_answer),
+    ("no_steps", lambda facts: not facts.attempted),
+    ("step_error", lambda facts: facts.failed),
+    ("empty_result", lambda facts: facts.empty),
+    ("missing_columns", lambda facts: facts.lacks_columns),
+    ("wrong_order", lambda facts: facts.only_disordered),
+    ("missed_retrieval", lambda facts: facts.misses_documents),
+    ("wrong_query_result", lambda _: True),
+)
+
+
+@cache  # Facts differ in few ways.
+def failure_of(facts: Facts) -> FailureReason:
+    """The name of the first rule that holds."""
+    return next(name for name, holds in _RULES if holds(facts))
+
+
+def right_answer(result: Mapping[str, Any]) -> bool | None:
+    """Whether the answer is right by its judged metrics; None where it has none of those that say so."""
+    if "answer_eval_error" in result:
+        return None
+    values = (result.get(metric) for metric in _ANSWER_METRICS)
+    score = next((value for value in values if value is not None), None)
+    return None if score is None else score >= RIGHT_ANSWER

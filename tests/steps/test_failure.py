@@ -1,0 +1,465 @@
+"""Why a response failed, from the response to the key of its result."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING, Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async import Evaluator, JudgeError, TokenUsage, evaluate_stream
+from graphrag_eval_async.errors import ComparisonBudgetExceeded
+from graphrag_eval_async.records import Line, read_record
+from graphrag_eval_async.records.response import Response
+from graphrag_eval_async.steps import (
+    Facts,
+    FailureReason,
+    failure_of,
+    prepare_step,
+    right_answer,
+    score_steps,
+)
+from graphrag_eval_async.steps.comparators import PreparedStep
+from graphrag_eval_async.steps.failure import ALL_RIGHT, RIGHT_ANSWER
+from tests.conftest import HEAVY_BYTES
+from tests.steps.test_sparql_oracle import encode, literal, oracle
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+REASONS = get_args(FailureReason)
+SPARQL = "application/sparql-results+json"
+
+
+def table(*rows: Sequence[str], names: str = "") -> str:
+    """SPARQL results; without rows, of as many variables as there are names."""
+    width = len(rows[0]) if rows else len(names)
+    return encode([[literal(text) for text in row] for row in rows], (names or "abcdefghijklmn")[:width])
+
+
+def docs(*ids: str) -> str:
+    return json.dumps([{"id": name, "text": f"Of {name}."} for name in ids])
+
+
+QUERY: dict[str, Any] = {"name": "sparql_query", "output_media_type": SPARQL}
+STATIONS: dict[str, Any] = QUERY | {
+    "output": table(("T1", "110"), ("T2", "220"), ("T3", "380")),
+    "ordered": True,
+}
+REPORTS: dict[str, Any] = {"name": "retrieval", "output": docs("r1", "r2")}
+LOAD: dict[str, Any] = {"name": "grid_api", "output": '{"mw": 5}', "output_media_type": "application/json"}
+SERIES: dict[str, Any] = {"name": "retrieve_time_series", "args": {"mrid": "m1"}, "output": "[[0, 1.5]]"}
+IRI: dict[str, Any] = {"name": "iri_discovery", "output": "<urn:grid:bergheim>"}
+
+
+def took(reference: Mapping[str, Any], output: Any = None, **keys: Any) -> dict[str, Any]:
+    """An actual step as the reference has it, but for the output, if any, and for the keys."""
+    step = {"name": reference["name"], "args": reference.get("args", {}), "status": "success"}
+    return step | {"output": reference["output"] if output is None else output} | keys
+
+
+def templates(*groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    question = {
+        "id": "q",
+        "question_text": "Which transformers are at Bergheim?",
+        "reference_answer": "T1, T2 and T3.",
+        "reference_steps": list(groups),
+    }
+    return [{"template_id": "t", "questions": [question]}]
+
+
+class Claims:
+    """Finds as many claims in an answer as it says, and as many of them right, of four."""
+
+    model = "counting"
+
+    async def complete(self, messages: Any, _schema: Any) -> tuple[Any, TokenUsage]:
+        said, right = messages[-1]["content"].rpartition("claims: ")[2].split()[:2]
+        if said == "?":
+            raise JudgeError("refused", "no")
+        reply = {
+            "reference_claims": [f"claim {i}" for i in range(4)],
+            "actual_claims": [f"claim {i}" for i in range(int(said))],
+            "reason": "counted",
+            "matches": [{"reference": i, "actual": i} for i in range(int(right))],
+        }
+        return reply, TokenUsage(100, 20)
+
+    async def embed(self, _: Any) -> Any:
+        raise NotImplementedError
+
+
+async def result_of(
+    groups: list[list[dict[str, Any]]], steps: Any, answer: str | None = None, **options: Any
+) -> dict[str, Any]:
+    """The result, which is the same whether it is scored at once, in a thread or in a stream."""
+    response: dict[str, Any] = {"question_id": "q", "actual_steps": steps}
+    if isinstance(steps, dict):
+        response = {"question_id": "q", **steps}
+    if answer is not None:
+        response["actual_answer"] = f"claims: {answer} "
+        options["judge"] = Claims()
+    async with Evaluator(templates(*groups), **options) as evaluator:
+        result = await evaluator.evaluate(response)
+        large = await evaluator.evaluate(response | {"padding": "x" * HEAVY_BYTES})
+    async with evaluate_stream(templates(*groups), [response], **options) as stream:
+        (streamed,) = [result async for result in stream]
+    assert result["failure"] == large["failure"] == streamed["failure"]
+    return result
+
+
+async def failure(groups: list[list[dict[str, Any]]], steps: Any, *args: Any, **options: Any) -> str:
+    reason: str = (await result_of(groups, steps, *args, **options))["failure"]
+    return reason
+
+
+ROWS = [("T1", "110"), ("T2", "220"), ("T3", "380")]
+WRONG = table(("T1", "110"), ("T2", "220"), ("T4", "380"))
+SWAPPED = table(*ROWS[::-1])
+HEADS_ONLY = encode([[literal("T1"), None], [literal("T2"), None], [literal("T3"), None]], "ab")
+
+CASES: list[tuple[str, list[dict[str, Any]], Any]] = [
+    ("none", [STATIONS], [took(STATIONS)]),
+    ("none", [STATIONS, REPORTS], [took(REPORTS), took(STATIONS), took(STATIONS, WRONG)]),
+    ("none", [STATIONS], [took(STATIONS, status="error"), took(STATIONS)]),
+    # Nothing was done that could have been right.
+    ("no_steps", [STATIONS], []),
+    ("no_steps", [STATIONS], {}),
+    ("no_steps", [STATIONS], None),
+    ("no_steps", [STATIONS], [took(REPORTS)]),
+    ("no_steps", [STATIONS], {"error": "rate limit"}),
+    ("no_steps", [STATIONS], {"status": "error", "actual_steps": []}),
+    ("no_steps", [STATIONS, STATIONS], [took(STATIONS)]),
+    ("no_steps", [STATIONS], [{}, {"name": None}]),
+    # It was done, and failed.
+    ("step_error", [STATIONS], [took(STATIONS, "syntax error", status="error")]),
+    ("step_error", [STATIONS], [{"name": "sparql_query"}]),
+    ("step_error", [STATIONS], {"error": "timeout", "actual_steps": [took(STATIONS)]}),
+    ("step_error", [IRI], [{"name": "autocomplete_search", "status": "error"}]),
+    # It returned something else.
+    ("wrong_query_result", [STATIONS], [took(STATIONS, WRONG)]),
+    ("wrong_query_result", [STATIONS], [took(STATIONS, WRONG), took(STATIONS, status="error")]),
+    ("wrong_query_result", [STATIONS], [took(STATIONS, table(*ROWS, ROWS[0]))]),
+    ("wrong_query_result", [STATIONS], [took(STATIONS, "not JSON")]),
+    ("wrong_query_result", [STATIONS], [took(STATIONS, '{"head": {}, "boolean": true}')]),
+    ("wrong_query_result", [STATIONS | {"ordered": False}], [took(STATIONS, WRONG)]),
+    ("wrong_query_result", [LOAD], [took(LOAD, '{"mw": 6}')]),
+    ("wrong_query_result", [SERIES], [took(SERIES, args={"mrid": "m2"})]),
+    ("wrong_query_result", [SERIES | {"output": None}], [took(SERIES, "[]", args={"mrid": "m2"})]),
+    ("wrong_query_result", [SERIES | {"output": None}], [{**took(SERIES), "output": None}]),
+    ("wrong_query_result", [IRI], [took(STATIONS)]),
+    ("wrong_query_result", [QUERY | {"output": table(names="ab")}], [took(STATIONS)]),
+    ("wrong_query_result", [LOAD | {"output": "[]"}], [took(LOAD, table(names="ab"))]),
+    # It returned nothing.
+    ("empty_result", [STATIONS], [took(STATIONS, table(names="ab"))]),
+    ("empty_result", [STATIONS], [took(STATIONS, table(names="a"))]),
+    ("empty_result", [STATIONS], [{**took(STATIONS), "output": None}]),
+    ("empty_result", [REPORTS], [took(REPORTS, "[]")]),
+    ("empty_result", [LOAD], [took(LOAD, [])]),
+    ("empty_result", [SERIES], [took(SERIES, "[]", args={"mrid": "m2"})]),
+    ("empty_result", [IRI], [took(STATIONS, table(names="i"))]),
+    # It returned too few columns.
+    ("missing_columns", [STATIONS], [took(STATIONS, table(("T1",), ("T2",), ("T3",)))]),
+    ("missing_columns", [STATIONS], [took(STATIONS, table(("T1",)))]),
+    ("missing_columns", [STATIONS], [took(STATIONS, HEADS_ONLY)]),
+    ("missing_columns", [QUERY | {"output": table(names="ab")}], [took(QUERY, table(names="a"))]),
+    # It returned the right rows, in another order.
+    ("wrong_order", [STATIONS], [took(STATIONS, SWAPPED)]),
+    ("wrong_order", [STATIONS | {"required_columns": ["a"]}], [took(STATIONS, SWAPPED)]),
+    ("wrong_order", [STATIONS], [took(STATIONS, table(*(("x", *row[::-1]) for row in ROWS[::-1])))]),
+    # It returned not all of the relevant documents.
+    ("missed_retrieval", [REPORTS], [took(REPORTS, docs("r9"))]),
+    ("missed_retrieval", [REPORTS], [took(REPORTS, docs("r9", "r1"))]),
+    ("missed_retrieval", [REPORTS], [took(REPORTS), took(REPORTS, docs("r2"))]),
+]
+
+
+@pytest.mark.parametrize(("expected", "group", "steps"), CASES)
+async def test_what_the_steps_alone_say(expected: str, group: list[dict[str, Any]], steps: Any) -> None:
+    result = await result_of([group], steps)
+    assert result["failure"] == expected
+    assert (result.get("steps_score") == 1) == (expected == "none")
+
+
+JUDGED = [
+    ("none", [took(STATIONS)], "4 4"),
+    ("none", [took(STATIONS)], "?"),
+    ("right_steps_wrong_answer", [took(STATIONS)], "4 1"),
+    ("right_steps_wrong_answer", [took(STATIONS)], "0 0"),
+    ("wrong_steps_right_answer", [took(STATIONS, WRONG)], "4 3"),
+    ("wrong_steps_right_answer", [took(STATIONS, status="error")], "4 4"),
+    ("wrong_steps_right_answer", [], "4 4"),
+    ("wrong_steps_right_answer", None, "4 4"),
+    ("wrong_query_result", [took(STATIONS, WRONG)], "4 1"),
+    ("wrong_order", [took(STATIONS, SWAPPED)], "?"),
+    ("no_steps", None, "4 0"),
+]
+
+
+@pytest.mark.parametrize(("expected", "steps", "answer"), JUDGED)
+async def test_what_the_judged_answer_adds(expected: str, steps: Any, answer: str) -> None:
+    result = await result_of([[STATIONS]], steps, answer)
+    assert result["failure"] == expected
+    assert ("answer_f1" in result) == (answer != "?")
+
+
+async def test_a_response_that_failed_is_not_judged() -> None:
+    steps = {"error": "timeout", "actual_steps": [took(STATIONS)]}
+    assert await failure([[STATIONS]], steps, "4 4") == "step_error"
+
+
+def test_every_reason_has_its_case() -> None:
+    assert {case[0] for case in [*CASES, *JUDGED]} == {*REASONS}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "right"),
+    [
+        ({}, None),
+        ({"answer_eval_error": "refused: no", "answer_relevance": 0.9}, None),
+        ({"answer_f1": RIGHT_ANSWER}, True),
+        ({"answer_f1": 0.49, "ragas_answer_correctness": 0.9}, False),
+        ({"ragas_answer_correctness": 0.5}, True),
+        ({"answer_f1": None, "ragas_answer_correctness": 0.4}, False),
+        ({"ragas_answer_correctness": None}, None),
+        ({"answer_eval_error": "refused: no", "ragas_answer_correctness": 0.9}, None),
+        ({"answer_f1": 0.0}, False),
+    ],
+)
+def test_right_answers(metrics: dict[str, Any], right: bool | None) -> None:
+    assert right_answer(metrics) is right
+
+
+# Whose reason it is
+
+
+async def test_the_earliest_reference_step_decides() -> None:
+    steps = [took(STATIONS, WRONG), took(REPORTS, docs("r9"))]
+    assert await failure([[STATIONS, REPORTS]], steps) == "wrong_query_result"
+    assert await failure([[REPORTS, STATIONS]], steps) == "missed_retrieval"
+    assert await failure([[LOAD, REPORTS]], [took(LOAD), *steps]) == "missed_retrieval"
+
+
+async def test_only_groups_that_are_compared_decide() -> None:
+    groups = [[REPORTS], [STATIONS]]
+    steps = [took(REPORTS, docs("r9")), took(STATIONS)]
+    assert await failure(groups, steps) == "none"
+    assert await failure(groups, steps, steps_groups="all") == "missed_retrieval"
+    steps = [took(REPORTS, docs("r9")), took(STATIONS, SWAPPED)]
+    assert await failure(groups, steps, steps_groups="all") == "wrong_order"
+    # Matched in part, the last group hands on, and what came first counts.
+    assert await failure([[STATIONS], [REPORTS]], steps[::-1], steps_groups="all") == "missed_retrieval"
+    steps = [took(STATIONS, SWAPPED), took(REPORTS, docs("r1"))]
+    assert await failure([[STATIONS], [REPORTS]], steps, steps_groups="all") == "wrong_order"
+    # What comes after the group's turn is not to blame.
+    steps = [took(REPORTS), took(STATIONS, SWAPPED)]
+    assert await failure([[STATIONS], [REPORTS]], steps, steps_groups="all") == "no_steps"
+
+
+async def test_the_latest_step_that_is_free_and_returned_something_is_to_blame() -> None:
+    empty, error = took(STATIONS, table(names="ab")), took(STATIONS, status="error")
+    assert await failure([[STATIONS]], [empty, took(STATIONS, SWAPPED)]) == "wrong_order"
+    assert await failure([[STATIONS]], [took(STATIONS, SWAPPED), empty, error]) == "empty_result"
+    null = {**took(STATIONS), "output": None}
+    assert await failure([[STATIONS]], [null, error]) == "step_error"
+    assert await failure([[STATIONS]], [error, null]) == "empty_result"
+    other = QUERY | {"output": table(("L1",))}
+    steps = [took(STATIONS, SWAPPED), took(other)]  # The latter is taken, by the other one.
+    assert await failure([[STATIONS, other]], steps) == "wrong_order"
+    assert await failure([[STATIONS, other]], [*steps, error]) == "wrong_order"
+    assert await failure([[STATIONS, other]], [error, took(other)]) == "step_error"
+
+
+# Comparators of the caller's
+
+
+async def test_of_a_comparator_of_the_callers_only_what_was_returned_is_known() -> None:
+    def half(_reference: Any, actual: Any) -> float:
+        return 0.5 if actual["output"] == SWAPPED else 0.0
+
+    def broken(_reference: Any, actual: Any) -> float:
+        raise KeyError(actual["name"])
+
+    for comparator in (half, broken):
+        mine: Any = {"comparators": {"sparql_query": comparator}}
+        assert await failure([[STATIONS]], [took(STATIONS, SWAPPED)], **mine) == "wrong_query_result"
+        assert await failure([[STATIONS]], [took(STATIONS, table(("T1",)))], **mine) == "wrong_query_result"
+        assert await failure([[STATIONS]], [took(STATIONS, table(names="ab"))], **mine) == "empty_result"
+        assert await failure([[STATIONS]], [took(STATIONS, status="error")], **mine) == "step_error"
+        assert await failure([[STATIONS]], [took(REPORTS)], **mine) == "no_steps"
+    mine = {"comparators": {"retrieval": half}}
+    assert await failure([[REPORTS]], [took(REPORTS, docs("r9"))], **mine) == "wrong_query_result"
+
+
+# Budgets
+
+
+def lookalikes() -> tuple[dict[str, Any], dict[str, Any]]:
+    """A reference step, and the same in another order of rows and columns, which takes long to find out."""
+    shift = random.Random(3)
+    ones = {0, 1, 3, 7, 12, 20, 30}
+    rows = [[str(int((row + column) % 60 in ones)) for column in range(14)] for row in range(60)]
+    columns = shift.sample(range(14), 14)
+    other = [[row[column] for column in columns] for row in shift.sample(rows, len(rows))]
+    reference = QUERY | {"output": table(*rows), "ordered": True}
+    return reference, took(reference, table(*other))
+
+
+async def test_what_takes_too_long_on_the_loop_is_found_in_a_thread() -> None:
+    reference, actual = lookalikes()
+    evaluator = Evaluator(templates([reference]))
+    record = Line(1, 0, json.dumps({"question_id": "q", "actual_steps": [actual]}).encode())
+    response = read_record(record, evaluator.reference.questions)
+    assert isinstance(response, Response)
+    assert evaluator.score_at_once(record, response, 1) is None
+    assert await failure([[reference]], [actual]) == "wrong_order"
+
+
+def test_an_order_that_cannot_be_told_within_the_budget_is_not_told() -> None:
+    def exceeded(_: object) -> Any:
+        raise ComparisonBudgetExceeded("too ambiguous")
+
+    actual = [took(STATIONS, SWAPPED)]
+    names = frozenset(["sparql_query"])
+    scored = score_steps([[PreparedStep(STATIONS, names, lambda _: 0.0, exceeded)]], actual, mode="last")
+    assert (failure_of(scored.facts), scored.errors) == ("wrong_query_result", ())
+    with pytest.raises(ComparisonBudgetExceeded):
+        score_steps(
+            [[PreparedStep(STATIONS, names, lambda _: 0.0, exceeded)]], actual, mode="last", quick=True
+        )
+    # Whether they agree in order is not known, and so nothing of their order is.
+    unknown = PreparedStep(STATIONS, names, exceeded, prepare_step(STATIONS).explain)
+    scored = score_steps([[unknown]], actual, mode="last")
+    assert failure_of(scored.facts) == "wrong_query_result"
+    assert len(scored.errors) == 1
+
+
+# Results
+
+
+async def test_where_the_key_stands() -> None:
+    def broken(_reference: Any, _actual: Any) -> float:
+        raise KeyError("x")
+
+    steps = {"actual_steps": [took(STATIONS)], "input_tokens": 5}
+    end = ["steps_score", "steps_score_error", "failure", "input_tokens", "sample"]
+    options: dict[str, Any] = {"comparators": {"sparql_query": broken}}
+    assert [*await result_of([[STATIONS]], steps, **options)][-5:] == end
+    judged = await result_of([[STATIONS]], steps, "4 4", **options)
+    assert [*judged][-6:] == [*end, "judge"]
+
+
+async def test_without_reference_steps_there_is_none() -> None:
+    assert "failure" not in await Evaluator(templates()).evaluate({"question_id": "q", "error": "no"})
+    async with Evaluator(templates(), judge=Claims()) as evaluator:
+        response = {"question_id": "q", "actual_answer": "claims: 4 4 ", "actual_steps": [took(STATIONS)]}
+        assert "failure" not in await evaluator.evaluate(response)
+
+
+async def test_it_is_not_told_before_the_judge_has_spoken() -> None:
+    responses: list[dict[str, Any]] = [
+        {"question_id": "q", "actual_steps": [took(STATIONS)], "actual_answer": "claims: 4 0 "},
+        {"question_id": "q", "actual_steps": [took(STATIONS)]},
+    ]
+    responses += [response | {"padding": "x" * HEAVY_BYTES} for response in responses]
+    stages = evaluate_stream(templates([STATIONS]), responses, judge=Claims(), stages=True)
+    async with stages:
+        found = [("pending" in result, result.get("failure"), result["sample"]) async for result in stages]
+    assert sorted(found, key=str) == [
+        (False, "none", 2),
+        (False, "none", 4),
+        (False, "right_steps_wrong_answer", 1),
+        (False, "right_steps_wrong_answer", 3),
+        (True, None, 1),
+        (True, None, 3),
+    ]
+
+
+# Properties
+
+CELLS = st.sampled_from([literal("x"), literal("y"), literal("z"), None])
+
+
+@st.composite
+def tables(draw: st.DrawFn, width: int) -> list[list[Any]]:
+    return draw(st.lists(st.lists(CELLS, min_size=width, max_size=width), max_size=3))
+
+
+@given(st.data(), st.booleans())
+def test_sparql_results_against_every_pairing(data: st.DataObject, ordered: bool) -> None:
+    width = data.draw(st.integers(1, 3))
+    expected = data.draw(tables(width))
+    if data.draw(st.booleans()):
+        actual_width, actual = width, data.draw(st.permutations(expected))
+    else:
+        actual_width = data.draw(st.integers(1, 3))
+        actual = data.draw(tables(actual_width))
+    step = QUERY | {"output": encode(expected, "abc"[:width]), "ordered": ordered}
+    step["ignore_duplicates"] = False
+    every = list(range(width))
+
+    def agree(*, ordered: bool) -> bool:
+        return oracle(expected, every, actual, actual_width, ordered=ordered, ignore_duplicates=False) == 1
+
+    def bound(rows: list[list[Any]]) -> int:
+        return len({index for row in rows for index, cell in enumerate(row) if cell is not None})
+
+    wanted = "wrong_query_result"
+    if agree(ordered=ordered):
+        wanted = "none"
+    elif expected and not actual:
+        wanted = "empty_result"
+    elif actual_width < width or bound(actual) < bound(expected):
+        wanted = "missing_columns"
+    elif agree(ordered=False):
+        wanted = "wrong_order"
+    scored = score_steps(
+        [[prepare_step(step)]], [took(step, encode(actual, "bca"[:actual_width]))], mode="last"
+    )
+    assert failure_of(scored.facts) == wanted
+
+
+REFERENCES = [STATIONS, REPORTS, LOAD, SERIES, IRI, STATIONS | {"ordered": False}, SERIES | {"output": None}]
+OUTPUTS = [
+    *(step["output"] for step in REFERENCES),
+    SWAPPED,
+    WRONG,
+    docs("r9", "r1"),
+    table(names="a"),
+    "[]",
+    "]",
+]
+STEPS = st.fixed_dictionaries(
+    {"name": st.sampled_from(["sparql_query", "retrieval", "grid_api", "retrieve_time_series", "other"])},
+    optional={
+        "status": st.sampled_from(["success", "success", "success", "error", "odd", None]),
+        "output": st.sampled_from(OUTPUTS),
+        "args": st.sampled_from([{"mrid": "m1"}, {"mrid": 5}, {}]),
+    },
+)
+
+
+@given(
+    groups=st.lists(st.lists(st.sampled_from(REFERENCES), min_size=1, max_size=3), min_size=1, max_size=3),
+    steps=st.lists(STEPS, max_size=5),
+    mode=st.sampled_from(["last", "all"]),
+    answer=st.sampled_from([None, True, False]),
+)
+def test_none_is_right_steps_whose_answer_is_not_wrong(
+    groups: list[list[dict[str, Any]]], steps: list[Any], mode: Any, answer: bool | None
+) -> None:
+    scored = score_steps([[prepare_step(step) for step in group] for group in groups], steps, mode=mode)
+    reason = failure_of(scored.facts._replace(right_answer=answer))
+    assert reason in REASONS
+    assert (reason == "none") == (scored.score == 1 and answer is not False)
+    assert (reason == "right_steps_wrong_answer") == (scored.score == 1 and answer is False)
+    assert (reason == "wrong_steps_right_answer") == (scored.score != 1 and answer is True)
+
+
+@given(st.builds(Facts, *[st.booleans()] * len(Facts._fields)))
+def test_any_facts_have_a_reason(facts: Facts) -> None:
+    assert failure_of(facts) in REASONS
+    assert failure_of(ALL_RIGHT) == "none"
