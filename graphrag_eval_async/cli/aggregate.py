@@ -34,6 +34,7 @@ def aggregate(
     rejects: str | None,
     gates: Sequence[Gate],
     include_errors: bool,
+    level: float,
     max_line_bytes: int,
 ) -> Exit:
     """Run the command.
@@ -63,6 +64,7 @@ def aggregate(
             read = [(shard, source, add) for shard, source in zip(shards, sources, strict=True)]
             ending = run_to_end(reading.read(read, advance), interrupts)
     run = Run(
+        level=level,
         ending=ending,
         aggregates=running,
         rejected=reading.rejected,

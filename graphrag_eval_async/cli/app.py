@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from graphrag_eval_async.aggregates.until import Until
+from graphrag_eval_async.cli import compare_options as of_compare
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.aggregate import aggregate as run_aggregate
 from graphrag_eval_async.cli.compare import compare as run_compare
@@ -87,7 +88,7 @@ def evaluate(
     fail_over: options.FailOver = [],  # noqa: B006
     include_errors: options.IncludeErrors = False,
     until: options.UntilOption = None,
-    level: options.UntilLevel = "0.95",
+    level: options.Level = "0.95",
     shuffle: options.Shuffle = None,
     ordered: options.Ordered = False,
     max_in_flight: options.MaxInFlight = MAX_IN_FLIGHT,
@@ -119,6 +120,7 @@ def evaluate(
         stages=stages,
         ordered=ordered,
         until=None if until is None else Until(until, level),
+        level=level,
         shuffle=shuffle,
     )
 
@@ -153,6 +155,7 @@ def watch(
     fail_under: options.FailUnder = [],  # noqa: B006
     fail_over: options.FailOver = [],  # noqa: B006
     include_errors: options.IncludeErrors = False,
+    level: options.Level = "0.95",
     ordered: options.Ordered = False,
     max_in_flight: options.MaxInFlight = MAX_IN_FLIGHT,
     max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES,
@@ -168,7 +171,7 @@ def watch(
         Following(paths, start, poll_interval, until_idle),
         models=Models(config, llm, embedding),
         outputs=Outputs(output, aggregates, rejects, resume or resume_force, resume_force, fsync),
-        showing=Showing(window, show, interval, alert, on_alert, baseline),
+        showing=Showing(window, show, interval, alert, on_alert, baseline, level),
         gates=[*fail_under, *fail_over],
         include_errors=include_errors,
         dedupe=dedupe,
@@ -191,6 +194,7 @@ def aggregate(
     fail_under: options.FailUnder = [],  # noqa: B006
     fail_over: options.FailOver = [],  # noqa: B006
     include_errors: options.IncludeErrors = False,
+    level: options.Level = "0.95",
     max_line_bytes: options.MaxLineBytes = MAX_RESULT_BYTES,
 ) -> Command:
     """Aggregate results that are on disk.
@@ -205,6 +209,7 @@ def aggregate(
         rejects=rejects,
         gates=[*fail_under, *fail_over],
         include_errors=include_errors,
+        level=level,
         max_line_bytes=max_line_bytes,
     )
 
@@ -212,12 +217,12 @@ def aggregate(
 @app.command(epilog=EXIT_CODES)
 def compare(
     *,
-    baseline: options.Baseline,
-    candidate: options.Candidate,
-    output: options.ComparisonOutput = None,
-    fail_on_regression: options.FailOnRegression = False,
+    baseline: of_compare.Baseline,
+    candidate: of_compare.Candidate,
+    output: of_compare.ComparisonOutput = None,
+    fail_on_regression: of_compare.FailOnRegression = False,
     level: options.Level = "0.95",
-    worst: options.Worst = 10,
+    worst: of_compare.Worst = 10,
     include_errors: options.IncludeErrors = False,
     rejects: options.Rejects = None,
     max_line_bytes: options.MaxLineBytes = MAX_RESULT_BYTES,

@@ -35,6 +35,7 @@ def evaluate(
     outputs: Outputs,
     gates: Sequence[Gate],
     include_errors: bool,
+    level: float,
     until: Until | None = None,
     shuffle: int | None = None,
     **options: Any,
@@ -72,6 +73,7 @@ def evaluate(
     return report_run(
         stream,
         ending,
+        level=level,
         reference=reference,
         answered=answered,
         source=responses,

@@ -76,33 +76,6 @@ Results = Annotated[
     list[str],
     typer.Argument(parser=_input, metavar="RESULTS...", help="Results, JSONL; - is standard input."),
 ]
-Baseline = Annotated[
-    str,
-    typer.Argument(
-        parser=_input, metavar="BASELINE", help="Results to compare with, JSONL; - is standard input."
-    ),
-]
-Candidate = Annotated[
-    str, typer.Argument(parser=_input, metavar="CANDIDATE", help="Results to be compared, likewise.")
-]
-ComparisonOutput = Annotated[
-    str | None,
-    typer.Option(
-        "--output",
-        "-o",
-        parser=parser(aggregates_path),
-        metavar="FILE",
-        help="Write the whole comparison here, by the suffix as YAML (.yaml, .yml) or JSON (.json).",
-    ),
-]
-FailOnRegression = Annotated[
-    bool,
-    typer.Option(
-        "--fail-on-regression",
-        help="Gate: no score, nor the error rate, must have become worse, overall or in a template, by "
-        "more than chance; and there must be a score to compare.",
-    ),
-]
 # Any, since the default is text that is parsed as well.
 Level = Annotated[
     Any,
@@ -110,12 +83,8 @@ Level = Annotated[
         "--level",
         parser=parser(parse_level),
         metavar="LEVEL",
-        help="How sure a verdict has to be, between 0 and 1.",
+        help="How sure intervals, and what is decided by them, are to be, between 0 and 1.",
     ),
-]
-Worst = Annotated[
-    int,
-    typer.Option("--worst", min=0, metavar="N", help="How many of the questions that got worse to list."),
 ]
 Output = Annotated[
     str,
@@ -276,15 +245,6 @@ UntilOption = Annotated[
         help="End as soon as it is decided whether CONDITION holds: [TEMPLATE:]METRIC >= NUMBER, or with "
         ">, <= or <, such as 'steps_score >= 0.8'. It is a gate, which does not hold either if it is not "
         "decided at the end.",
-    ),
-]
-UntilLevel = Annotated[
-    Any,
-    typer.Option(
-        "--level",
-        parser=parser(parse_level),
-        metavar="LEVEL",
-        help="With --until: how sure the decision has to be, between 0 and 1.",
     ),
 ]
 Shuffle = Annotated[

@@ -32,6 +32,7 @@ class Run:
     """What a run came to.
 
     Attributes:
+        level: of the confidence that is shown.
         ending: how it ended.
         aggregates: of its results.
         rejected: how many lines were rejected, by reason.
@@ -42,6 +43,7 @@ class Run:
         decision: about the condition that was to end it, where there was one.
     """
 
+    level: float
     ending: Ending
     aggregates: RunningAggregates
     rejected: Mapping[Reason, int]
@@ -54,7 +56,7 @@ class Run:
 
 def report(run: Run, *, aggregates: str | None, gates: Sequence[Gate], table: TextIO | None) -> Exit:
     """Write and show what `run` came to; returns the exit code."""
-    snapshot = run.aggregates.snapshot(detail=True)
+    snapshot = run.aggregates.snapshot(detail=True, level=run.level)
     ending = run.ending
     try:
         # Before anything is told, which may wait for somebody to read it.

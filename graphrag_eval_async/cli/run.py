@@ -79,6 +79,7 @@ def report_run(
     stream: EvaluationStream,
     ending: Ending,
     *,
+    level: float,
     reference: Reference,
     answered: set[str],
     source: str,
@@ -93,6 +94,7 @@ def report_run(
     Args:
         stream: what it was of.
         ending: how it ended.
+        level: of the confidence that is shown.
         reference: the reference set.
         answered: ids of the questions that results were handed out for; a journal may have others.
         source: the name of what was read.
@@ -110,6 +112,7 @@ def report_run(
     if stream.journal is not None:
         answered = {*reference.questions} - {*stream.missing}
     run = Run(
+        level=level,
         ending=ending,
         aggregates=stream.aggregates,
         rejected=stream.rejects.counts,

@@ -346,3 +346,16 @@ def test_golden_files(folder: Folder, golden: Path) -> None:
     snapshot = yaml.safe_load((folder.path / "aggregates.yaml").read_bytes())
     expected = yaml.safe_load((golden / "aggregates.yaml").read_bytes())
     assert not differences(expected, snapshot)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "aggregate", "watch"])
+def test_the_level_of_intervals(folder: Folder, capfd: pytest.CaptureFixture[str], command: str) -> None:
+    inputs = [folder.reference, folder.lines(*RESPONSES)]
+    if command == "aggregate":
+        inputs = [folder.lines(*evaluated(RESPONSES), name="results.jsonl")]
+    options = ["--aggregates", folder.file("a.json"), "--level", "0.8"]
+    options += ["--until-idle", "10ms"] if command == "watch" else []
+    assert run(command, *inputs, *options) == 0
+    written = orjson.loads((folder.path / "a.json").read_bytes())
+    assert written == compute_aggregates(evaluated(RESPONSES), detail=True, level=0.8)
+    assert "80 %" in "".join(capfd.readouterr())

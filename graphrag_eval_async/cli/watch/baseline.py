@@ -59,9 +59,9 @@ def _style(row: Mapping[str, Any]) -> str:
     return STYLES.get(row.get("verdict", ""), "")
 
 
-def final_lines(comparison: RunningComparison) -> list[str]:
+def final_lines(comparison: RunningComparison, level: float) -> list[str]:
     """What there is to say at the end; without the sign test, since it was looked at all the time."""
-    rows = comparison.look()
+    rows = comparison.look(level=level)
     if not rows:
         return ["compared with the baseline: no question in common"]
     return ["compared with the baseline:", *folded(sentences(rows))]

@@ -77,12 +77,13 @@ def watch(
     return report_run(
         stream,
         ending,
+        level=showing.level,
         reference=reference,
         answered=counting.answered,
         source=" ".join(following.paths),
         gates=gates,
         table=sys.stdout if isinstance(view, Screen) else sys.stderr,
-        notes=final_lines(comparison) if comparison is not None else (),
+        notes=final_lines(comparison, showing.level) if comparison is not None else (),
         **common,
     )
 

@@ -33,6 +33,7 @@ class Showing(NamedTuple):
     alerts: Sequence[Alert]
     on_alert: str | None
     baseline: str | None = None
+    level: float = 0.95
 
     def of(self, templates: Collection[str], config: Config | None) -> Showing:
         """The same, of a run: see `find_alerts`.

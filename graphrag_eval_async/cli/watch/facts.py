@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 SUMS = "sums"
 """The key of what `complete` makes confidence sequences of."""
 
-LEVEL = 0.95
-
 
 class Facts:
     """Looks at everything that knows how a run goes."""
@@ -51,7 +49,7 @@ class Facts:
         self._limits = config.llm.limits if config is not None and config.llm is not None else None
         self._model = judge_of(config)
         self._questions = len(reference.questions)
-        self._fixed = {"paths": list(paths), "window": window_facts(showing.window)}
+        self._fixed = {"paths": list(paths), "window": window_facts(showing.window), "level": showing.level}
         self._show = showing.show
         self._start = monotonic()
         self._pace, self._calls = Rate(self._start), Rate(self._start)
@@ -114,9 +112,11 @@ class Facts:
 def complete(facts: dict[str, Any]) -> None:
     """Add the confidence sequences, which take a while, to what `collect` gave."""
     if (compared := facts["comparison"]) is not None:
-        facts["comparison"] = {metric: look_at(metric, sums, LEVEL) for metric, sums in compared.items()}
+        facts["comparison"] = {
+            metric: look_at(metric, sums, facts["level"]) for metric, sums in compared.items()
+        }
     for metric, sums in facts.pop(SUMS, {}).items():
-        facts["overall"]["metrics"][metric]["confidence"] = show_confidence(sums, LEVEL)
+        facts["overall"]["metrics"][metric]["confidence"] = show_confidence(sums, facts["level"])
 
 
 def _group(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:

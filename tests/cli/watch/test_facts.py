@@ -88,6 +88,7 @@ async def test_facts_of_steps() -> None:
     assert facts == {
         "paths": ["a.jsonl", "logs"],
         "window": {"last": 2},
+        "level": 0.95,
         "overall": {
             "samples": {"total": 4, "window": 2},
             "errors": {"total": 1, "window": 1},
