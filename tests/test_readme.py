@@ -23,6 +23,7 @@ CONSOLE = [
     for line in block.splitlines()
 ]
 # The two that install are run, word for word, by .ci/run; here only what follows the installation.
+TEXT = re.findall(r"^```text\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 YAML = re.findall(r"^```yaml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 PROGRAMS = {"graphrag-eval-async": "main", "answer-correctness": "answer_correctness"}
 COMMANDS = [command.removeprefix("pip install . && ") for command in CONSOLE if "pytest" not in command]
@@ -61,8 +62,12 @@ def test_commands_run_one_after_the_other(folder: Path) -> None:
     assert len(COMMANDS) >= 5
     with serving() as server:
         where = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": KEY}
-        _run(["bash", "-euo", "pipefail", "-c", "\n".join(COMMANDS)], folder, **where)
+        printed = _run(["bash", "-euo", "pipefail", "-c", "\n".join(COMMANDS)], folder, **where)
     assert server.counts.requests > 50
+    shown = [block for block in TEXT if block.startswith(("decided after", "overall"))]
+    assert len(shown) == 2
+    for line in "".join(shown).splitlines():
+        assert line == "..." or line in printed.splitlines()
     with (folder / "correctness.tsv").open(newline="") as file:
         assert [row[:3] for row in csv.reader(file, delimiter="\t")][1:] == [["4", "6", "3"], ["1", "3", "0"]]
 
@@ -79,10 +84,8 @@ def test_configuration_loads(settings: str, tmp_path: Path, monkeypatch: pytest.
 
 
 def test_first_command_prints_the_table_shown(folder: Path) -> None:
-    shown = re.search(r"^```text\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    assert shown is not None
     printed = _run(["bash", "-c", COMMANDS[0]], folder)
-    assert [line.rstrip() for line in printed.strip("\n").splitlines()] == shown[1].splitlines()
+    assert [line.rstrip() for line in printed.strip("\n").splitlines()] == TEXT[0].splitlines()
     assert len((folder / "results.jsonl").read_text().splitlines()) == 8
 
 

@@ -53,3 +53,9 @@ def judging(model: str, usage: JudgeUsage) -> list[str]:
 def counts(of: Mapping[Any, int]) -> str:
     """Such as "2 budget, 1 timeout"."""
     return ", ".join(f"{count} {kind}" for kind, count in sorted(of.items()))
+
+
+def by_frequency(of: Mapping[str, int]) -> str:
+    """The same, the most frequent first."""
+    ordered = sorted(of.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count} {kind}" for kind, count in ordered)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.failures import REASON
-from graphrag_eval_async.cli.costs import counts
+from graphrag_eval_async.cli.costs import by_frequency
 from graphrag_eval_async.cli.table import NAME_CHARACTERS, draw, number, plain_table
 from graphrag_eval_async.cli.text import one_line
 
@@ -30,7 +30,7 @@ def render_detail(snapshot: Mapping[str, Any], stream: TextIO) -> str:
 def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
     """How often there was which reason of failure, in a line, if there was any."""
     reasons = snapshot["micro"].get(REASON)
-    return [one_line(f"failure: {counts(reasons)}")] if reasons else []
+    return [one_line(f"failure: {by_frequency(reasons)}")] if reasons else []
 
 
 def _trust(metrics: Mapping[str, Mapping[str, Any]]) -> Table:

@@ -76,7 +76,7 @@ def test_without_a_reference_templates_stand_by_name(
     out, err = capfd.readouterr()
     assert out.splitlines()[-2:] == [
         "results: 5, rejected lines: 0",
-        "failure: 1 no_steps, 2 none, 2 wrong_query_result",
+        "failure: 2 none, 2 wrong_query_result, 1 no_steps",
     ]
     assert not err
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from rich.filesize import decimal
 from rich.text import Text
 
-from graphrag_eval_async.cli.costs import counts, dollars
+from graphrag_eval_async.aggregates.failures import RESPONSE_ERROR
+from graphrag_eval_async.cli.costs import by_frequency, counts, dollars
 from graphrag_eval_async.cli.text import one_line
 
 if TYPE_CHECKING:
@@ -49,16 +50,24 @@ def _parts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "behind", f"{decimal(lag['bytes'])}, {since}"
     yield "rejects", counts(facts["rejects"]) or "none"
     yield "unanswered", f"{facts['missing']} of {facts['questions']}"
-    overall = facts["overall"]
-    for metric, coverage in overall["coverage"].items():
-        if coverage["failed"]:
-            yield f"{one_line(metric)} without a value", counts(coverage["failed"])
-    if overall["failure"]:
-        yield "failure", one_line(counts(overall["failure"]))
+    yield from _without_values(facts["overall"]["coverage"])
+    if wrong := {reason: total for reason, total in facts["overall"]["failure"].items() if reason != "none"}:
+        yield "failures", one_line(by_frequency(wrong))
     if journal is not None:
         yield "restored", str(journal["restored"])
     if facts["skipped"]:
         yield "skipped", str(facts["skipped"])
+
+
+def _without_values(coverage: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Metrics that failed where the agent had not, those that failed alike together."""
+    alike: dict[str, list[str]] = {}
+    for metric, covered in coverage.items():
+        failed = {kind: total for kind, total in covered["failed"].items() if kind != RESPONSE_ERROR}
+        if failed:
+            alike.setdefault(one_line(counts(failed)), []).append(one_line(metric))
+    for kinds, metrics in alike.items():
+        yield f"without {', '.join(metrics)}", kinds
 
 
 def clock(seconds: float) -> str:
