@@ -93,8 +93,8 @@ def as_until(until: str | Until, evaluator: Evaluator, *, resumed: bool) -> Unti
 
 
 def in_fair_order(responses: Responses) -> Responses:
-    """Shuffled, if it is a path, since files are often sorted by template."""
-    if isinstance(responses, str | os.PathLike) and os.fspath(responses) != "-":
+    """Shuffled, if it is a path of what can be, since files are often sorted by template."""
+    if isinstance(responses, str | os.PathLike) and read_jsonl(responses).can_be_shuffled:
         return read_jsonl(responses, shuffle=0)
     return responses
 

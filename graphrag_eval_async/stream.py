@@ -224,8 +224,9 @@ def evaluate_stream(
         until: a condition such as ``steps_score >= 0.8``, or an `Until`, which names the level, too. The
             stream ends as soon as the results, counted in the order of the input, decide either way whether
             it holds: it reads no more, cancels the work in progress, and hands out what is complete.
-            `decision` says what was found out. A path of files, as files are often sorted by template, is
-            read in a shuffled order, as by ``read_jsonl(path, shuffle=0)``; any other source in its own.
+            `decision` says what was found out. A path of regular files that are not compressed is read in a
+            shuffled order, as by ``read_jsonl(path, shuffle=0)``, as files are often sorted by template;
+            any other source in its own.
 
     Returns:
         an asynchronous iterator of results: dicts with the documented output keys.

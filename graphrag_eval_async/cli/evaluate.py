@@ -50,7 +50,8 @@ def evaluate(
     config = models.config()
     outputs.check([reference_path, responses, models.path, cache_of(config)], stages=options["stages"])
     reference = load_reference(reference_path)
-    source = read_jsonl(responses, shuffle=seed_of(responses, until, shuffle, gates))
+    seed = seed_of(responses, until, shuffle, gates)
+    source = read_jsonl(responses, shuffle=seed)
     run = open_run(
         reference,
         source,
@@ -63,7 +64,8 @@ def evaluate(
     )
     answered: set[str] = set()
     with run as (stream, results):
-        tell_order(responses, until, shuffle)
+        if until is not None and shuffle is None:
+            tell_order(seed)
         # Results on the same terminal would go through the bar.
         shown = outputs.results != "-" or not sys.stdout.isatty()
         with progress(source, shown=shown, usage=stream.usage if judge_of(config) else None) as advance:

@@ -9,6 +9,7 @@ from graphrag_eval_async.cli.costs import dollars
 from graphrag_eval_async.cli.gates import MISSING_RATE
 from graphrag_eval_async.cli.text import one_line, tell
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.sources import read_jsonl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,19 +29,24 @@ def seed_of(responses: str, until: Until | None, shuffle: int | None, gates: Seq
     """
     if until is not None and any(gate.metric == MISSING_RATE for gate in gates):
         raise UsageError("missing_rate cannot be a gate with --until, which leaves questions out")
-    if until is not None and responses != "-" and shuffle is None:
+    if until is not None and shuffle is None and read_jsonl(responses).can_be_shuffled:
         return DEFAULT_SEED
     return shuffle
 
 
-def tell_order(responses: str, until: Until | None, shuffle: int | None) -> None:
-    """Say in which order responses are read, where that was not asked for."""
-    if until is None or shuffle is not None:
-        return
-    if responses == "-":
-        order = "standard input is read in its order: if it is sorted, only its beginning decides"
+def tell_order(seed: int | None) -> None:
+    """Say in which order responses are read, where that was not asked for.
+
+    Args:
+        seed: what `seed_of` gave.
+    """
+    if seed is None:
+        order = (
+            "standard input, pipes and compressed files are read in their order: if they are sorted, only "
+            "their beginning decides"
+        )
     else:
-        order = f"read in a shuffled order (--shuffle {DEFAULT_SEED}), since files are often sorted"
+        order = f"read in a shuffled order (--shuffle {seed}), since files are often sorted"
     tell(sys.stderr, f"--until: {order}")
 
 

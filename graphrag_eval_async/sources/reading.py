@@ -97,6 +97,15 @@ class JsonlFiles:
                 return None
         return self._size
 
+    @property
+    def can_be_shuffled(self) -> bool:
+        """Whether all files that are there now are regular and not compressed; looks at the files."""
+        try:
+            files = self._files()
+        except (SourceError, OSError, ValueError):
+            return False
+        return all(os.path.isfile(path) and not path.endswith(".gz") for path in files)
+
     def exclude(self, paths: Iterable[str]) -> None:
         """Leave these files out of directories and patterns."""
         self._excluded.update(map(os.path.realpath, paths))

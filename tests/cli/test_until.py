@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import os
 import re
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +23,12 @@ if TYPE_CHECKING:
 
 SORTED = [response("q3")] * 600 + [response("q1", False)] * 300 + [response("q2", False)] * 100
 """Sorted by template: a share of 0.6 is right."""
+
+
+IN_ORDER = (
+    "--until: standard input, pipes and compressed files are read in their order: if they are sorted, only "
+    "their beginning decides"
+)
 
 
 def evaluate(folder: Folder, *options: str, items: Sequence[object] | None = None) -> int:
@@ -98,8 +107,34 @@ def test_standard_input_has_its_order(folder: Folder) -> None:
     code, out, err = finish(process, to_jsonl(SORTED[:100]))
     assert code == 0
     assert 10 < len(out.splitlines()) < 100
-    assert "standard input is read in its order: if it is sorted, only its beginning decides" in err
+    assert IN_ORDER in err
     assert "not evaluated" not in err
+
+
+@pytest.mark.parametrize("kind", ["gzip", "pipe", "directory"])
+def test_what_cannot_be_shuffled_has_its_order(
+    folder: Folder, capfd: pytest.CaptureFixture[str], kind: str
+) -> None:
+    """It is decided by the first template alone, which comes first."""
+    name = {"gzip": "r.jsonl.gz", "pipe": "r", "directory": "logs/r.jsonl.gz"}[kind]
+    path = folder.path / name
+    path.parent.mkdir(exist_ok=True)
+    writer = threading.Thread(target=path.write_bytes, args=[to_jsonl(SORTED[:100])])
+    if kind == "pipe":
+        os.mkfifo(path)
+        writer.start()
+    else:
+        path.write_bytes(gzip.compress(to_jsonl(SORTED[:100])))
+    source = str(path.parent if kind == "directory" else path)
+    options = ["-o", folder.file("results.jsonl"), "--until", "steps_score > 0.8"]
+    assert run("evaluate", folder.reference, source, *options) == 0
+    assert IN_ORDER in capfd.readouterr().err
+    assert 10 < len(folder.read("results.jsonl")) < 100
+    if kind == "pipe":
+        writer.join()
+    else:
+        assert run("evaluate", folder.reference, source, *options, "--shuffle", "1") == 4
+        assert "a compressed file cannot be shuffled; decompressed, it can" in capfd.readouterr().err
 
 
 def test_what_was_saved(folder: Folder, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
