@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from graphrag_eval_async.aggregates.verdicts import is_score
-from graphrag_eval_async.cli.table import GAP, NAME_CHARACTERS, WIDTH
+from graphrag_eval_async.cli.table import GAP, NAME_CHARACTERS, WIDTH, number
 from graphrag_eval_async.cli.text import one_line
 from graphrag_eval_async.records.metrics import ERROR_RATE
 
@@ -167,11 +167,6 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, names: int
 def folded(lines: Iterable[str]) -> list[str]:
     """Lines that are cut at `WIDTH`."""
     return [part for line in lines for part in wrap(one_line(line), WIDTH, subsequent_indent="  ")]
-
-
-def number(value: float) -> str:
-    """A number in at most four digits, or more before the point."""
-    return f"{value:.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def signed(value: float) -> str:
