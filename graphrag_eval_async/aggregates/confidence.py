@@ -46,7 +46,7 @@ _LOG_BETA_SHARE = log(BETA_SHARE)
 _LOG_SHARE = log((1 - BETA_SHARE) / 2 / 2 / len(FRACTIONS))  # Half of the rest bets that the mean is less.
 
 TOLERANCE = 1e-6
-"""By how much an end may be farther out than need be."""
+"""By how much an end may be farther out than need be; a little more where Fan's bound has to help."""
 
 
 class Sums(NamedTuple):
@@ -112,7 +112,7 @@ def _lower_end(sums: Sums, level: float) -> float:
     if sums.total <= sums.n * TOLERANCE:
         return 0.0
     wanted = -log(1 - level)
-    low = _fall(0.0, sums, wanted, (), 1e-3)
+    low = _fall(0.0, sums, wanted, (), min(1e-3, sums.total / sums.n / 10))
     falling = [fraction for fraction in FRACTIONS if _fans_peak(fraction, sums) <= low]
     return _fall(low, sums, wanted, falling, TOLERANCE)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.aggregates.exact import ONE, mean
-from graphrag_eval_async.aggregates.failures import REASON, RESPONSE_ERROR, TEXT, Tally
+from graphrag_eval_async.aggregates.failures import NO_ANSWER, REASON, RESPONSE_ERROR, TEXT, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -39,9 +39,9 @@ def reasons(tallies: Tallies) -> dict[str, int]:
 def covered_metrics(series: Iterable[str], tallies: Tallies, pending: Iterable[str]) -> set[str]:
     """The metrics that have a value somewhere, or should have.
 
-    A failure of the agent alone does not say so of any, and an output of which there are only texts is none.
+    That the agent failed does not say so of any, and an output of which there are only texts is none.
     """
-    failed = {what for what, kind in tallies if kind != RESPONSE_ERROR}
+    failed = {what for what, kind in tallies if kind not in (RESPONSE_ERROR, NO_ANSWER)}
     texts = {what for what, kind in tallies if kind == TEXT}
     return (failed - texts - {REASON}) | {*series, *pending, "steps_score"}
 

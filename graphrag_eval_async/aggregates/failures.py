@@ -16,13 +16,8 @@ Tally: TypeAlias = tuple[str, str]
 REASON = "failure"
 """The key of the reason why an agent's steps or answer are not right, which is counted as the metrics are."""
 
-NO_STEPS, NOT_SCORED, RESPONSE_ERROR, OTHER, TEXT = (
-    "no_steps",
-    "not_scored",
-    "response_error",
-    "other",
-    "text",
-)
+RESPONSE_ERROR, NO_ANSWER, NO_STEPS, NOT_SCORED = "response_error", "no_answer", "no_steps", "not_scored"
+OTHER, TEXT = "other", "text"
 
 _CORRECTNESS = ("answer_recall", "answer_precision", "answer_f1")
 ERRORS_OF_RESULT: Mapping[str, tuple[str, ...]] = {
@@ -37,7 +32,8 @@ ERRORS_OF_STEP: Mapping[str, tuple[str, ...]] = {
 }
 """The metrics that have no value where there is an error, by its key in a result, or in a retrieval step."""
 
-_OF_REFERENCE_ANSWER = (*_CORRECTNESS, "ragas_answer_correctness")
+CARRIED_OVER = ("input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
+"""The metrics that responses bring with them."""
 
 OF_PENDING: Mapping[str, tuple[str, ...]] = {
     "answer_correctness": _CORRECTNESS,
@@ -60,20 +56,46 @@ def failures_of(
         failed: whether the agent failed; of what it did not answer all metrics are named that may apply.
         counts: whether the values that it has do count.
     """
-    kinds = {metric: _kind(result[key]) for key in errors for metric in ERRORS_OF_RESULT[key]}
-    if failed:
-        answered = _OF_REFERENCE_ANSWER if result.get("reference_answer") is not None else ()
-        scored = ("steps_score",) if result.get("reference_steps") is not None else ()
-        for metric in (*scored, *answered, "answer_relevance"):
-            kinds.setdefault(metric, RESPONSE_ERROR)
-    elif result.get("reference_steps") is not None:
-        kinds["steps_score"] = NOT_SCORED if result.get("actual_steps") else NO_STEPS
+    kinds = {
+        metric: _kind(result[key])
+        for key in errors
+        if result[key] is not None
+        for metric in ERRORS_OF_RESULT[key]
+    }
+    for metric in _unanswered(result, failed=failed):
+        kinds.setdefault(metric, RESPONSE_ERROR if failed else NO_ANSWER)
+    if result.get("reference_steps") is not None:
+        without = NOT_SCORED if result.get("actual_steps") else NO_STEPS
+        kinds["steps_score"] = RESPONSE_ERROR if failed else without
+    if not counts:
+        kinds |= {metric: RESPONSE_ERROR for metric in CARRIED_OVER if result.get(metric) is not None}
     return [item for item in kinds.items() if not counts or result.get(item[0]) is None]
+
+
+def has_answer(result: Mapping[str, Any]) -> bool:
+    """Whether there is an answer that says something."""
+    answer = result.get("actual_answer")
+    return isinstance(answer, str) and bool(answer) and not answer.isspace()
+
+
+def _unanswered(result: Mapping[str, Any], *, failed: bool) -> Iterator[str]:
+    """The metrics of an answer that was not given; one that is blank can still be compared with claims."""
+    if failed or not has_answer(result):
+        yield "answer_relevance"
+        if result.get("reference_answer") is not None:
+            yield "ragas_answer_correctness"
+            if failed or result.get("actual_answer") is None:
+                yield from _CORRECTNESS
 
 
 def failures_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> list[Tally]:
     """The same of a retrieval step; F1 fails as recall does, or else as precision."""
-    kinds = {metric: _kind(step[key]) for key in reversed(errors) for metric in ERRORS_OF_STEP[key]}
+    kinds = {
+        metric: _kind(step[key])
+        for key in reversed(errors)
+        if step[key] is not None
+        for metric in ERRORS_OF_STEP[key]
+    }
     return [item for item in kinds.items() if step.get(item[0]) is None]
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from graphrag_eval_async.aggregates.failures import OF_PENDING
+from graphrag_eval_async.aggregates.failures import NO_STEPS, OF_PENDING
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.aggregates.reading import Observation
 
 # Template, question and sample, which two results may share if they are of two runs.
 Awaited: TypeAlias = tuple[str, str, str]
@@ -24,9 +27,11 @@ class Pending:
     def __init__(self) -> None:
         self.results: dict[Awaited, list[tuple[str, ...]]] = {}
 
-    def add(self, result: Mapping[str, Any], template: str) -> None:
-        """Expect the whole of a result."""
-        self.results.setdefault(_key(result, template), []).append(tuple(_metrics(result)))
+    def add(self, result: Mapping[str, Any], seen: Observation) -> None:
+        """Expect the whole of a result, whose values do not count as yet."""
+        scored = ["steps_score"] if ("steps_score", NO_STEPS) in seen.failures else []
+        metrics = [*_metrics(result), *(metric for metric, _ in seen.values), *scored]
+        self.results.setdefault(_key(result, seen.template), []).append(tuple(sorted(metrics)))
 
     def remove(self, result: Mapping[str, Any], template: str) -> None:
         """Take a whole result, whether it was expected or not."""

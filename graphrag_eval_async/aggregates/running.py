@@ -106,7 +106,7 @@ class RunningAggregates:
         """
         seen = observe(result, include_errors=self._include_errors)
         if "pending" in result:
-            self._pending.add(result, seen.template)
+            self._pending.add(result, seen)
             return
         if self._pending.results:
             self._pending.remove(result, seen.template)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.failures import REASON
 from graphrag_eval_async.cli.costs import by_frequency
-from graphrag_eval_async.cli.table import NAME_CHARACTERS, draw, number, plain_table
+from graphrag_eval_async.cli.table import NAME_CHARACTERS, draw, heading, number, plain_table
 from graphrag_eval_async.cli.text import one_line
 
 if TYPE_CHECKING:
@@ -16,14 +16,19 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+INTERVALS = 3
+"""Beside each other in a table, so that there is room for the names of templates."""
+
+
 def render_detail(snapshot: Mapping[str, Any], stream: TextIO) -> str:
-    """Coverage, bounds and confidence of the metrics over all results, and their quantiles, in two tables."""
+    """Tables: of all results the coverage, bounds and confidence, of templates the latter, and quantiles."""
     metrics = {
         metric: stats
         for metric, stats in snapshot["micro"].items()
         if isinstance(stats, dict) and "coverage" in stats
     }
-    tables = [table for table in (_trust(metrics), _spread(metrics)) if table.row_count]
+    tables = [_trust(metrics), *_intervals(snapshot, metrics), _spread(metrics)]
+    tables = [table for table in tables if table.row_count]
     return "\n\n".join(draw([table], stream) for table in tables)
 
 
@@ -38,8 +43,8 @@ def _trust(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
     table = plain_table("of all results")
     levels = {stats["confidence"]["level"] for stats in metrics.values() if "confidence" in stats}
     interval = "\n".join([f"{100 * level:.4g} %" for level in levels] + ["interval"])
-    for heading in ("values", interval, "if failed\nwere 0 or 1"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    for lines in ("values", interval, "if failed\nwere 0 or 1"):
+        table.add_column(lines, justify="right", no_wrap=True)
     table.add_column("missing", no_wrap=True)
     for metric, stats in metrics.items():
         coverage = stats["coverage"]
@@ -55,11 +60,27 @@ def _trust(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
     return table
 
 
+def _intervals(snapshot: Mapping[str, Any], metrics: Mapping[str, Mapping[str, Any]]) -> Iterable[Table]:
+    """The confidence of each template; some metrics in each table, as many as fit."""
+    bounded = [metric for metric, stats in metrics.items() if "confidence" in stats]
+    level = "".join(f"{100 * metrics[metric]['confidence']['level']:.4g} %" for metric in bounded[:1])
+    for start in range(0, len(bounded), INTERVALS):
+        part = bounded[start : start + INTERVALS]
+        table = plain_table(f"{level} interval")
+        for metric in part:
+            table.add_column("\n".join(heading(metric)), justify="right", no_wrap=True)
+        for template, group in snapshot["per_template"].items():
+            table.add_row(
+                _name(template), *(_range(group.get(metric, {}).get("confidence")) for metric in part)
+            )
+        yield table
+
+
 def _spread(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
     spread = {metric: stats["quantiles"] for metric, stats in metrics.items() if "quantiles" in stats}
     table = plain_table("of all results")
-    for heading in _keys(spread.values()):
-        table.add_column(heading, justify="right", no_wrap=True)
+    for quantile in _keys(spread.values()):
+        table.add_column(quantile, justify="right", no_wrap=True)
     for metric, quantiles in spread.items():
         table.add_row(_name(metric), *map(number, quantiles.values()))
     return table

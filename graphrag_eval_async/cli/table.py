@@ -64,7 +64,7 @@ def _parts(snapshot: Mapping[str, Any]) -> list[list[str]]:
     room = WIDTH - NAME_WIDTH - sum(map(_column_width, (["samples"], ["errors"])))
     for metric in [metric for metric, stats in snapshot["macro"].items() if "mean" in stats]:
         groups = [*snapshot["per_template"].values(), snapshot["micro"], snapshot["macro"]]
-        width = _column_width([*_heading(metric), *(_cells(group, [metric])[0] for group in groups)])
+        width = _column_width([*heading(metric), *(_cells(group, [metric])[0] for group in groups)])
         if width > room:
             parts.append([])
             room = WIDTH - NAME_WIDTH
@@ -77,7 +77,7 @@ def _column_width(lines: Iterable[str]) -> int:
     return GAP + max(map(len, lines))
 
 
-def _heading(metric: str) -> list[str]:
+def heading(metric: str) -> list[str]:
     """The words of a metric's name, one below the other."""
     words = metric.split("_")
     return [line for word in words for line in wrap(word, HEADING_WIDTH)] or [metric]
@@ -86,8 +86,8 @@ def _heading(metric: str) -> list[str]:
 def _table(snapshot: Mapping[str, Any], metrics: Sequence[str], *, counts: bool) -> Table:
     table = plain_table("template")
     headings = [["samples"], ["errors"]] if counts else []
-    for heading in [*headings, *map(_heading, metrics)]:
-        table.add_column("\n".join(heading), justify="right", no_wrap=True)
+    for lines in [*headings, *map(heading, metrics)]:
+        table.add_column("\n".join(lines), justify="right", no_wrap=True)
     for template, group in snapshot["per_template"].items():
         table.add_row(one_line(template, limit=NAME_CHARACTERS), *_cells(group, metrics, counts=counts))
     table.add_section()

@@ -23,6 +23,7 @@ ERRORS = st.sampled_from(
     [*(f"{kind}: so it was" for kind in FAILURES), "budget", "disaster: no", "", None, 7]
 )
 SCORES = st.sampled_from([0.0, 0.25, 1.0, 1])
+CARRIED = ("total_tokens", "elapsed_sec")
 PARTS = ("recall", "precision")
 CORRECTNESS = ("answer_recall", "answer_precision", "answer_f1")
 RETRIEVAL = [
@@ -61,6 +62,9 @@ def results(draw: st.DrawFn) -> dict[str, Any]:
             case "error" if part != ("steps_score",):
                 name = "answer_eval" if part == CORRECTNESS else part[0]
                 result[f"{name}_error"] = draw(ERRORS)
+    result |= draw(st.fixed_dictionaries({}, optional=dict.fromkeys(CARRIED, st.integers(0, 9))))
+    answers = st.sampled_from(["yes", "", " \n", None])
+    result |= draw(st.fixed_dictionaries({}, optional={"actual_answer": answers}))
     if draw(st.booleans()):  # Two custom evaluations, of two outputs and of one.
         result["judge"] = JUDGE
         for evaluation, outputs in (("style", ["tone", "length"]), ("words", ["note"])):
@@ -92,6 +96,12 @@ def kind(error: Any) -> str:
 def outcomes(result: dict[str, Any], include_errors: bool) -> Iterator[tuple[str, Any]]:
     """Each metric that may apply to a result, with its value or, as a text, the kind of its failure."""
     failed = result["status"] == "error"
+    yield from (
+        (metric, "response_error") for metric in CARRIED if metric in result and failed and not include_errors
+    )
+    yield from (
+        (metric, result[metric]) for metric in CARRIED if metric in result and (include_errors or not failed)
+    )
     for metric in (*CORRECTNESS, "answer_relevance", "ragas_answer_correctness", "steps_score"):
         error = "answer_eval_error" if metric in CORRECTNESS else f"{metric}_error"
         needed = {"steps_score": "reference_steps", "answer_relevance": "status"}.get(
@@ -99,16 +109,24 @@ def outcomes(result: dict[str, Any], include_errors: bool) -> Iterator[tuple[str
         )
         if metric in result and (include_errors or not failed):
             yield metric, Fraction(result[metric])
-        elif error in result:
+        elif result.get(error) is not None:
             yield metric, kind(result[error])
         elif failed and needed in result:
             yield metric, "response_error"
+        elif metric != "steps_score" and needed in result and not answered(result, metric):
+            yield metric, "no_answer"
         elif metric == "steps_score" and needed in result:
             yield metric, "not_scored" if result.get("actual_steps") else "no_steps"
     if include_errors or not failed:
         yield from outcomes_of_outputs(result)
         for step in result.get("actual_steps", ()):
             yield from outcomes_of_step(step)
+
+
+def answered(result: dict[str, Any], metric: str) -> bool:
+    """Claims can be counted in an answer that says nothing, and there are none."""
+    answer = result.get("actual_answer")
+    return answer is not None if metric in CORRECTNESS else bool((answer or "").strip())
 
 
 def outcomes_of_outputs(result: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -125,13 +143,13 @@ def outcomes_of_step(step: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for metric in RETRIEVAL:
         if metric in step:
             yield metric, Fraction(step[metric])
-        elif f"{metric}_error" in step:
+        elif step.get(f"{metric}_error") is not None:
             yield metric, kind(step[f"{metric}_error"])
     for about in ("answer", "context"):
         f1, errors = f"retrieval_{about}_f1", [f"retrieval_{about}_{part}_error" for part in PARTS]
         if f1 in step:
             yield f1, Fraction(step[f1])
-        elif error := next((error for error in errors if error in step), None):
+        elif error := next((error for error in errors if step.get(error) is not None), None):
             yield f1, kind(step[error])
 
 
@@ -143,7 +161,8 @@ def test_coverage_and_bounds(results: list[dict[str, Any]], include_errors: bool
     ]
     known = {metric for _, metric, value in found if not isinstance(value, str)} | {"steps_score"}
     texts = {metric for _, metric, value in found if value == "text"} - known
-    known |= {metric for _, metric, value in found if value != "response_error"} - texts
+    never = {metric for _, metric, value in found if value not in ("response_error", "no_answer")}
+    known |= never - texts
     assert {metric for metric, part in shown["micro"].items() if "coverage" in str(part)} == known & {
         metric for _, metric, _ in found
     }
@@ -222,7 +241,9 @@ def test_pending() -> None:
     done = {"name": "retrieval", "status": "success"}
     names = ["answer_correctness", "retrieval_context", "tone"]
     aggregates = aggregated([{"template_id": "a"}])
-    aggregates.add({**whole, "actual_steps": [done, done], "pending": names})
+    aggregates.add(
+        {**whole, "actual_steps": [done, done], "steps_score": 1, "elapsed_sec": 2, "pending": names}
+    )
     aggregates.add({**whole, "sample": 2, "pending": ["answer_correctness"]})
     for place in ("micro", "per_template"):
         group = aggregates.snapshot(detail=True)[place]
@@ -232,6 +253,8 @@ def test_pending() -> None:
             **dict.fromkeys(CORRECTNESS, 2),
             **{f"retrieval_context_{part}": 2 for part in (*PARTS, "f1")},
             "tone": 1,
+            "steps_score": 1,
+            "elapsed_sec": 1,
         }
         assert all(part["applied"] == part["pending"] for part in pending.values())
         assert "bounds" not in group["answer_f1"]

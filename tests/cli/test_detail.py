@@ -14,9 +14,8 @@ from graphrag_eval_async.records.metrics import RESULT_METRICS, RETRIEVAL_METRIC
 
 
 def detail(results: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
-    return compute_aggregates(
-        [{"template_id": "t", "status": "success"} | result for result in results], detail=True, **options
-    )
+    common = {"template_id": "t", "status": "success", "actual_answer": "so"}
+    return compute_aggregates([common | result for result in results], detail=True, **options)
 
 
 def render(snapshot: dict[str, Any], encoding: str = "utf-8") -> str:
@@ -44,6 +43,11 @@ def test_tables() -> None:
         "answer_relevance       1                                  1 budget",
         "                                                          1 response_error",
         "                                                          1 timeout",
+        "",
+        "                        steps",
+        "90 % interval           score",
+        "─" * 30,
+        f"t              {low} to {high}",
         "",
         "of all results      p50    p90    p95    p99",
         "─" * 45,

@@ -87,7 +87,7 @@ def test_the_last_view_stays_and_the_report_comes_below(
     monkeypatch.setenv("NO_COLOR", "1")
     log = folder.lines(*[response("q1")] * 3, b"{")
     options = ["--until-idle", "50ms", "--poll-interval", "5ms", "--fail-under", "steps_score=2"]
-    with Session("watch", folder.reference, log, *options, rows=50) as session:
+    with Session("watch", folder.reference, log, *options, rows=60) as session:
         assert session.finish() == 3
         screen = session.screen
     assert sum(line.startswith("watching ") for line in screen) == 1
