@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphrag_eval_async.aggregates.coverage import Tallies, add_tallies, bounds, count, coverage, reasons
+from graphrag_eval_async.aggregates.exact import mean, sum_units
 from graphrag_eval_async.aggregates.failures import REASON
 from graphrag_eval_async.aggregates.reading import is_bounded, metric_position
 from graphrag_eval_async.aggregates.series import Series
@@ -211,3 +212,18 @@ def _detail(series: Series, level: float | None) -> dict[str, Any]:
 
 def _series(name: str, parent: Series | None = None) -> Series:
     return Series(parent, bounded=is_bounded(name))
+
+
+def macro_of(metric: str, per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The mean of the means of the templates, and of their bounds, where there are any."""
+    groups = [shown[metric] for shown in per_template.values() if metric in shown]
+    macro: dict[str, Any] = {}
+    if means := [group["mean"] for group in groups if "mean" in group]:
+        macro["mean"] = _mean(means)
+    if bounds := [group["bounds"] for group in groups if "bounds" in group]:
+        macro["bounds"] = {end: _mean([each[end] for each in bounds]) for end in ("low", "high")}
+    return macro
+
+
+def _mean(values: Sequence[float]) -> float:
+    return mean(sum_units(values), len(values), integral=all(type(value) is int for value in values))

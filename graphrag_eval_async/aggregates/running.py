@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from graphrag_eval_async.aggregates import state
 from graphrag_eval_async.aggregates.coverage import Tallies, add_tallies, covered_metrics
-from graphrag_eval_async.aggregates.exact import mean, sum_units
 from graphrag_eval_async.aggregates.group import (
     Detail,
     Group,
@@ -17,6 +16,7 @@ from graphrag_eval_async.aggregates.group import (
     add_detail,
     add_steps,
     count_steps,
+    macro_of,
     show,
     slide,
 )
@@ -26,7 +26,7 @@ from graphrag_eval_async.aggregates.window import Last, Sample, Seconds, Sliding
 from graphrag_eval_async.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from graphrag_eval_async.aggregates.confidence import Sums
     from graphrag_eval_async.aggregates.series import Series
@@ -137,7 +137,8 @@ class RunningAggregates:
                 - `quantiles`: p50, p90, p95 and p99, exact, between two values by their distances from it;
                 - if it is from 0 to 1 by definition, a `confidence` sequence: `low` and `high`, between which
                   its mean is with a probability of `level` at all times at once, however often one looks, as
-                  long as results come with the same mean all the time.
+                  long as values come with the same mean all the time; over a window, at any one time. Each
+                  takes about a millisecond.
 
                 And whether there is `failure`: how often there was which reason of failure.
             level: more than 0 and less than 1.
@@ -154,7 +155,7 @@ class RunningAggregates:
             return self._show_detail(level)
         per_template = {name: self._groups[name].snapshot() for name in self._sorted}
         micro = self._show_micro()
-        macro = {metric: _macro(metric, per_template) for metric in micro if metric in self._micro}
+        macro = {metric: macro_of(metric, per_template) for metric in micro if metric in self._micro}
         return {"per_template": per_template, "micro": micro, "macro": macro}
 
     def overall(self) -> tuple[dict[str, Any], dict[str, Sums]]:
@@ -184,7 +185,10 @@ class RunningAggregates:
         }
         micro = add_detail(self._show_micro(), self._micro, tallies, Detail(level, metrics, pending))
         macro = {
-            metric: shown for metric in micro if metric in metrics if (shown := _macro(metric, per_template))
+            metric: shown
+            for metric in micro
+            if metric in metrics
+            if (shown := macro_of(metric, per_template))
         }
         return {"per_template": per_template, "micro": micro, "macro": macro}
 
@@ -283,17 +287,3 @@ class RunningAggregates:
             successes += group.successes
             add_steps(steps, group.steps.items())
         return show(errors, successes, steps, self._micro)
-
-
-def _macro(metric: str, per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    groups = [shown[metric] for shown in per_template.values() if metric in shown]
-    macro: dict[str, Any] = {}
-    if means := [group["mean"] for group in groups if "mean" in group]:
-        macro["mean"] = _mean(means)
-    if bounds := [group["bounds"] for group in groups if "bounds" in group]:
-        macro["bounds"] = {end: _mean([each[end] for each in bounds]) for end in ("low", "high")}
-    return macro
-
-
-def _mean(values: Sequence[float]) -> float:
-    return mean(sum_units(values), len(values), integral=all(type(value) is int for value in values))

@@ -180,4 +180,4 @@ def _has_name(step: object, names: frozenset[str]) -> bool:
 
 
 def _is_nothing(output: Any) -> bool:
-    return output is None or is_empty(output)
+    return output is None or (isinstance(output, str) and not output.strip()) or is_empty(output)

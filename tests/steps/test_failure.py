@@ -157,6 +157,7 @@ CASES: list[tuple[str, list[dict[str, Any]], Any]] = [
     ("empty_result", [STATIONS], [took(STATIONS, table(names="ab"))]),
     ("empty_result", [STATIONS], [took(STATIONS, table(names="a"))]),
     ("empty_result", [STATIONS], [{**took(STATIONS), "output": None}]),
+    ("empty_result", [STATIONS], [{**took(STATIONS), "output": " \n"}]),
     ("empty_result", [REPORTS], [took(REPORTS, "[]")]),
     ("empty_result", [LOAD], [took(LOAD, [])]),
     ("empty_result", [SERIES], [took(SERIES, "[]", args={"mrid": "m2"})]),
