@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from graphrag_eval_async.aggregates.coverage import Tallies, add_tallies, bounds, count, coverage, reasons
 from graphrag_eval_async.aggregates.exact import mean, sum_units
 from graphrag_eval_async.aggregates.failures import REASON
-from graphrag_eval_async.aggregates.reading import is_bounded, metric_position
+from graphrag_eval_async.aggregates.reading import is_bounded, may_be_bounded, metric_position
 from graphrag_eval_async.aggregates.series import Series
 from graphrag_eval_async.records.outputs import is_empty
 
@@ -31,11 +31,13 @@ class Detail(NamedTuple):
     Attributes:
         level: of confidence; None where there is to be none.
         metrics: that are shown if they apply, even if they have no value.
+        fractions: outputs of custom evaluations that are from 0 to 1.
         pending: how many values of each metric are to come.
     """
 
     level: float | None
     metrics: Collection[str]
+    fractions: Collection[str]
     pending: Mapping[str, int]
 
 
@@ -194,8 +196,10 @@ def add_detail(
         covered = coverage(metric, values, tallies, detail.pending.get(metric, 0))
         if covered["applied"]:
             failed = sum(covered["failed"].values())
-            whole[metric] = {} if own is None else shown[metric] | _detail(own, detail.level)
-            if is_bounded(metric) and values + failed:
+            bounded = is_bounded(metric) or metric in detail.fractions
+            level = detail.level if bounded else None
+            whole[metric] = {} if own is None else shown[metric] | _detail(own, level)
+            if bounded and values + failed:
                 whole[metric]["bounds"] = bounds(own, failed)
             whole[metric]["coverage"] = covered
     return whole
@@ -211,7 +215,7 @@ def _detail(series: Series, level: float | None) -> dict[str, Any]:
 
 
 def _series(name: str, parent: Series | None = None) -> Series:
-    return Series(parent, bounded=is_bounded(name))
+    return Series(parent, bounded=may_be_bounded(name))
 
 
 def macro_of(metric: str, per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -44,6 +44,7 @@ class Observation(NamedTuple):
         steps: the actual steps.
         failures: metrics that apply and have no value, and of what kind the failure is; and the reason why
             the steps or the answer are not right, where the result says it.
+        fractions: outputs of custom evaluations that are from 0 to 1 by their definition.
     """
 
     template: str
@@ -51,6 +52,7 @@ class Observation(NamedTuple):
     values: Values
     steps: Steps
     failures: Sequence[Tally] = ()
+    fractions: Sequence[str] = ()
 
 
 def observe(result: Mapping[str, Any], *, include_errors: bool) -> Observation:
@@ -84,10 +86,12 @@ def observe(result: Mapping[str, Any], *, include_errors: bool) -> Observation:
     values: Values = []
     _collect(result, layout.metrics, values, result)
     judge = result.get("judge")
-    if judge is not None and _is_mapping(judge):
-        _collect_outputs(judge.get("outputs", []), values, failures, result)
+    fractions: Sequence[str] = ()
+    if judge is not None and _is_mapping(judge) and "outputs" in judge:
+        _collect_outputs(judge["outputs"], values, failures, result)
+        fractions = _outputs(judge.get("fractions", []), "fractions", result)
     _collect_of_steps(steps, values, failures, result)
-    return Observation(template_id, failed, values, steps, failures)
+    return Observation(template_id, failed, values, steps, failures, fractions)
 
 
 def metric_position(metric: str) -> tuple[int, str]:
@@ -96,8 +100,13 @@ def metric_position(metric: str) -> tuple[int, str]:
 
 
 def is_bounded(name: str) -> bool:
-    """Whether a metric is from 0 to 1 by its definition."""
+    """Whether a metric is from 0 to 1 by its definition; outputs of custom evaluations have their own."""
     return name in BOUNDED_METRICS
+
+
+def may_be_bounded(name: str) -> bool:
+    """Whether it is, or may be the output of a custom evaluation."""
+    return name in BOUNDED_METRICS or not (name in RESULT_KEYS or name.endswith(COST))
 
 
 def is_metric(name: str) -> bool:
@@ -166,7 +175,7 @@ def _collect_of_steps(steps: Steps, values: Values, failures: list[Tally], resul
 
 
 def _collect_outputs(outputs: Any, values: Values, failures: list[Tally], result: Mapping[str, Any]) -> None:
-    names = _outputs(outputs, result)
+    names = _outputs(outputs, "outputs", result)
     failures += failures_of_outputs(result, names)
     for key in names:
         value = result.get(key)
@@ -174,10 +183,10 @@ def _collect_outputs(outputs: Any, values: Values, failures: list[Tally], result
             values.append((key, _number(value, key, result)))
 
 
-def _outputs(outputs: Any, result: Mapping[str, Any]) -> list[str]:
-    """The names of the outputs of custom evaluations, of which those that are numbers are metrics."""
+def _outputs(outputs: Any, key: str, result: Mapping[str, Any]) -> list[str]:
+    """The names of outputs of custom evaluations, of which those that are numbers are metrics."""
     if not isinstance(outputs, list | tuple) or not all(isinstance(name, str) for name in outputs):
-        raise _error(result, "judge.outputs", "a list of names", outputs)
+        raise _error(result, f"judge.{key}", "a list of names", outputs)
     return [name for name in outputs if name not in RESULT_KEYS and not name.endswith(COST)]
 
 

@@ -21,7 +21,7 @@ from graphrag_eval_async.aggregates.group import (
     slide,
 )
 from graphrag_eval_async.aggregates.pending import Pending
-from graphrag_eval_async.aggregates.reading import describe, observe
+from graphrag_eval_async.aggregates.reading import describe, is_bounded, observe
 from graphrag_eval_async.aggregates.window import Last, Sample, Seconds, Sliding
 from graphrag_eval_async.errors import UsageError
 
@@ -55,7 +55,7 @@ class RunningAggregates:
     """
 
     __slots__ = (
-        *("_groups", "_include_errors", "_micro", "_order", "_pending"),
+        *("_fractions", "_groups", "_include_errors", "_micro", "_order", "_pending"),
         *("_sliding", "_sorted", "_unflushed", "_waiting"),
     )
 
@@ -74,6 +74,7 @@ class RunningAggregates:
         self._micro: dict[str, Series] = {}
         self._order: dict[str, int] = {}
         self._pending = Pending()
+        self._fractions: set[str] = set()
         self._sorted: list[str] = []
         self._unflushed: set[Group] = set()
         self._waiting = 0
@@ -110,6 +111,8 @@ class RunningAggregates:
             return
         if self._pending.results:
             self._pending.remove(result, seen.template)
+        if seen.fractions:
+            self._fractions.update(seen.fractions)
         if self._sliding is None:
             group = self._group(seen.template)
             group.add(seen)
@@ -166,8 +169,11 @@ class RunningAggregates:
         self._flush()
         tallies, pending = self._tallies(), self._pending.counts()
         metrics = covered_metrics(self._micro, tallies, pending)
-        micro = add_detail(self._show_micro(), self._micro, tallies, Detail(None, metrics, pending))
-        sums = {metric: series.sums() for metric, series in self._micro.items()}
+        micro = add_detail(
+            self._show_micro(), self._micro, tallies, Detail(None, metrics, self._fractions, pending)
+        )
+        bounded = (metric for metric in self._micro if is_bounded(metric) or metric in self._fractions)
+        sums = {metric: self._micro[metric].sums() for metric in bounded}
         return micro, {metric: own for metric, own in sums.items() if own is not None}
 
     def _tallies(self) -> Tallies:
@@ -180,10 +186,14 @@ class RunningAggregates:
         tallies, pending = self._tallies(), self._pending.counts()
         metrics = covered_metrics(self._micro, tallies, pending)
         per_template = {
-            name: self._groups[name].snapshot(Detail(level, metrics, self._pending.counts(name)))
+            name: self._groups[name].snapshot(
+                Detail(level, metrics, self._fractions, self._pending.counts(name))
+            )
             for name in self._sorted
         }
-        micro = add_detail(self._show_micro(), self._micro, tallies, Detail(level, metrics, pending))
+        micro = add_detail(
+            self._show_micro(), self._micro, tallies, Detail(level, metrics, self._fractions, pending)
+        )
         macro = {
             metric: shown
             for metric in micro
@@ -213,6 +223,7 @@ class RunningAggregates:
         for name, group in other._groups.items():
             self._group(name).merge(group)
         self._pending.merge(other._pending)
+        self._fractions |= other._fractions
         return self
 
     def to_bytes(self) -> bytes:
@@ -224,7 +235,7 @@ class RunningAggregates:
         if self._sliding:
             raise UsageError("window: windows are not kept as bytes")
         self._flush()
-        return state.dump(self._include_errors, self._order, self._groups, self._pending)
+        return state.dump(self._include_errors, self._order, self._groups, self._pending, self._fractions)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RunningAggregates:
@@ -236,7 +247,7 @@ class RunningAggregates:
         loaded = state.load(data)
         aggregates = cls(include_errors=loaded.include_errors)
         aggregates._groups, aggregates._micro = loaded.groups, loaded.micro
-        aggregates._pending = loaded.pending
+        aggregates._pending, aggregates._fractions = loaded.pending, loaded.fractions
         aggregates._place(loaded.order)
         return aggregates
 

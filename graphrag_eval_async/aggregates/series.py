@@ -34,7 +34,7 @@ class Series:
     even so they are stored as doubles, but for those that no double equals.
 
     Where values also leave, all of them come and go by `slide`, which counts the floats for the sake of
-    `integral`, and has no `parent`. If `bounded`, they are meant to be from 0 to 1, and their squares are
+    `integral`, and has no `parent`. If `bounded`, they may be meant to be from 0 to 1, and their squares are
     summed, too: exactly, each rounded as a double.
     """
 
@@ -150,7 +150,7 @@ class Series:
         return {f"p{percent}": self.quantile(percent) for percent in QUANTILES}
 
     def sums(self) -> Sums | None:
-        """What a confidence sequence for the mean is made of; None where values need not be from 0 to 1."""
+        """What a confidence sequence for the mean is made of; None where values are not from 0 to 1."""
         if not self._bounded or self.values.first() < 0 or self.values.last() > 1:
             return None
         from graphrag_eval_async.aggregates.confidence import Sums  # which is imported where it is asked for

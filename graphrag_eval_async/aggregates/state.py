@@ -53,6 +53,7 @@ class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     order: dict[_Name, _Count]
     groups: dict[_Name, _Group]
     pending: list[tuple[tuple[_Name, ...], list[tuple[_Name, ...]]]]
+    fractions: list[_Name]
 
 
 class Loaded(NamedTuple):
@@ -63,10 +64,15 @@ class Loaded(NamedTuple):
     groups: dict[str, Group]
     micro: dict[str, Series]
     pending: Pending
+    fractions: set[str]
 
 
 def dump(
-    include_errors: bool, order: Mapping[str, int], groups: Mapping[str, Group], pending: Pending
+    include_errors: bool,
+    order: Mapping[str, int],
+    groups: Mapping[str, Group],
+    pending: Pending,
+    fractions: Iterable[str],
 ) -> bytes:
     """The same bytes for the same results, in whatever order they came."""
     state = _State(
@@ -77,6 +83,7 @@ def dump(
             (_encode_all(key), [_encode_all(metrics) for metrics in sorted(expected)])
             for key, expected in sorted(pending.results.items())
         ],
+        [*_encode_all(sorted(fractions))],
     )
     body = msgspec.msgpack.encode(state)
     return _HEADER.pack(_MAGIC, _VERSION, zlib.crc32(body)) + body
@@ -94,13 +101,14 @@ def load(data: bytes) -> Loaded:
         micro: dict[str, Series] = {}
         groups = {_decode(name): _load_group(group, micro) for name, group in state.groups.items()}
         order = {_decode(name): place for name, place in state.order.items()}
+        fractions = set(map(_decode, state.fractions))
         pending = Pending()
         for (template, question, sample), expected in state.pending:
             key = (_decode(template), _decode(question), _decode(sample))
             pending.results[key] = [tuple(map(_decode, metrics)) for metrics in expected]
     except (msgspec.MsgspecError, ValueError) as error:
         raise AggregationError(f"serialised aggregates: {error}") from error
-    return Loaded(state.include_errors, order, groups, micro, pending)
+    return Loaded(state.include_errors, order, groups, micro, pending, fractions)
 
 
 def _checked_body(data: bytes) -> memoryview:

@@ -55,6 +55,11 @@ def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
     return Metric(config.name, (system(instructions), _json(form.schema), _json(selection)), evaluations)
 
 
+def fractions(config: CustomEvaluationConfig) -> list[str]:
+    """The outputs that are numbers from 0 to 1."""
+    return [name for name, output in config.outputs.items() if _Output(output).is_fraction]
+
+
 _WANTED = {"number": "a finite number of at most 64 bits", "string": "a string"}
 
 
@@ -75,9 +80,14 @@ class _Output:
         return (types[0] if len(types) == 1 else {"anyOf": types}) | {"description": self.description}
 
     @property
+    def is_fraction(self) -> bool:
+        """Whether it is always a number from 0 to 1."""
+        return self._is_fraction and self._types == ["number"]
+
+    @property
     def wanted(self) -> str:
         """The values it may have, in words."""
-        if self._is_fraction and self._types == ["number"]:
+        if self.is_fraction:
             return "a number from 0 to 1"
         return " or ".join(_WANTED[name] for name in self._types)
 

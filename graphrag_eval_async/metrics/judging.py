@@ -14,6 +14,7 @@ from graphrag_eval_async.config.checks import metrics_that_embed
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.opening import Opening
 from graphrag_eval_async.metrics.configured import configured, loader
+from graphrag_eval_async.metrics.custom import fractions
 from graphrag_eval_async.metrics.evaluation import Case
 from graphrag_eval_async.metrics.retrieval import add_f1
 from graphrag_eval_async.records.copying import copier
@@ -58,7 +59,7 @@ class Judging:
         names: of the metrics, as in the configuration.
         provenance: returns what a result says of its judge: the `model`; the `embedding` model, if a metric
             embeds; a hash of the `prompts` of all metrics and of the models' parameters; the `outputs` of
-            custom evaluations.
+            custom evaluations, and which of these are `fractions`, numbers from 0 to 1.
         fingerprint: JSON that tells what these metrics say from what others say.
     """
 
@@ -87,6 +88,8 @@ class Judging:
             provenance["embedding"] = str(config.llm.embedding.model)
         if outputs := [name for evaluation in config.custom_evaluations for name in evaluation.outputs]:
             provenance["outputs"] = outputs
+        if parts := [name for evaluation in config.custom_evaluations for name in fractions(evaluation)]:
+            provenance["fractions"] = parts
         self.provenance: Callable[[], dict[str, Any]] = copier(provenance)
         sections = {name: msgspec.to_builtins(getattr(config, name)) for name in SECTIONS}
         self.fingerprint = [provenance, self._opening.identities, sections]

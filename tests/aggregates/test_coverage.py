@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import Last, RunningAggregates
+from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
 from graphrag_eval_async.errors import FAILURES
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
 
-JUDGE = {"model": "m", "prompts": "p", "outputs": ["tone", "length", "note"]}
+JUDGE = {"model": "m", "prompts": "p", "outputs": ["tone", "length", "note"], "fractions": ["tone"]}
 ERRORS = st.sampled_from(
     [*(f"{kind}: so it was" for kind in FAILURES), "budget", "disaster: no", "", None, 7]
 )
@@ -175,7 +176,8 @@ def test_coverage_and_bounds(results: list[dict[str, Any]], include_errors: bool
             failed = Counter(value for value in own if isinstance(value, str))
             coverage = {"applied": len(own), "values": len(values), "failed": dict(failed), "pending": 0}
             assert group.get(metric, {}).get("coverage") == (coverage if own else None)
-            if own and metric in {"steps_score", *CORRECTNESS, "retrieval_context_f1"}:
+            if own and metric in {"steps_score", *CORRECTNESS, "retrieval_context_f1", "tone"}:
+                assert ("confidence" in group[metric]) == (values != [])
                 low, high = (float((sum(values) + end * failed.total()) / len(own)) for end in (0, 1))
                 assert group[metric]["bounds"] == {"low": low, "high": high}
                 assert low <= group[metric].get("mean", low) <= high
@@ -234,6 +236,28 @@ def test_windows(results: list[dict[str, Any]], size: int, include_errors: bool)
         if number % 3 == 0:
             window.snapshot()
     assert bits(window) == bits(aggregated(results[-size:], include_errors=include_errors))
+
+
+def test_outputs_that_are_fractions_may_be_known_late() -> None:
+    """As where results of other programs come first."""
+    judge = {"outputs": ["tone"]}
+    values = [{"template_id": "a", "judge": judge, "tone": value} for value in (0.25, 1.0, 1, 0.5)]
+    aggregates = aggregated(values)
+    assert "confidence" not in aggregates.snapshot(detail=True)["micro"]["tone"]
+    last = {
+        "template_id": "a",
+        "judge": {**judge, "fractions": ["tone"]},
+        "tone": None,
+        "x_error": "budget: no",
+    }
+    aggregates.add(last)
+    tone = aggregates.snapshot(detail=True)["micro"]["tone"]
+    low, high = confidence_sequence(Sums(4, 2.75, 2.3125))
+    assert tone["confidence"] == {"level": 0.95, "low": low, "high": high}
+    assert tone["bounds"] == {"low": 2.75 / 5, "high": 3.75 / 5}
+    assert bits(aggregated([last]).merge(aggregated(values))) == bits(aggregates)
+    aggregates.add({**last, "tone": 1.5})
+    assert "confidence" not in aggregates.snapshot(detail=True)["micro"]["tone"]
 
 
 def test_pending() -> None:

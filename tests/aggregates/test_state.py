@@ -28,6 +28,8 @@ def example() -> RunningAggregates:
                 "elapsed_sec": 0.5,
                 "answer_eval_error": "timeout: 60 s",
                 "failure": "\udc80",
+                "judge": {"outputs": ["tone"], "fractions": ["tone"]},
+                "tone": 0.5,
                 "actual_steps": steps,
             }
         )
@@ -52,7 +54,7 @@ def with_series(
     pending: Any = (),
 ) -> bytes:
     group = [0, 1, steps or {}, tallies, {metric: series}]
-    return sealed(msgspec.msgpack.encode([False, {}, {b"t": group}, pending]))
+    return sealed(msgspec.msgpack.encode([False, {}, {b"t": group}, pending, []]))
 
 
 def doubles(*values: float) -> bytes:

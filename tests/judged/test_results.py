@@ -112,6 +112,7 @@ async def test_every_key_of_the_examples() -> None:
             "prompts": first["judge"]["prompts"],
             "embedding": "text-embedding-3-small",
             "outputs": ["custom_score", "custom_reason"],
+            "fractions": ["custom_score"],
         }
         paid = sum(cost for result in results for cost in costs_of(result))
         counts = server.counts
