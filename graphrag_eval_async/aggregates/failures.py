@@ -32,6 +32,20 @@ ERRORS_OF_STEP: Mapping[str, tuple[str, ...]] = {
 }
 """The metrics that have no value where there is an error, by its key in a result, or in a retrieval step."""
 
+_UNANSWERED: Mapping[tuple[bool, bool], tuple[Tally, ...]] = {
+    (absent, with_reference): (
+        *(((metric, NO_ANSWER) for metric in _CORRECTNESS) if absent and with_reference else ()),
+        *([("ragas_answer_correctness", NO_ANSWER)] if with_reference else ()),
+        ("answer_relevance", NO_ANSWER),
+    )
+    for absent in (False, True)
+    for with_reference in (False, True)
+}
+"""The metrics of an answer that is absent, or else blank: that makes no claims, of which there are metrics.
+
+By whether it is absent, and whether there is a reference answer.
+"""
+
 CARRIED_OVER = ("input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
 """The metrics that responses bring with them."""
 
@@ -45,6 +59,18 @@ OF_PENDING: Mapping[str, tuple[str, ...]] = {
 """The metrics by the name that `pending` has of them."""
 
 
+def missing_of(result: Mapping[str, Any]) -> list[Tally]:
+    """The metrics that have no value since the agent gave no answer, or took no steps, without any error."""
+    missing: list[Tally] = []
+    if not has_answer(result):
+        absent = result.get("actual_answer") is None
+        unanswered = _UNANSWERED[absent, result.get("reference_answer") is not None]
+        missing = [tally for tally in unanswered if result.get(tally[0]) is None]
+    if result.get("steps_score") is None and result.get("reference_steps") is not None:
+        missing.append(("steps_score", NOT_SCORED if result.get("actual_steps") else NO_STEPS))
+    return missing
+
+
 def failures_of(
     result: Mapping[str, Any], errors: Iterable[str], *, failed: bool, counts: bool
 ) -> list[Tally]:
@@ -56,36 +82,26 @@ def failures_of(
         failed: whether the agent failed; of what it did not answer all metrics are named that may apply.
         counts: whether the values that it has do count.
     """
-    kinds = {
-        metric: _kind(result[key])
-        for key in errors
-        if result[key] is not None
-        for metric in ERRORS_OF_RESULT[key]
-    }
-    for metric in _unanswered(result, failed=failed):
-        kinds.setdefault(metric, RESPONSE_ERROR if failed else NO_ANSWER)
-    if result.get("reference_steps") is not None:
-        without = NOT_SCORED if result.get("actual_steps") else NO_STEPS
-        kinds["steps_score"] = RESPONSE_ERROR if failed else without
+    kinds = dict(missing_of(result))
+    if failed:
+        kinds = dict.fromkeys(kinds, RESPONSE_ERROR)
+        with_reference = result.get("reference_answer") is not None
+        kinds |= {metric: RESPONSE_ERROR for metric, _ in _UNANSWERED[True, with_reference]}
+        if result.get("reference_steps") is not None:
+            kinds["steps_score"] = RESPONSE_ERROR
+    for key in errors:
+        if result[key] is not None:
+            kinds |= dict.fromkeys(ERRORS_OF_RESULT[key], _kind(result[key]))
     if not counts:
         kinds |= {metric: RESPONSE_ERROR for metric in CARRIED_OVER if result.get(metric) is not None}
-    return [item for item in kinds.items() if not counts or result.get(item[0]) is None]
+        return [*kinds.items()]
+    return [tally for tally in kinds.items() if result.get(tally[0]) is None]
 
 
 def has_answer(result: Mapping[str, Any]) -> bool:
     """Whether there is an answer that says something."""
     answer = result.get("actual_answer")
     return isinstance(answer, str) and bool(answer) and not answer.isspace()
-
-
-def _unanswered(result: Mapping[str, Any], *, failed: bool) -> Iterator[str]:
-    """The metrics of an answer that was not given; one that is blank can still be compared with claims."""
-    if failed or not has_answer(result):
-        yield "answer_relevance"
-        if result.get("reference_answer") is not None:
-            yield "ragas_answer_correctness"
-            if failed or result.get("actual_answer") is None:
-                yield from _CORRECTNESS
 
 
 def failures_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> list[Tally]:

@@ -15,7 +15,7 @@ from graphrag_eval_async.aggregates.failures import (
     failures_of,
     failures_of_outputs,
     failures_of_step,
-    has_answer,
+    missing_of,
 )
 from graphrag_eval_async.errors import AggregationError
 from graphrag_eval_async.records.metrics import (
@@ -75,9 +75,10 @@ def observe(result: Mapping[str, Any], *, include_errors: bool) -> Observation:
     failed = status == "error"
     counts = include_errors or not failed
     layout = _layout_of_result(tuple(result))
-    failures: list[Tally] = []
-    if failed or layout.errors or result.get("steps_score") is None or not has_answer(result):
+    if failed or layout.errors:
         failures = failures_of(result, layout.errors, failed=failed, counts=counts)
+    else:
+        failures = missing_of(result)
     if isinstance(reason := result.get(REASON), str):
         failures.append((REASON, reason))
     if not counts:
