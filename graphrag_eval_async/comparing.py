@@ -46,18 +46,25 @@ def compare(
           is worse, the worst first: `question_id`, `template_id`, `baseline`, `candidate` and `difference`;
         - `only_in_baseline` and `only_in_candidate`: ids of the questions that only one side has;
         - `without_pair`: by metric, for `baseline` and for `candidate` the ids of questions that both sides
-          have, but a value of the metric only that side, since on the other it failed or was not asked for;
+          have, but a value of the metric only that side, as on the other it failed or was not asked for.
+          Scores that were asked for on both sides have `p`, of the sign test over such questions with as many
+          results on both sides, and by it `verdict`: "worse" if more lost their value than gained one;
         - `warnings`: what makes the two hard to compare, such as other judges or other reference data;
-        - `notes`: how the verdicts in `overall` and in `per_template` come about.
+        - `notes`: how the verdicts come about, and what they do not say.
 
         A row has `direction` ("higher is better" or "lower is better"), `pairs` (questions with values on
         both sides), the means `baseline`, `candidate` and `difference` (candidate - baseline) over them, and
-        `wins`, `losses` and `ties` of the candidate (a tie differs by less than a billionth, relatively). `p`
-        is of the exact sign test, which is for one look at finished runs, in templates with `p_holm`,
-        corrected for there being several. Metrics from 0 to 1 by definition, and ``error_rate``, have
-        `confidence` of the mean difference, with `level`, `low` and `high`: it holds at all times at once.
-        `verdict` is "better", "worse" or "undecided": overall by `confidence`, or by `p` where there is none,
-        in templates by `p_holm`.
+        `wins`, `losses` and `ties` of the candidate (a tie differs by less than a billionth, relatively).
+        Metrics from 0 to 1 by definition, and ``error_rate``, have `confidence` of the mean difference, with
+        `level`, `low` and `high`: it holds at all times at once. `p` is of the exact sign test, which is for
+        one look at finished runs. It leaves out the `uneven` pairs, of which one side has more values than
+        the other: the mean of five varies less than a single one, and so wins more or less often without any
+        reason. Templates have `p_holm` besides, corrected for there being several; `tested` is false where so
+        few questions changed that nothing could be decided: there it is `p`, and does not count.
+
+        `verdict` is "better", "worse" or "undecided": overall by `confidence` or by `p`, either of which is
+        enough; in templates by `p_holm`. By a p-value it is so only if the mean difference points the same
+        way. Without any change, each is "worse" with a probability of at most 1 - `level`.
 
     Raises:
         AggregationError: something is not a result of a question; of files, the message has its place.

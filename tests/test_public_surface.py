@@ -160,5 +160,6 @@ def test_the_methods() -> None:
     assert public(package.Seconds) == {"seconds"}
     assert public(package.Follower) == {"aclose", "batches", "begin", "lag"}
     files = package.read_jsonl("-")
-    assert public(type(files)) | {"consumed"} == {"batches", "exclude", "size", "consumed"} <= public(files)  # type: ignore[arg-type]
+    members = {"batches", "exclude", "size", "can_be_shuffled"}
+    assert public(type(files)) | {"consumed"} == {*members, "consumed"} <= public(files)  # type: ignore[arg-type]
     assert public(package.Reference) == {"questions", "templates", "prepared"}

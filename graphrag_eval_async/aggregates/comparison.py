@@ -2,68 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.aggregates.pairs import PairSums, difference, pair_of, put, rounded
+from graphrag_eval_async.aggregates.failures import NO_ANSWER, RESPONSE_ERROR
+from graphrag_eval_async.aggregates.pairs import PairSums
 from graphrag_eval_async.aggregates.provenance import judge_warnings, judges, note_judge, reference_hash
-from graphrag_eval_async.aggregates.reading import describe, metric_position, observe
-from graphrag_eval_async.aggregates.verdicts import NOTES, decide, is_score, look_at, lower_is_better
+from graphrag_eval_async.aggregates.questions import SIDES, Question, position, without_pair, worse
+from graphrag_eval_async.aggregates.reading import describe, observe
+from graphrag_eval_async.aggregates.verdicts import NOTES, decide, decide_values, is_score, look_at
 from graphrag_eval_async.errors import AggregationError, UsageError
 from graphrag_eval_async.records.metrics import ERROR_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
-    from graphrag_eval_async.aggregates.pairs import PairedValues
-
-Side = Literal["baseline", "candidate"]
-SIDES: tuple[Side, Side] = ("baseline", "candidate")
-
-
-class _Question:
-    """What the sides have of a question.
-
-    Attributes:
-        values: of each side that has results of it.
-        differs: whether there are results with different reference data.
-    """
-
-    __slots__ = ("_reference", "_templates", "differs", "values")
-
-    def __init__(self) -> None:
-        self.values: dict[Side, PairedValues] = {}
-        self.differs = False
-        self._templates: dict[Side, str] = {}
-        self._reference: int | None = None
-
-    def put(
-        self, side: Side, template: str, values: Iterable[tuple[str, float]], reference: int | None
-    ) -> None:
-        own = self.values.setdefault(side, {})
-        for metric, value in values:
-            put(own, metric, value)
-        self._templates[side] = min(template, self._templates.get(side, template))
-        if self._reference is None:
-            self._reference = reference
-        self.differs |= reference not in (None, self._reference)
-
-    @property
-    def template(self) -> str:
-        """That of the baseline, if it has one; the first by name, should there be several."""
-        return next(self._templates[side] for side in SIDES if side in self._templates)
-
-    @property
-    def is_shared(self) -> bool:
-        return len(self.values) == len(SIDES)
-
-    def pairs(self) -> Iterator[tuple[str, float, float]]:
-        """The metrics that both sides have values of, with the mean of each side."""
-        if self.is_shared:
-            baseline, candidate = (self.values[side] for side in SIDES)
-            for metric, value in baseline.items():
-                if metric in candidate:
-                    yield metric, rounded(value), rounded(candidate[metric])
+    from graphrag_eval_async.aggregates.questions import Side
+    from graphrag_eval_async.aggregates.reading import Observation
 
 
 class RunningComparison:
@@ -82,11 +37,15 @@ class RunningComparison:
     def __init__(self, *, include_errors: bool = False) -> None:
         """With `include_errors`, the metrics of results with ``status: error`` count as well."""
         self._include_errors = include_errors
-        self._questions: dict[str, _Question] = {}
+        self._questions: dict[str, Question] = {}
         self._overall: dict[str, PairSums] = {}
         self._per_template: dict[str, dict[str, PairSums]] = {}
         self._judges = {side: judges() for side in SIDES}
+        self._asked: dict[Side, set[str]] = {side: set() for side in SIDES}
+        self._fractions: set[str] = set()
         self._results: Counter[Side] = Counter()
+        self._lone: Counter[Side] = Counter()
+        self._differing = 0
 
     def add_baseline(self, result: Mapping[str, Any]) -> None:
         """Count one result of the baseline, as `add` does one of the candidate."""
@@ -104,38 +63,54 @@ class RunningComparison:
         self._add(result, "candidate")
 
     def _add(self, result: Mapping[str, Any], side: Side) -> None:
-        template, values = _observe(result, include_errors=self._include_errors)
+        seen = observe(result, include_errors=self._include_errors)
         question_id = result.get("question_id")
         if not isinstance(question_id, str):
             raise AggregationError(f"question_id: must be a string, not {describe(question_id)}")
         if "pending" in result:
             return
+        values = _compared(seen)
         reference = reference_hash(result)
         question = self._questions.get(question_id)
         if question is None:
-            question = self._questions[question_id] = _Question()
+            question = self._questions[question_id] = Question()
         # Its pairs are taken out, and put in again as they are now.
         self._count(question, -1)
-        question.put(side, template, values, reference)
+        question.put(side, seen.template, values, reference)
         self._count(question, 1)
         note_judge(self._judges[side], result)
+        self._asked[side].update([metric for metric, _ in values], _asked(seen))
+        self._note_fractions(seen.fractions)
         self._results[side] += 1
 
-    def _count(self, question: _Question, sign: int) -> None:
-        if question.is_shared:
-            group = self._per_template.setdefault(question.template, {})
-            for metric, baseline, candidate in question.pairs():
-                pair = pair_of(baseline, candidate)
-                for rows in (group, self._overall):
-                    sums = rows.get(metric)
-                    if sums is None:
-                        sums = rows[metric] = PairSums()
-                    sums.count(pair, sign)
+    def _count(self, question: Question, sign: int) -> None:
+        self._differing += sign * question.differs
+        if not question.is_shared:
+            for side in question.values:
+                self._lone[side] += sign
+            return
+        group = self._per_template.setdefault(question.template, {})
+        for metric, pair in question.pairs():
+            for rows in (group, self._overall):
+                sums = rows.get(metric)
+                if sums is None:
+                    sums = rows[metric] = PairSums(are_fractions=metric in self._fractions)
+                sums.count(pair, sign)
+
+    def _note_fractions(self, names: Iterable[str]) -> None:
+        for name in {*names} - self._fractions:
+            self._fractions.add(name)
+            for rows in (self._overall, *self._per_template.values()):
+                if name in rows:
+                    rows[name].are_fractions = True
 
     def sums(self, metrics: Container[str] | None = None) -> dict[str, PairSums]:
         """Copies of what `look` shows by `look_at`, which takes up to a millisecond each; None for all."""
-        names = [name for name in _names(self._overall) if metrics is None or name in metrics]
-        return {name: self._overall[name].copy() for name in names}
+        return {
+            name: sums.copy()
+            for name, sums in _in_order(self._overall).items()
+            if metrics is None or name in metrics
+        }
 
     def look(self, *, level: float = 0.95) -> dict[str, Any]:
         """`overall` of a snapshot without the sign test, which must not be looked at while results come.
@@ -143,9 +118,28 @@ class RunningComparison:
         Raises:
             UsageError: `level` is not between 0 and 1.
         """
-        if not isinstance(level, float) or not 0 < level < 1:
-            raise UsageError(f"level: expected a number between 0 and 1, got {describe(level)}")
+        _check(level)
         return {name: look_at(name, sums, level) for name, sums in self.sums().items()}
+
+    def standing(self) -> dict[str, Any]:
+        """What may be looked at all the time besides, whatever the number of questions: `warnings` which no
+        further result takes back, and how many questions are `only_in_baseline` and `only_in_candidate`.
+        """
+        warnings = [*judge_warnings(*(self._judges[side] for side in SIDES))]
+        if differing := self._differing:
+            warnings.append(f"the reference data differ in {_questions(differing)}")
+        return {"warnings": warnings, **{f"only_in_{side}": self._lone[side] for side in SIDES}}
+
+    def particulars(self) -> dict[str, Any]:
+        """What a snapshot says of single questions, and its `warnings`, without anything of tests."""
+        shared = {name: question for name, question in sorted(self._questions.items()) if question.is_shared}
+        return {
+            "questions": len(shared),
+            "worse": worse(shared, [name for name in _in_order(self._overall) if is_score(name)]),
+            **{f"only_in_{side}": self._only_in(side) for side in SIDES},
+            "without_pair": without_pair(shared),
+            "warnings": self.standing()["warnings"] + self._without_any_pair(),
+        }
 
     def snapshot(self, *, level: float = 0.95) -> dict[str, Any]:
         """All of it, as `compare` lays it out; the dict is the caller's own.
@@ -156,82 +150,75 @@ class RunningComparison:
         Raises:
             UsageError: `level` is not that.
         """
-        overall = self.look(level=level)
-        per_template = {
-            template: {name: look_at(name, group[name], level) for name in names}
-            for template, group in sorted(self._per_template.items())
-            if (names := _names(group))
-        }
-        decide(overall, per_template, level)
-        shared = {name: question for name, question in sorted(self._questions.items()) if question.is_shared}
+        _check(level)
+        groups = {name: _in_order(group) for name, group in sorted(self._per_template.items())}
+        overall, per_template = decide(
+            _in_order(self._overall), {name: group for name, group in groups.items() if group}, level
+        )
+        found = self.particulars()
+        self._test_values(found["without_pair"], level)
         return {
             "level": level,
             "results": {side: self._results[side] for side in SIDES},
-            "questions": len(shared),
+            "questions": found.pop("questions"),
             "overall": overall,
             "per_template": per_template,
-            "worse": _worse(shared, [name for name in overall if is_score(name)]),
-            **{f"only_in_{side}": self._only_in(side) for side in SIDES},
-            "without_pair": _without_pair(shared),
-            "warnings": self._warnings(overall),
+            **found,
+            "warnings": found["warnings"] + _uneven(overall),
             "notes": {**NOTES},
         }
+
+    def _test_values(self, without_pair: Mapping[str, dict[str, Any]], level: float) -> None:
+        """Add tests to the scores that both sides were asked for, whether they have them or not."""
+        for metric, sides in without_pair.items():
+            if is_score(metric) and all(metric in asked for asked in self._asked.values()):
+                lost, gained = (sum(self._questions[name].is_even for name in sides[side]) for side in SIDES)
+                sides |= decide_values(gained, lost, level)
 
     def _only_in(self, side: Side) -> list[str]:
         return sorted(name for name, question in self._questions.items() if {*question.values} == {side})
 
-    def _warnings(self, overall: Container[str]) -> list[str]:
-        warnings = [*judge_warnings(*(self._judges[side] for side in SIDES))]
-        if differing := sum(question.differs for question in self._questions.values()):
-            warnings.append(f"the reference data differ in {differing} question{'s' * (differing > 1)}")
-        lone = {metric for side in SIDES for metric in self._metrics(side) if metric not in overall}
-        return warnings + [
-            f"{metric}: no question has it on both sides" for metric in sorted(lone, key=_position)
-        ]
+    def _without_any_pair(self) -> list[str]:
+        paired = _in_order(self._overall)
+        lone = {metric for side in SIDES for metric in self._metrics(side) if metric not in paired}
+        return [f"{metric}: no question has it on both sides" for metric in sorted(lone, key=position)]
 
     def _metrics(self, side: Side) -> set[str]:
         return {metric for question in self._questions.values() for metric in question.values.get(side, ())}
 
 
-def _observe(result: Mapping[str, Any], *, include_errors: bool) -> tuple[str, list[tuple[str, float]]]:
-    """The template of a result, and what is compared of it."""
-    template, failed, values, *_ = observe(result, include_errors=include_errors)
-    kept = [(metric, value) for metric, value in values if metric != ERROR_RATE]
-    return template, [(ERROR_RATE, float(failed)), *kept]
+def _check(level: float) -> None:
+    if not isinstance(level, float) or not 0 < level < 1:
+        raise UsageError(f"level: expected a number between 0 and 1, got {describe(level)}")
 
 
-def _names(rows: Mapping[str, PairSums]) -> list[str]:
+def _compared(seen: Observation) -> list[tuple[str, float]]:
+    """The values that are compared of a result."""
+    kept = [(metric, value) for metric, value in seen.values if metric != ERROR_RATE]
+    return [(ERROR_RATE, float(seen.failed)), *kept]
+
+
+def _asked(seen: Observation) -> list[str]:
+    """The metrics that failed and that a result was asked for: where the agent failed, any may be named."""
+    return [metric for metric, kind in seen.failures if kind not in (RESPONSE_ERROR, NO_ANSWER)]
+
+
+def _in_order(rows: Mapping[str, PairSums]) -> dict[str, PairSums]:
     """The metrics that have pairs, in their order."""
-    return sorted((name for name, sums in rows.items() if sums.pairs), key=_position)
+    return {name: rows[name] for name in sorted(rows, key=position) if rows[name].pairs}
 
 
-def _position(metric: str) -> tuple[bool, tuple[int, str]]:
-    return metric != ERROR_RATE, metric_position(metric)
+def _uneven(overall: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Warnings of questions of which one side has more values, one for all metrics that have as many."""
+    alike: defaultdict[int, list[str]] = defaultdict(list)
+    for metric, row in overall.items():
+        if row["uneven"]:
+            alike[row["uneven"]].append(metric)
+    return [
+        f"{', '.join(metrics)}: the sign test leaves out {_questions(count)} with more values on one side"
+        for count, metrics in alike.items()
+    ]
 
 
-def _worse(questions: Mapping[str, _Question], metrics: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
-    """By metric, the questions in which the candidate is worse, the worst first."""
-    worse: dict[str, list[tuple[float, dict[str, Any]]]] = {metric: [] for metric in metrics}
-    for question_id, question in questions.items():
-        for metric, *means in question.pairs():
-            change = difference(*means)
-            loss = change if lower_is_better(metric) else -change
-            if loss > 0 and metric in worse:
-                values = dict(zip((*SIDES, "difference"), (*means, change), strict=True))
-                shown = {"question_id": question_id, "template_id": question.template, **values}
-                worse[metric].append((loss, shown))
-    return {
-        metric: [shown for _, shown in sorted(found, key=lambda each: -each[0])]
-        for metric, found in worse.items()
-        if found
-    }
-
-
-def _without_pair(questions: Mapping[str, _Question]) -> dict[str, dict[str, list[str]]]:
-    """By metric and side, the questions of which only that side has a value."""
-    lone: dict[str, dict[str, list[str]]] = {}
-    for question_id, question in questions.items():
-        for side, other in zip(SIDES, reversed(SIDES), strict=True):
-            for metric in question.values[side].keys() - question.values[other].keys():
-                lone.setdefault(metric, {side: [] for side in SIDES})[side].append(question_id)
-    return {metric: lone[metric] for metric in sorted(lone, key=_position)}
+def _questions(count: int) -> str:
+    return f"{count} question{'s' * (count != 1)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import isclose
 from sys import float_info
 from typing import Any, NamedTuple, TypeAlias
@@ -13,13 +14,17 @@ BATCH = 1024
 
 
 class Mean:
-    """The mean of values that come one by one, exact until it is rounded."""
+    """The mean of values that come one by one, exact until it is rounded.
 
-    __slots__ = ("_count", "_denominator", "_numerator")
+    Attributes:
+        count: how many there are.
+    """
+
+    __slots__ = ("_denominator", "_numerator", "count")
 
     def __init__(self, value: float) -> None:
         self._numerator, self._denominator = value.as_integer_ratio()
-        self._count = 1
+        self.count = 1
 
     def add(self, value: float) -> None:
         numerator, denominator = value.as_integer_ratio()
@@ -28,12 +33,12 @@ class Mean:
             self._numerator * (common // self._denominator) + numerator * (common // denominator)
         )  # fmt: skip
         self._denominator = common
-        self._count += 1
+        self.count += 1
 
     @property
     def value(self) -> float:
         """Correctly rounded."""
-        return self._numerator / (self._denominator * self._count)
+        return self._numerator / (self._denominator * self.count)
 
 
 PairedValues: TypeAlias = "dict[str, float | Mean]"
@@ -52,9 +57,14 @@ def put(values: PairedValues, metric: str, value: float) -> None:
         both.add(value)
 
 
-def rounded(value: float | Mean) -> float:
+def _rounded(value: float | Mean) -> float:
     """As a double, and 0.0 for -0.0."""
     return value.value if isinstance(value, Mean) else value + 0.0
+
+
+def count_of(value: float | Mean) -> int:
+    """Of how many values it is the mean."""
+    return value.count if isinstance(value, Mean) else 1
 
 
 def difference(baseline: float, candidate: float) -> float:
@@ -75,12 +85,15 @@ class Pair(NamedTuple):
         candidate: the mean of the other.
         change: their difference.
         square: of that, if both means are from 0 to 1; else 0.
+        is_even: whether both are means of equally many values. If not, one is more than the other too
+            often: of an agent that is right nine times in ten, one sample mostly beats the mean of five.
     """
 
     baseline: float
     candidate: float
     change: float
     square: float
+    is_even: bool
 
     @property
     def is_inside(self) -> bool:
@@ -88,25 +101,28 @@ class Pair(NamedTuple):
         return 0 <= self.baseline <= 1 and 0 <= self.candidate <= 1
 
 
-def pair_of(baseline: float, candidate: float) -> Pair:
-    """Of the means of both sides."""
-    change = difference(baseline, candidate)
+def pair_of(baseline: float | Mean, candidate: float | Mean) -> Pair:
+    """Of what both sides have of a metric."""
+    one, other = _rounded(baseline), _rounded(candidate)
+    change = difference(one, other)
     square = change * change if -1 <= change <= 1 else 0.0
-    return Pair(baseline, candidate, change, square)
+    return Pair(one, other, change, square, count_of(baseline) == count_of(candidate))
 
 
 class PairSums:
     """Sums over pairs, which may come and go; exact, each square as it is rounded.
 
     Attributes:
+        are_fractions: whether it is the output of a custom evaluation that is from 0 to 1 by its definition.
         pairs: how many there are.
     """
 
-    __slots__ = ("_falls", "_outside", "_rises", "_units", "_waiting", "pairs")
+    __slots__ = ("_counts", "_units", "_waiting", "are_fractions", "pairs")
 
-    def __init__(self) -> None:
+    def __init__(self, *, are_fractions: bool = False) -> None:
+        self.are_fractions = are_fractions
         self.pairs = 0
-        self._rises = self._falls = self._outside = 0
+        self._counts: Counter[str] = Counter()
         self._units = [0, 0, 0, 0]
         # Many at once are summed faster than one by one.
         self._waiting: dict[int, list[Pair]] = {1: [], -1: []}
@@ -122,25 +138,44 @@ class PairSums:
     def _flush(self) -> None:
         for sign, pairs in self._waiting.items():
             if pairs:
-                sums = map(sum_floats, zip(*pairs, strict=True))
+                *numbers, are_even = zip(*pairs, strict=True)
+                sums = map(sum_floats, numbers)
                 self._units = [units + sign * more for units, more in zip(self._units, sums, strict=True)]
-                self._rises += sign * sum(pair.change > 0 for pair in pairs)
-                self._falls += sign * sum(pair.change < 0 for pair in pairs)
-                self._outside += sign * sum(not pair.is_inside for pair in pairs)
+                rises = [pair.is_even for pair in pairs if pair.change > 0]
+                falls = [pair.is_even for pair in pairs if pair.change < 0]
+                for name, count in {
+                    "rises": len(rises),
+                    "falls": len(falls),
+                    "even rises": sum(rises),
+                    "even falls": sum(falls),
+                    "even": sum(are_even),
+                    "inside": sum(pair.is_inside for pair in pairs),
+                }.items():
+                    self._counts[name] += sign * count
                 pairs.clear()
 
     def copy(self) -> PairSums:
         """One that does not change with this one, such as for another thread."""
         self._flush()
-        twin = PairSums()
-        twin.pairs, twin._units = self.pairs, self._units
-        twin._rises, twin._falls, twin._outside = self._rises, self._falls, self._outside
+        twin = PairSums(are_fractions=self.are_fractions)
+        twin.pairs, twin._units, twin._counts = self.pairs, self._units, self._counts.copy()
         return twin
 
     def changes(self) -> tuple[int, int]:
         """In how many pairs the candidate is more, and in how many it is less."""
         self._flush()
-        return self._rises, self._falls
+        return self._counts["rises"], self._counts["falls"]
+
+    def even_changes(self) -> tuple[int, int]:
+        """The same, of the pairs that are even: those which a sign test may count."""
+        self._flush()
+        return self._counts["even rises"], self._counts["even falls"]
+
+    @property
+    def uneven(self) -> int:
+        """How many pairs are not even."""
+        self._flush()
+        return self.pairs - self._counts["even"]
 
     def means(self) -> dict[str, float]:
         """Of the baseline, of the candidate and of their differences."""
@@ -154,7 +189,7 @@ class PairSums:
     def confidence(self, level: float) -> dict[str, Any] | None:
         """The confidence sequence of the mean difference, if all values are from 0 to 1."""
         self._flush()
-        if self._outside:
+        if self._counts["inside"] < self.pairs:
             return None
         from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
 

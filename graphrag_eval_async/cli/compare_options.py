@@ -33,7 +33,7 @@ FailOnRegression = Annotated[
     typer.Option(
         "--fail-on-regression",
         help="Gate: no score, nor the error rate, must have become worse, overall or in a template, by "
-        "more than chance; and there must be a score to compare.",
+        "more than chance, nor questions have lost their scores; and there must be a score to compare.",
     ),
 ]
 Worst = Annotated[

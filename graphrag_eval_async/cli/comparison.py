@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from graphrag_eval_async.aggregates.verdicts import is_score
+from graphrag_eval_async.aggregates.verdicts import UNDECIDED, is_score
 from graphrag_eval_async.cli.table import GAP, NAME_CHARACTERS, WIDTH, number
 from graphrag_eval_async.cli.text import one_line
 from graphrag_eval_async.records.metrics import ERROR_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 LISTED_IDS = 10
 """Of questions that have no partner."""
@@ -33,24 +33,28 @@ def render_comparison(snapshot: Mapping[str, Any], *, worst: int) -> str:
         _overall(snapshot["overall"]),
         folded(sentences(snapshot["overall"])),
         *_templates(snapshot),
-        *_worst(snapshot["worse"], worst),
-        folded(_lone(snapshot)),
+        *worst_questions(snapshot["worse"], worst),
+        folded(one_sided(snapshot)),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part)
 
 
 def regressions(snapshot: Mapping[str, Any]) -> list[str]:
-    """Why a candidate does not pass for being as good: scores that are worse, or that there are none."""
+    """Why a candidate does not pass for being as good: scores worse, their values lost, or none at all."""
     scores = [metric for metric in snapshot["overall"] if is_score(metric)]
-    if not {*scores} - {ERROR_RATE}:
-        return ["no question has a score on both sides"]
+    reasons = [] if {*scores} - {ERROR_RATE} else ["no question has a score on both sides"]
     groups = [("", snapshot["overall"])]
     groups += [(f"{template}:", group) for template, group in snapshot["per_template"].items()]
-    return [
-        f"{prefix}{metric} is worse: {_change(group[metric])}"
+    reasons += [
+        f"{prefix}{metric} is worse: {_change(group[metric])}; {_tested(group[metric])}"
         for prefix, group in groups
         for metric in scores
         if metric in group and group[metric]["verdict"] == "worse"
+    ]
+    return reasons + [
+        f"{metric} {_values(sides)}"
+        for metric, sides in snapshot["without_pair"].items()
+        if sides.get("verdict") == "worse"
     ]
 
 
@@ -64,10 +68,22 @@ def _sentence(row: Mapping[str, Any]) -> str:
     if "confidence" in row:
         ends = (signed(row["confidence"][end]) for end in ("low", "high"))
         told += f" ({100 * row['confidence']['level']:g} %: {' to '.join(ends)})"
-    told += f"; {_questions(row['wins'])} better, {row['losses']} worse, {row['ties']} equal"
-    if "p" in row:
-        told += f"; sign test p {_p_value(row['p'])}"
+    told += f"; {_tested(row)}"
     return f"{told}: {row['verdict']}" if "verdict" in row else told
+
+
+def _tested(row: Mapping[str, Any]) -> str:
+    told = f"{_questions(row['wins'])} better, {row['losses']} worse, {row['ties']} equal"
+    if "p_holm" in row:
+        return f"{told}; sign test p {_p_value(row['p_holm'])}, corrected"
+    return f"{told}; sign test p {_p_value(row['p'])}" if "p" in row else told
+
+
+def _values(sides: Mapping[str, Any]) -> str:
+    lost, gained = (len(sides[side]) for side in ("baseline", "candidate"))
+    return (
+        f"has lost its value in {_questions(lost)}, gained it in {gained}; sign test p {_p_value(sides['p'])}"
+    )
 
 
 def _change(row: Mapping[str, Any]) -> str:
@@ -95,15 +111,23 @@ def _templates(snapshot: Mapping[str, Any]) -> Iterator[list[str]]:
         decided = [
             f"{one_line(name)} is {group['verdict']}"
             for name, group in groups.items()
-            if group["verdict"] != "undecided"
+            if group["verdict"] != UNDECIDED
         ]
-        note = f"p: sign test, by Holm's correction for {len(rows)} template{'s' * (len(rows) > 1)}"
-        yield _table([metric, *HEADINGS, "p"], rows) + folded(
-            [f"{note}; {', '.join(decided) or 'undecided'}."]
-        )
+        note = f"p: sign test, {_correction(groups.values())}; {', '.join(decided) or 'undecided'}."
+        yield _table([metric, *HEADINGS, "p"], rows) + folded([note])
 
 
-def _worst(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int) -> Iterator[list[str]]:
+def _correction(groups: Collection[Mapping[str, Any]]) -> str:
+    tested = sum(group["tested"] for group in groups)
+    if not tested:
+        return "not corrected: in no template did enough questions change to tell"
+    told = f"by Holm's correction for {tested} template{'s' * (tested > 1)}"
+    others = len(groups) - tested
+    return f"{told}, without {others} in which too few questions changed to tell" if others else told
+
+
+def worst_questions(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int) -> Iterator[list[str]]:
+    """A table for each score, of so many questions."""
     for metric, questions in worse.items() if worst else ():
         rows = [
             [
@@ -120,18 +144,21 @@ def _worst(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int) -> Iter
         yield [heading, *_table(headings, rows, names=2)]
 
 
-def _lone(snapshot: Mapping[str, Any]) -> Iterator[str]:
-    """What has no partner."""
-    for side in snapshot["results"]:
+def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
+    """What has no partner, by the keys of a snapshot that say so."""
+    for side in ("baseline", "candidate"):
         if ids := snapshot[f"only_in_{side}"]:
             yield f"only in the {side}: {_questions(len(ids))}: {_listed(ids)}"
     alike: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for metric, sides in snapshot["without_pair"].items():
-        for side, ids in sides.items():
-            if ids:
+        for side in ("baseline", "candidate"):
+            if ids := sides[side]:
                 alike[side, (*ids,)].append(metric)
     for (side, same), metrics in alike.items():
         yield f"{', '.join(metrics)} only in the {side}: {_questions(len(same))}: {_listed(same)}"
+    for metric, sides in snapshot["without_pair"].items():
+        if sides.get("verdict", UNDECIDED) != UNDECIDED:
+            yield f"{metric} {_values(sides)}: {sides['verdict']}"
 
 
 def _listed(ids: Sequence[str]) -> str:

@@ -46,8 +46,8 @@ def compared(baseline: Iterable[Any], candidate: Iterable[Any], **options: Any) 
 # A plain oracle
 
 
-def values_of(results: Results, *, include_errors: bool) -> dict[str, dict[str, float]]:
-    """By question and metric, the mean, rounded once."""
+def values_of(results: Results, *, include_errors: bool) -> dict[str, dict[str, tuple[float, int]]]:
+    """By question and metric, the mean, rounded once, and of how many values."""
     lists: dict[str, dict[str, list[Fraction]]] = {}
     for each in results:
         own = lists.setdefault(each["question_id"], defaultdict(list))
@@ -59,18 +59,27 @@ def values_of(results: Results, *, include_errors: bool) -> dict[str, dict[str, 
                 if place.get(metric) is not None:
                     own[metric].append(Fraction(place[metric]))
     return {
-        question: {metric: float(sum(values, Fraction()) / len(values)) for metric, values in own.items()}
+        question: {
+            metric: (float(sum(values, Fraction()) / len(values)), len(values))
+            for metric, values in own.items()
+        }
         for question, own in lists.items()
     }
 
 
-def row_of(metric: str, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
+def sign_p(wins: int, losses: int) -> float:
+    tail = 2 * sum(comb(wins + losses, i) for i in range(min(wins, losses) + 1))
+    return float(min(Fraction(1), Fraction(tail, 2 ** (wins + losses))))
+
+
+def row_of(metric: str, both: Sequence[tuple[tuple[float, int], tuple[float, int]]]) -> dict[str, Any]:
+    pairs = [(a, b) for (a, _), (b, _) in both]
     changes = [0.0 if isclose(a, b) else b - a for a, b in pairs]
+    even = [c for c, ((_, i), (_, j)) in zip(changes, both, strict=True) if i == j]
     n = len(pairs)
     lower = metric == "error_rate" or metric in RESOURCES
     ups, downs = sum(c > 0 for c in changes), sum(c < 0 for c in changes)
     wins, losses = (downs, ups) if lower else (ups, downs)
-    tail = 2 * sum(comb(wins + losses, i) for i in range(min(wins, losses) + 1))
     row: dict[str, Any] = {
         "direction": "lower is better" if lower else "higher is better",
         "pairs": n,
@@ -80,7 +89,8 @@ def row_of(metric: str, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
         "wins": wins,
         "losses": losses,
         "ties": n - wins - losses,
-        "p": float(min(Fraction(1), Fraction(tail, 2 ** (wins + losses)))),
+        "uneven": n - len(even),
+        "p": sign_p(sum(c > 0 for c in even), sum(c < 0 for c in even)),
     }
     if metric in BOUNDED:
         total = sum(((Fraction(c) + 1) / 2 for c in changes), Fraction())
@@ -101,8 +111,8 @@ def oracle(baseline: Results, candidate: Results, *, include_errors: bool) -> di
         question: min(each["template_id"] for each in baseline if each["question_id"] == question)
         for question in shared
     }
-    pairs: dict[tuple[str | None, str], list[tuple[float, float]]] = defaultdict(list)
-    lone: dict[str, dict[str, list[str]]] = {}
+    pairs: dict[tuple[str | None, str], list[Any]] = defaultdict(list)
+    lone: dict[str, dict[str, Any]] = {}
     worse: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for question in shared:
         one, other = (sides[side][question] for side in ("baseline", "candidate"))
@@ -110,12 +120,24 @@ def oracle(baseline: Results, candidate: Results, *, include_errors: bool) -> di
             if metric in one and metric in other:
                 pairs[None, metric].append((one[metric], other[metric]))
                 pairs[templates[question], metric].append((one[metric], other[metric]))
-                loss = (other[metric] - one[metric]) * (1 if metric == "error_rate" else -1)
-                if loss > 0 and metric in SCORES and not isclose(one[metric], other[metric]):
+                a, b = one[metric][0], other[metric][0]
+                loss = (b - a) * (1 if metric == "error_rate" else -1)
+                if loss > 0 and metric in SCORES and not isclose(a, b):
                     worse[metric].append((-loss, question))
             elif metric in one or metric in other:
                 empty: dict[str, list[str]] = {"baseline": [], "candidate": []}
                 lone.setdefault(metric, empty)["baseline" if metric in one else "candidate"].append(question)
+    had = [{metric for question in side.values() for metric in question} for side in sides.values()]
+    for metric, each in lone.items():
+        if metric in had[0] & had[1] & {*SCORES}:
+            lost, gained = (
+                sum(
+                    sides["baseline"][q]["error_rate"][1] == sides["candidate"][q]["error_rate"][1]
+                    for q in ids
+                )
+                for ids in [*each.values()]
+            )
+            each["p"] = sign_p(lost, gained)
     return {
         "results": {"baseline": len(baseline), "candidate": len(candidate)},
         "questions": len(shared),
@@ -144,6 +166,9 @@ def stripped(snapshot: dict[str, Any]) -> dict[str, Any]:
         for row in group.values():
             row.pop("verdict")
             row.pop("p_holm", None)
+            row.pop("tested", None)
+    for sides in snapshot["without_pair"].values():
+        sides.pop("verdict", None)
     snapshot["worse"] = {
         metric: [each["question_id"] for each in found] for metric, found in snapshot["worse"].items()
     }
@@ -203,6 +228,9 @@ def test_the_order_does_not_matter(baseline: Results, candidate: Results, shuffl
         getattr(comparison, method)(each)
         if shuffled.random() < 0.3:
             comparison.look()
+            found, standing = comparison.particulars(), comparison.standing()
+            for side in ("only_in_baseline", "only_in_candidate"):
+                assert standing[side] == len(found[side])
     assert comparison.snapshot() == expected
     assert compare(iter(baseline), iter(candidate)) == expected
 
@@ -434,3 +462,15 @@ def test_many_templates_are_not_more_chances() -> None:
 def test_many_templates_are_not_more_chances_in_the_long_run() -> None:
     corrected, plain = false_alarms(2000, 20, seed=4)
     assert corrected <= 100 < plain
+
+
+def test_outputs_that_are_fractions_are_scores_with_confidence() -> None:
+    judge = {"outputs": ["tone", "length"], "fractions": ["tone"]}
+    baseline = [result(f"q{i}", tone=1.0, length=0.5, judge={"outputs": judge["outputs"]}) for i in range(40)]
+    candidate = [result(f"q{i}", tone=0.0, length=0.5, judge=judge) for i in range(40)]
+    snapshot = compared(baseline, candidate)
+    for group in (snapshot["overall"], snapshot["per_template"]["t"]):
+        assert group["tone"]["confidence"]["high"] < 0
+        assert group["tone"]["verdict"] == "worse"
+        assert "confidence" not in group["length"]
+    assert compared(candidate, baseline)["overall"]["tone"]["verdict"] == "better"

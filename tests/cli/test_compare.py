@@ -75,7 +75,12 @@ def test_a_regression_is_told(folder: Folder, capfd: pytest.CaptureFixture[str])
     assert run(*both(folder, GOOD, WORSE), "--fail-on-regression") == 1
     _, err = capfd.readouterr()
     template = "very long names of templates"
-    assert err == f"gate does not hold: {template}:steps_score is worse: 1 -> 0.275, -0.725\n"
+    told = "0 questions better, 12 worse, {} equal; sign test p < 0.001"
+    gate = "gate does not hold: "
+    assert err.splitlines() == [
+        f"{gate}steps_score is worse: 0.6154 -> 0.4481, -0.167; {told.format(40)}",
+        f"{gate}{template}:steps_score is worse: 1 -> 0.275, -0.725; {told.format(0)}, corrected",
+    ]
     assert run(*both(folder, WORSE[40:] * 1, GOOD[40:]), "--fail-on-regression") == 0
     # More tokens are no regression.
     assert run(*both(folder, GOOD, BETTER), "--fail-on-regression") == 0
@@ -88,7 +93,12 @@ def test_a_regression_overall(folder: Folder, capfd: pytest.CaptureFixture[str])
     a = [result(f"{i}", f"t{i}", steps_score=1.0) for i in range(60)]
     b = [each | {"steps_score": 0.0} for each in a]
     assert run(*both(folder, a, b), "--fail-on-regression") == 1
-    assert capfd.readouterr().err == "gate does not hold: steps_score is worse: 1 -> 0, -1\n"
+    out, err = capfd.readouterr()
+    told = "gate does not hold: steps_score is worse: 1 -> 0, -1; 0 questions better, 60 worse, 0 equal"
+    assert err == f"{told}; sign test p < 0.001\n"
+    assert "p: sign test, not corrected: in no template did enough questions change to tell" in " ".join(
+        out.split()
+    )
 
 
 def test_errors_are_a_regression(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
@@ -96,6 +106,34 @@ def test_errors_are_a_regression(folder: Folder, capfd: pytest.CaptureFixture[st
     assert run(*both(folder, GOOD, candidate), "--fail-on-regression") == 1
     assert "gate does not hold: error_rate is worse: 0 -> 0.4231" in capfd.readouterr().err
     assert run(*both(folder, GOOD, candidate), "--fail-on-regression", "--include-errors") == 1
+
+
+def test_values_that_are_lost_are_a_regression(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    a = scored("t", [1.0] * 60)
+    b = [{key: each[key] for key in each if key != "steps_score"} for each in a[:40]] + a[40:]
+    lost = "steps_score has lost its value in 40 questions, gained it in 0; sign test p < 0.001"
+    assert run(*both(folder, a, b), "--fail-on-regression") == 1
+    out, err = capfd.readouterr()
+    assert err == f"gate does not hold: {lost}\n"
+    assert f"{lost}: worse" in " ".join(out.split())
+    assert run(*both(folder, b, a), "--fail-on-regression") == 0
+    assert "lost its value in 0 questions, gained it in 40" in " ".join(capfd.readouterr().out.split())
+
+
+def test_all_reasons_are_told(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    failed = [{**each, "status": "error", "error": "no"} for each in scored("t", [1.0] * 40)]
+    assert run(*both(folder, scored("t", [1.0] * 40), failed), "--fail-on-regression") == 1
+    first, *others = capfd.readouterr().err.splitlines()
+    assert first == "gate does not hold: no question has a score on both sides"
+    assert [each.split(": ")[1] for each in others] == ["error_rate is worse", "t:error_rate is worse"]
+
+
+def test_how_many_templates_are_tested(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    a = scored("s", [1.0] * 5) + scored("t", [1.0] * 12) + scored("u", [1.0] * 12)
+    assert run(*both(folder, a, [each | {"steps_score": 0.0} for each in a])) == 0
+    told = " ".join(capfd.readouterr().out.split())
+    correction = "by Holm's correction for 2 templates, without 1 in which too few questions changed to tell"
+    assert f"p: sign test, {correction}; t is worse, u is worse." in told
 
 
 @pytest.mark.parametrize(
@@ -129,11 +167,12 @@ def test_lines_that_are_no_results(folder: Folder, capfd: pytest.CaptureFixture[
     assert run(*command, "--fail-on-regression") == 3
     out, err = capfd.readouterr()
     assert "compared: 52 questions" in out
-    bad, field, counts, gate = err.splitlines()
+    bad, field, counts, *gates = err.splitlines()
     assert bad.startswith(f"{folder.file('a')}: line 53 (byte ")
     assert field.startswith(f"{folder.file('b')}: line 53 (byte ")
     assert counts == "rejected: 1 invalid_field, 1 invalid_json"
-    assert gate.startswith("gate does not hold: ")
+    assert gates
+    assert all(gate.startswith("gate does not hold: ") for gate in gates)
     assert run(*command, "--rejects", folder.file("r")) == 3
     assert [each["file"] for each in folder.read("r")] == [folder.file("a"), folder.file("b")]
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from graphrag_eval_async.aggregates.comparison import RunningComparison
-from graphrag_eval_async.cli.comparison import folded, sentences, signed
+from graphrag_eval_async.cli.comparison import folded, one_sided, sentences, signed, worst_questions
+from graphrag_eval_async.cli.text import one_line
 from graphrag_eval_async.cli.watch.results import SCORES
 from graphrag_eval_async.comparing import add_results
 from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.outputs import Outputs
 
 SHOWN = (ERROR_RATE, *SCORES)
+
+WORST = 10
+"""Of the questions that got worse, so many are listed at the end, by score."""
 
 STYLES = {"better": "green", "worse": "bold red"}
 
@@ -41,11 +45,23 @@ def load_baseline(path: str, outputs: Outputs, *, include_errors: bool) -> Runni
     return comparison
 
 
-def comparison_lines(rows: Mapping[str, Mapping[str, Any]]) -> list[Text]:
-    """One for each of the metrics that are shown, of those that there are."""
-    if not rows:
-        return [Text("vs baseline: no question in common as yet", "dim")]
-    return [Text(f"vs baseline: {metric} {_change(row)}", _style(row)) for metric, row in rows.items()]
+def comparison_lines(comparison: Mapping[str, Any]) -> list[Text]:
+    """One for what makes the two hard to compare, if anything does, and one for each of the metrics that are
+    shown, of those that there are.
+    """
+    lines = [
+        Text(f"vs baseline: {metric} {_change(row)}", _style(row))
+        for metric, row in comparison["overall"].items()
+    ]
+    lines = lines or [Text("vs baseline: no question in common as yet", "dim")]
+    warnings = [f"warning: {one_line(warning)}" for warning in comparison["warnings"]]
+    # Those that only the baseline has may still be answered.
+    strange = comparison["only_in_candidate"]
+    few = f"{strange} question{'s are' if strange > 1 else ' is'} not in it"
+    notes = [few] * (strange > 0) + warnings
+    if noted := "; ".join(notes):
+        lines.insert(0, Text(f"vs baseline: {noted}", "red" if warnings else "dim"))
+    return lines
 
 
 def _change(row: Mapping[str, Any]) -> str:
@@ -61,7 +77,11 @@ def _style(row: Mapping[str, Any]) -> str:
 
 def final_lines(comparison: RunningComparison, level: float) -> list[str]:
     """What there is to say at the end; without the sign test, since it was looked at all the time."""
-    rows = comparison.look(level=level)
+    rows, found = comparison.look(level=level), comparison.particulars()
+    warnings = folded(f"warning: {warning}" for warning in found["warnings"])
     if not rows:
-        return ["compared with the baseline: no question in common"]
-    return ["compared with the baseline:", *folded(sentences(rows))]
+        told = ["compared with the baseline: no question in common", *warnings]
+    else:
+        told = ["compared with the baseline:", *warnings, *folded(sentences(rows))]
+    worst = [line for table in worst_questions(found["worse"], WORST) for line in table]
+    return [*told, *worst, *folded(one_sided(found))]

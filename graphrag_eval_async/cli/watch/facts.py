@@ -80,7 +80,9 @@ class Facts:
                 template: _group(group, recent["per_template"].get(template))
                 for template, group in total["per_template"].items()
             },
-            "comparison": comparison.sums(SHOWN) if comparison is not None else None,
+            "comparison": None
+            if comparison is None
+            else {"overall": comparison.sums(SHOWN), **comparison.standing()},
             "results_per_sec": self._pace.at(now, self._counting.count),
             "in_flight": stream.in_flight,
             "rejects": dict(stream.rejects.counts),
@@ -112,9 +114,8 @@ class Facts:
 def complete(facts: dict[str, Any]) -> None:
     """Add the confidence sequences, which take a while, to what `collect` gave."""
     if (compared := facts["comparison"]) is not None:
-        facts["comparison"] = {
-            metric: look_at(metric, sums, facts["level"]) for metric, sums in compared.items()
-        }
+        rows = compared["overall"]
+        compared["overall"] = {metric: look_at(metric, sums, facts["level"]) for metric, sums in rows.items()}
     for metric, sums in facts.pop(SUMS, {}).items():
         facts["overall"]["metrics"][metric]["confidence"] = show_confidence(sums, facts["level"])
 

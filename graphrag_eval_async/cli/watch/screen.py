@@ -144,8 +144,8 @@ class _Screen:
         return lines
 
     def comparison(self) -> list[Text]:
-        rows = self._facts["comparison"]
-        return [] if rows is None else comparison_lines(rows)
+        comparison = self._facts["comparison"]
+        return [] if comparison is None else comparison_lines(comparison)
 
     def results(self) -> list[Text]:
         """A heading, and a line for each."""

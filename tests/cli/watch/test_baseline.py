@@ -14,6 +14,7 @@ from tests.cli.watch.support import append
 from tests.cli.watch.test_watch import IDLE, facts, watch
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tests.cli.support import Folder
@@ -34,6 +35,11 @@ def without_tests(rows: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
+def standing(lone: int = 0, *, strange: int = 0, warnings: Sequence[str] = ()) -> dict[str, Any]:
+    """What is said besides."""
+    return {"warnings": [*warnings], "only_in_baseline": lone, "only_in_candidate": strange}
+
+
 @pytest.fixture
 def baseline(folder: Folder) -> str:
     return folder.lines(*evaluated(BEFORE), name="baseline.jsonl")
@@ -47,8 +53,10 @@ def test_the_difference_is_shown_and_told(
     out, err = capfd.readouterr()
     [last] = facts(out)
     expected = compare(baseline, folder.file("results"))["overall"]
-    assert last["comparison"] == json.loads(json.dumps(without_tests(expected)))
-    assert last["comparison"]["steps_score"]["difference"] == -0.25
+    rows = last["comparison"].pop("overall")
+    assert rows == json.loads(json.dumps(without_tests(expected)))
+    assert rows["steps_score"]["difference"] == -0.25
+    assert last["comparison"] == standing()
     told = err[err.index("compared with the baseline:") :].splitlines()
     assert told[1].startswith("error_rate: 0 -> 0.3333, +0.333 (95 %: ")
     assert told[3].startswith("steps_score: 1 -> 0.75, -0.25 (95 %: ")
@@ -73,14 +81,40 @@ def test_what_a_journal_has_already_is_compared(
     assert run(*watch(folder, *options)) == 0
     last = facts(capfd.readouterr().out)[-1]
     expected = compare(evaluated(BEFORE), evaluated(AFTER))["overall"]
-    assert last["comparison"] == json.loads(json.dumps(without_tests(expected)))
+    assert last["comparison"] == json.loads(json.dumps({"overall": without_tests(expected), **standing()}))
+
+
+def test_what_makes_it_hard_to_compare_is_told(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    before = [each | {"question_text": "Which?"} for each in evaluated(BEFORE[1:])]
+    judged = [each | {"judge": {"model": model}} for model in "mn" for each in before]
+    odd = before[0] | {"question_id": "q\n0"}
+    path = folder.lines(*judged, odd, name="baseline.jsonl")
+    folder.lines(*AFTER[:2])
+    assert run(*watch(folder, *IDLE, "--baseline", path)) == 0
+    out, err = capfd.readouterr()
+    last = facts(out)[-1]["comparison"]
+    assert [*last.pop("overall")] == ["error_rate", "steps_score"]
+    warnings = [
+        "the baseline was judged by several models: m, n",
+        "the reference data differ in 1 question",
+    ]
+    assert last == standing(2, strange=1, warnings=warnings)
+    told = err[err.index("compared with the baseline:") :]
+    for expected in [
+        *(f"\nwarning: {warning}\n" for warning in warnings),
+        "\nsteps_score: 1 question got worse\n",
+        "\nonly in the baseline: 2 questions: q 0, q3\n",
+        "\nonly in the candidate: 1 question: q1\n",
+    ]:
+        assert expected in told
+    assert "sign test" not in told
 
 
 def test_nothing_in_common(folder: Folder, baseline: str, capfd: pytest.CaptureFixture[str]) -> None:
     folder.lines()
     assert run(*watch(folder, *IDLE, "--baseline", baseline)) == 0
     out, err = capfd.readouterr()
-    assert facts(out)[-1]["comparison"] == {}
+    assert facts(out)[-1]["comparison"] == {"overall": {}, **standing(3)}
     assert "compared with the baseline: no question in common" in err
 
 

@@ -28,10 +28,16 @@ def shown(facts: Mapping[str, Any], columns: int, rows: int, **more: Any) -> lis
 
 
 ROW = {"difference": -0.0512, "pairs": 1200, "wins": 40, "losses": 101}
-COMPARISON = {
+ROWS = {
     "error_rate": ROW | {"confidence": {"low": -0.1, "high": 0.012}, "verdict": "undecided"},
     "steps_score": ROW | {"confidence": {"low": -0.0904, "high": -0.0123}, "verdict": "worse"},
     "answer_relevance": ROW | {"difference": 0.00123},
+}
+COMPARISON: dict[str, Any] = {
+    "overall": ROWS,
+    "warnings": [],
+    "only_in_baseline": 40,
+    "only_in_candidate": 0,
 }
 
 GOLDEN: dict[str, dict[str, Any]] = {
@@ -118,7 +124,23 @@ def test_a_comparison_is_dropped_first() -> None:
     assert compared(40) == ["error_rate", "steps_score", "answer_relevance"]
     assert compared(16) == ["error_rate", "steps_score"]
     assert compared(8) == []
-    assert "vs baseline: no question in common as yet" in shown(facts(comparison={}), 80, 24)
+    nothing = COMPARISON | {"overall": {}}
+    assert "vs baseline: no question in common as yet" in shown(facts(comparison=nothing), 80, 24)
+
+
+def test_what_makes_a_comparison_hard_comes_first() -> None:
+    def first(**more: Any) -> tuple[str, Any]:
+        lines = render(facts(comparison=COMPARISON | more), width=79, height=15)
+        line = next(line for line in lines if line.plain.startswith("vs baseline: "))
+        return line.plain.removeprefix("vs baseline: "), line.style
+
+    warnings = ["the two were judged by different models: \x1b"]
+    assert first()[0].startswith("error_rate ")
+    assert first(only_in_candidate=3) == ("3 questions are not in it", "dim")
+    assert first(warnings=warnings) == (r"warning: the two were judged by different models: \x1b", "red")
+    text, style = first(warnings=warnings * 2, only_in_candidate=1)
+    assert text.startswith("1 question is not in it; warning: the two were judged by")
+    assert style == "red"
 
 
 def test_nothing_yet() -> None:

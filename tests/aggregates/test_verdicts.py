@@ -1,0 +1,206 @@
+"""What is decided about two finished runs, and what chance alone makes of it."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graphrag_eval_async.aggregates.comparison import RunningComparison
+from tests.aggregates.test_comparison import compared, result, scored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tests.aggregates.test_comparison import Results
+
+
+def row_of(baseline: Results, candidate: Results) -> dict[str, Any]:
+    row: dict[str, Any] = compared(baseline, candidate)["overall"]["steps_score"]
+    return row
+
+
+def test_many_small_losses_are_made_up_for_by_few_large_wins() -> None:
+    snapshot = compared(scored([0.5] * 400), scored([0.49] * 300 + [1.0] * 100))
+    overall, template = (
+        group["steps_score"] for group in (snapshot["overall"], snapshot["per_template"]["t"])
+    )
+    assert template["p_holm"] < 1e-9
+    assert (template["wins"], template["losses"], template["verdict"]) == (100, 300, "undecided")
+    assert overall["difference"] > 0
+    assert overall["verdict"] == "better"  # By the confidence sequence.
+    resource = compared(
+        [result(f"{i}", elapsed_sec=2.0) for i in range(40)],
+        [result(f"{i}", elapsed_sec=2.1 if i else 0.1) for i in range(40)],
+    )["overall"]["elapsed_sec"]
+    assert (resource["losses"], resource["verdict"]) == (39, "worse")
+    assert resource["difference"] > 0
+
+
+def test_one_look_sees_what_many_do_not() -> None:
+    baseline, candidate = scored([1.0] * 100), scored([0.5] * 12 + [1.0] * 88)
+    comparison = RunningComparison()
+    for one, other in zip(baseline, candidate, strict=True):
+        comparison.add_baseline(one)
+        comparison.add(other)
+    assert comparison.look()["steps_score"]["verdict"] == "undecided"
+    assert comparison.snapshot()["overall"]["steps_score"]["verdict"] == "worse"
+    assert row_of(candidate, baseline)["verdict"] == "better"
+    assert row_of(baseline, scored([0.5] * 5 + [1.0] * 95))["verdict"] == "undecided"
+
+
+def test_unequal_numbers_of_samples_are_not_tested() -> None:
+    baseline = scored([1.0] * 20) * 5 + scored([1.0] * 3, "u")
+    candidate = scored([0.5] * 20) + scored([0.5] * 3, "u")
+    snapshot = compared(baseline, candidate)
+    row = snapshot["overall"]["steps_score"]
+    assert (row["losses"], row["uneven"], row["p"]) == (23, 20, 0.25)
+    assert snapshot["per_template"]["t"]["steps_score"]["p"] == 1.0
+    assert snapshot["warnings"] == [
+        "error_rate, steps_score: the sign test leaves out 20 questions with more values on one side"
+    ]
+    # Once there are as many, all count.
+    assert row_of(baseline, candidate + 4 * scored([0.5] * 20))["p"] == 2 * 0.5**23
+
+
+def test_templates_that_cannot_be_decided_are_not_corrected_for() -> None:
+    """Five losses of five are not significant, so that eight such templates take nothing from another."""
+    small = [(f"s{i}", 5) for i in range(8)]
+    baseline = [each for name, count in [("t", 7), *small] for each in scored([1.0] * count, name)]
+    candidate = scored([0.0] * 7, "t") + [each for name, n in small for each in scored([0.0] * n, name)]
+    groups = compared(baseline, candidate)["per_template"]
+    rows = {name: group["steps_score"] for name, group in groups.items()}
+    assert (rows["t"]["p_holm"], rows["t"]["verdict"], rows["t"]["tested"]) == (2 * 0.5**7, "worse", True)
+    for name, _ in small:
+        row = rows[name]
+        assert (row["p_holm"], row["verdict"], row["tested"]) == (2 * 0.5**5, "undecided", False)
+    # One that might have been decided counts, however it came out.
+    mixed = scored([1.0] * 3 + [0.0] * 3, "u")
+    two = compared(baseline + mixed, candidate + scored([0.0] * 3 + [1.0] * 3, "u"))["per_template"]
+    assert (two["u"]["steps_score"]["tested"], two["u"]["steps_score"]["p_holm"]) == (True, 1.0)
+    assert two["t"]["steps_score"]["p_holm"] == 4 * 0.5**7
+
+
+# Values that are lost
+
+STEPS: dict[str, Any] = {"reference_steps": [[{"name": "a"}]]}
+
+
+def without_steps(results: Iterable[dict[str, Any]]) -> Results:
+    return [{key: each[key] for key in each if key != "steps_score"} for each in results]
+
+
+def lost_row(baseline: Results, candidate: Results) -> dict[str, Any]:
+    row: dict[str, Any] = compared(baseline, candidate)["without_pair"]["steps_score"]
+    return row
+
+
+def test_values_that_are_lost() -> None:
+    whole = scored([1.0] * 60, **STEPS)
+    some = without_steps(whole[:40]) + whole[40:]
+    row = lost_row(whole, some)
+    assert (len(row["baseline"]), row["candidate"], row["verdict"]) == (40, [], "worse")
+    assert row["p"] == 2 * 0.5**40
+    assert lost_row(some, whole)["verdict"] == "better"
+    few = without_steps(whole[:5]) + whole[5:]
+    assert lost_row(whole, few) == {
+        "baseline": [f"t{i}" for i in range(5)],
+        "candidate": [],
+        "p": 2 * 0.5**5,
+        "verdict": "undecided",
+    }
+    # All of them, too, as long as the steps were to be scored.
+    assert lost_row(whole, without_steps(whole))["verdict"] == "worse"
+
+
+def test_a_judge_that_was_not_asked_lost_nothing() -> None:
+    judged = [each | {"answer_f1": 1.0, "reference_answer": "a"} for each in scored([1.0] * 20)]
+    plain = [each | {"reference_answer": "a"} for each in scored([1.0] * 20)]
+    errors = [each | {"status": "error", "error": "no"} for each in plain[:2]]
+    for candidate in (plain, errors + plain[2:]):
+        row = compared(judged, candidate)["without_pair"]["answer_f1"]
+        assert {*row} == {"baseline", "candidate"}
+    failed = [each | {"answer_eval_error": "timeout: 60 s"} for each in plain]
+    assert compared(judged, failed)["without_pair"]["answer_f1"]["verdict"] == "worse"
+    # What answers take is no score.
+    timed = [each | {"elapsed_sec": 1.0} for each in plain]
+    seconds = compared(timed, plain[:19] + timed[19:])["without_pair"]["elapsed_sec"]
+    assert {*seconds} == {"baseline", "candidate"}
+
+
+def test_more_samples_have_a_value_more_often() -> None:
+    whole = scored([1.0] * 20, **STEPS)
+    assert lost_row(whole * 5, without_steps(whole[:19]) + whole[19:])["p"] == 1.0
+
+
+# Chance
+
+
+def answers(numbers: random.Random, samples: Sequence[int], right: float) -> Results:
+    """Of one agent, which loses now and then what it was to return."""
+    some = [
+        result(f"q{i}", f"t{i % 3}", **STEPS, steps_score=1.0 if numbers.random() < right else 0.25)
+        for i, count in enumerate(samples)
+        for _ in range(count)
+    ]
+    return [each if numbers.random() < 0.8 else without_steps([each])[0] for each in some]
+
+
+def verdicts_of_the_same_agent(count: int, pairs: int, *, seed: int) -> dict[str, int]:
+    """Of runs without any change, in how many each kind of verdict is "worse"."""
+    numbers = random.Random(seed)
+    worse = {"overall": 0, "per_template": 0, "without_pair": 0, "all wins and losses": 0}
+    for _ in range(count):
+        more = [5 if i % 4 else 1 for i in range(pairs)]
+        snapshot = compared(answers(numbers, more, 0.9), answers(numbers, [1] * pairs, 0.9))
+        row = snapshot["overall"]["steps_score"]
+        groups = [group["steps_score"] for group in snapshot["per_template"].values()]
+        worse["overall"] += row["verdict"] == "worse"
+        worse["per_template"] += any(group["verdict"] == "worse" for group in groups)
+        worse["without_pair"] += snapshot["without_pair"]["steps_score"]["verdict"] == "worse"
+        worse["all wins and losses"] += (
+            abs(row["wins"] - row["losses"]) > 2 * (row["wins"] + row["losses"]) ** 0.5
+        )
+    return worse
+
+
+def assert_seldom(worse: dict[str, int], count: int) -> None:
+    naive = worse.pop("all wins and losses")
+    assert max(worse.values()) <= 0.05 * count < 0.5 * count < naive, worse
+
+
+def test_more_samples_of_the_same_agent_are_no_change() -> None:
+    assert_seldom(verdicts_of_the_same_agent(60, 160, seed=5), 60)
+
+
+@pytest.mark.soak
+def test_more_samples_of_the_same_agent_are_no_change_in_the_long_run() -> None:
+    assert_seldom(verdicts_of_the_same_agent(2000, 160, seed=6), 2000)
+
+
+def false_verdicts(count: int, pairs: int, *, seed: int) -> tuple[int, int]:
+    """Of runs without any change, how many are worse overall, and how many better."""
+    numbers = random.Random(seed)
+    found = []
+    for _ in range(count):
+        one, other = (scored([numbers.choice([0.0, 0.5, 1.0, 1.0]) for _ in range(pairs)]) for _ in range(2))
+        found.append(row_of(one, other)["verdict"])
+    return found.count("worse"), found.count("better")
+
+
+def test_two_ways_to_decide_are_wrong_in_one_of_twenty_at_most() -> None:
+    assert max(false_verdicts(200, 60, seed=7)) <= 0.05 * 200
+
+
+@pytest.mark.soak
+def test_two_ways_to_decide_are_wrong_in_one_of_twenty_at_most_in_the_long_run() -> None:
+    assert max(false_verdicts(5000, 200, seed=8)) <= 0.05 * 5000
+
+
+def test_a_change_is_found() -> None:
+    """Of 100 questions, each of which becomes worse with a probability of 0.2."""
+    numbers = random.Random(9)
+    runs = [scored([1.0 - 0.5 * (numbers.random() < 0.2) for _ in range(100)]) for _ in range(20)]
+    found = [row_of(scored([1.0] * 100), run)["verdict"] for run in runs]
+    assert found == ["worse"] * 20
