@@ -8,24 +8,26 @@ import os
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.aggregates.failures import OF_PENDING
-from graphrag_eval_async.aggregates.until import Until, parse_condition
+from graphrag_eval_async.aggregates.reading import is_bounded
+from graphrag_eval_async.aggregates.until import Until, parse_condition, unknown_metric
 from graphrag_eval_async.concurrency import SLICE_SECONDS, Later
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.records import Line
+from graphrag_eval_async.records import LongLine
 from graphrag_eval_async.sinks.journal.contents import DIGEST_BYTES
 from graphrag_eval_async.sources import JsonlFiles, read_jsonl
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphrag_eval_async.aggregates.deciding import Samples
+    from graphrag_eval_async.aggregates.deciding import Sample
     from graphrag_eval_async.evaluator import Evaluator
     from graphrag_eval_async.intake import Intake, Result
+    from graphrag_eval_async.judge import JudgeSession
     from graphrag_eval_async.records import Record
-    from graphrag_eval_async.resuming import Resuming, Tally
+    from graphrag_eval_async.resuming import Resuming
     from graphrag_eval_async.sinks.journal.admission import KeptLine
     from graphrag_eval_async.sources import Responses
 
@@ -40,22 +42,31 @@ class Decision:
         condition: the condition.
         level: how sure the decision is.
         holds: whether the condition holds; None as long as that is not decided.
-        responses: how many results were counted for it, in the order of the input.
-        samples: how many samples of the metric these had, the failed ones included.
-        failed: how many samples have no value, since the agent or the judge failed.
-        low: the lower end of the confidence sequence for the mean, if every failed sample were 0.
-        high: the upper end, if every failed sample were 1.
-        remaining: how many lines were not evaluated, or are not yet; None but for files that are shuffled,
-            whose lines are known.
-        saved_calls: about how many calls of the judge these would have taken, if as many as the others; None
-            where `remaining` is, or where nothing was evaluated.
-        saved_dollars: about how many US dollars; None where a price is not known, too.
+        responses: how many results were counted for it, in the order of the input; of those of the template,
+            if the condition names one.
+        questions: how many different questions these answer. About others, asking the same ones again says
+            nothing.
+        samples: to how many of these responses the metric applies. One with several retrieval steps is one
+            sample, their mean.
+        failed: how many of these have no value, or lack that of a step, since the agent or the judge failed.
+        low: the lower end of the confidence sequence for the mean, if every failed value were 0.
+        high: the upper end, if every failed value were 1.
+        remaining: how many lines were not evaluated, or are not yet; those that a journal has do not count,
+            all of which are taken to be in the file. None but for files that are shuffled, whose lines are
+            known.
+        saved_calls: about how many calls of the judge these would have taken. Of them, as many are taken to
+            have something to judge as of those before the decision, and each of these to take as many calls
+            as the finished results of this run that made any: calls which the cache or an equal one in flight
+            answers do not show that. None where `remaining` is, or where no result made a call.
+        saved_dollars: about how many US dollars; None where a price is not known, too. Both are 0 without a
+            judge.
     """
 
     condition: str
     level: float
     holds: bool | None
     responses: int
+    questions: int
     samples: int
     failed: int
     low: float
@@ -82,7 +93,10 @@ def as_until(until: str | Until, evaluator: Evaluator, *, resumed: bool) -> Unti
     if condition.template is not None and condition.template not in templates:
         raise UsageError(f"until: no template {condition.template!r}; there are: {', '.join(templates)}")
     judged = {metric for name in evaluator.judged for metric in OF_PENDING.get(name, ())}
-    if condition.metric not in {"steps_score", *judged}:
+    fractions = evaluator.fractions
+    if not is_bounded(condition.metric) and condition.metric not in fractions:
+        raise unknown_metric(condition.metric, fractions)
+    if condition.metric not in {"steps_score", *judged, *fractions}:
         raise UsageError(f"until: {condition.metric} is not judged; the configuration says which metrics are")
     if resumed:
         raise UsageError(
@@ -99,6 +113,21 @@ def in_fair_order(responses: Responses) -> Responses:
     return responses
 
 
+class Seen(NamedTuple):
+    """What is kept of a line that is done.
+
+    Attributes:
+        sample: what counts of it, if anything.
+        judged: whether there was anything to judge.
+    """
+
+    sample: Sample | None
+    judged: bool
+
+
+NOTHING = Seen(None, judged=False)
+
+
 class UntilDecided:
     """Counts results in the order of their lines, whenever they are complete, until they decide.
 
@@ -111,7 +140,12 @@ class UntilDecided:
     """
 
     def __init__(
-        self, until: Until, intake: Intake, tally: Tally, resuming: Resuming | None, responses: Responses
+        self,
+        until: Until,
+        intake: Intake,
+        session: JudgeSession | None,
+        resuming: Resuming | None,
+        responses: Responses,
     ) -> None:
         """Count what `intake` makes of `responses`, and what `resuming` brings back of earlier runs."""
         from graphrag_eval_async.aggregates.deciding import Deciding  # which other streams do not need
@@ -120,20 +154,20 @@ class UntilDecided:
         self._until = until
         self._deciding = Deciding(until)
         self._intake = intake
-        self._usage = tally.usage
+        self._spending = None if session is None else session.spending
         self._responses = responses
-        self._restored: dict[bytes, dict[int, Samples]] = {}
-        self._begun = self._next = self._done = self._evaluated = 0
-        self._early: dict[int, Samples | None] = {}
+        self._restored: dict[bytes, dict[int, Seen]] = {}
+        self._begun = self._next = self._judged = self._new = self._kept = 0
+        self._early: dict[int, Seen] = {}
         self._counting = False
-        self._spent: tuple[int, int, float | None] | None = None
         if resuming is not None:
             resuming.on_restored = self._restore
 
-    def _restore(self, line: KeptLine, result: Result) -> None:
-        """Keep what counts of a result of an earlier run until its line comes again."""
+    def _restore(self, line: KeptLine, result: Result | None) -> None:
+        """Keep what counts of a line of an earlier run until it comes again."""
         digest, occurrence, *_ = line
-        self._restored.setdefault(digest, {})[occurrence] = self._deciding.read(result)
+        self._restored.setdefault(digest, {})[occurrence] = NOTHING if result is None else self._see(result)
+        self._kept += 1
 
     def evaluate(self, record: Record) -> Outcome:
         """What the intake makes of a record, which counts once it is complete."""
@@ -142,7 +176,7 @@ class UntilDecided:
         outcome = self._intake.evaluate(record)
         if isinstance(outcome, Later):
             return Later(partial(self._finish, place, outcome), weight=outcome.weight)
-        self._note(place, outcome, record)
+        self._note(place, self._take_restored(record) if outcome is None else self._read(outcome))
         if place == self._next and place in self._early:
             self._count_next()
         return outcome
@@ -151,23 +185,29 @@ class UntilDecided:
         self, place: int, later: Later[Result], hand_out: Callable[[Result], None]
     ) -> Result | None:
         result = await later.call(hand_out)
-        self._note(place, result)
+        self._note(place, NOTHING if result is None else self._read(result))
         if not self._counting:
             await self._count_all()
         return result
 
-    def _note(self, place: int, result: Result | None, record: Record | None = None) -> None:
-        self._done += 1
-        self._evaluated += result is not None
+    def _note(self, place: int, seen: Seen) -> None:
         if self._deciding.holds is None:
-            samples = self._take_restored(record) if result is None else self._deciding.read(result)
-            self._early[place] = samples
+            self._early[place] = seen
 
-    def _take_restored(self, record: Record | None) -> Samples | None:
-        if not self._restored or not isinstance(record, Line):
-            return None
-        found = self._restored.get(hashlib.sha256(record.data).digest()[:DIGEST_BYTES])
-        return found.pop(min(found)) if found else None
+    def _read(self, result: Result) -> Seen:
+        self._new += 1
+        return self._see(result)
+
+    def _see(self, result: Result) -> Seen:
+        return Seen(self._deciding.read(result), "judge" in result)
+
+    def _take_restored(self, record: Record) -> Seen:
+        """What counts of a line that has no result in this run."""
+        found = self._restored.get(_digest(record)) if self._restored else None
+        if not found:
+            self._new += 1
+            return NOTHING
+        return found.pop(min(found))
 
     async def _count_all(self) -> None:
         """Those that waited behind a line may be many."""
@@ -176,21 +216,21 @@ class UntilDecided:
         try:
             while self._next in self._early:
                 self._count_next()
-                if monotonic() >= due:
+                # Not once it is decided: the task is cancelled then, and its result, which is complete, lost.
+                if self._next in self._early and monotonic() >= due:
                     await asyncio.sleep(0)
                     due = monotonic() + SLICE_SECONDS
         finally:
             self._counting = False
 
     def _count_next(self) -> None:
-        samples = self._early.pop(self._next)
+        sample, judged = self._early.pop(self._next)
         self._next += 1
-        if samples is not None:
-            self._deciding.add(samples)
-            if self._deciding.holds is not None:
-                self._early.clear()
-                self._spent = self._spending()  # Calls that are cancelled now are no longer told from others.
-                self.end()
+        self._judged += judged
+        self._deciding.add(sample)
+        if self._deciding.holds is not None:
+            self._early.clear()
+            self.end()
 
     @property
     def decision(self) -> Decision:
@@ -198,13 +238,15 @@ class UntilDecided:
         deciding = self._deciding
         low, high = deciding.interval
         lines = self._responses.lines if isinstance(self._responses, JsonlFiles) else None
-        remaining = None if lines is None else lines - self._done
+        # All that a journal has is subtracted, whether it came again by now or not.
+        remaining = None if lines is None else max(0, lines - self._new - self._kept)
         calls, dollars = self._saved(remaining)
         return Decision(
             condition=self._until.condition,
             level=self._until.level,
             holds=deciding.holds,
             responses=deciding.results,
+            questions=len(deciding.questions),
             samples=deciding.samples,
             failed=deciding.failed,
             low=low,
@@ -215,20 +257,23 @@ class UntilDecided:
         )
 
     def _saved(self, remaining: int | None) -> tuple[int | None, float | None]:
-        evaluated, calls, dollars = self._spent or self._spending()
-        if remaining is None or not evaluated:
+        if remaining is None:
             return None, None
-        share = remaining / evaluated
-        return round(calls * share), None if dollars is None else dollars * share
+        if self._spending is None or not remaining:
+            return 0, 0.0
+        calls, dollars = self._spending.mean
+        if calls is None:
+            return None, None
+        # Of those that were counted, since behind them all that need not be judged is finished first.
+        judged = remaining * self._judged / max(1, self._next)
+        return round(judged * calls), None if dollars is None else judged * dollars
 
-    def _spending(self) -> tuple[int, int, float | None]:
-        """How many results took how many calls and dollars by now."""
-        usage = self._usage
-        dollars = usage.dollars
-        if dollars is not None:
-            # A judge of the caller's need not tell its tokens.
-            dollars = dollars - usage.restored_dollars if usage.tokens or not usage.calls else None
-        return self._evaluated, usage.calls - usage.in_flight - usage.waiting, dollars
+
+def _digest(record: Record) -> bytes:
+    """What a journal knows a line by."""
+    if isinstance(record, LongLine):
+        return bytes.fromhex(record.sha256)[:DIGEST_BYTES]
+    return hashlib.sha256(record.data).digest()[:DIGEST_BYTES]
 
 
 def _do_nothing() -> None:

@@ -198,6 +198,11 @@ class Evaluator:
         """The names of the metrics that are judged, as in the configuration."""
         return () if self._judging is None else self._judging.names
 
+    @property
+    def fractions(self) -> Sequence[str]:
+        """The outputs of custom evaluations that are from 0 to 1 by their definition."""
+        return () if self._judging is None else self._judging.provenance().get("fractions", ())
+
     def session(self) -> JudgeSession | None:
         """The judge, as one stream calls it; None where only steps are scored."""
         return self._judging.session() if self._judging is not None else None

@@ -80,7 +80,7 @@ class Resuming:
         admission: says which lines are new.
         journal: once what it has is counted, and if there is one.
         abort: ends the stream, with an error.
-        on_restored: called with each line of an earlier run that has a result, and with that.
+        on_restored: called with each line of an earlier run, and with its result; None if it was rejected.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Resuming:
         self.journal: OpenJournal | None = None
         self._opened: OpenJournal | None = None
         self.abort: Callable[[BaseException], object] | None = None
-        self.on_restored: Callable[[KeptLine, dict[str, Any]], object] | None = None
+        self.on_restored: Callable[[KeptLine, dict[str, Any] | None], object] | None = None
         self._options = options
         self._threads: ThreadPoolExecutor | None = None
         self._fingerprints = fingerprints
@@ -150,6 +150,8 @@ class Resuming:
         else:
             self._tally.restore_reject(record["reason"])
             self.admission.restore(line)
+            if self.on_restored is not None:
+                self.on_restored(line, None)
 
     async def _begin(self, follower: Follower) -> None:
         assert self.journal is not None and self._options is not None  # noqa: PT018, S101

@@ -90,7 +90,7 @@ class EvaluationStream:
         intake = Intake(evaluator, session, self._tally, self._resuming, on_reject=on_reject, stages=stages)
         self._until = None
         if until is not None:
-            self._until = UntilDecided(until, intake, self._tally, self._resuming, responses)
+            self._until = UntilDecided(until, intake, session, self._resuming, responses)
         written = [] if options is None else options.paths
         spool = callable(on_reject) or options is not None
         source = open_source(responses, max_line_bytes=max_line_bytes, spool=spool, exclude=written)
@@ -226,7 +226,7 @@ def evaluate_stream(
             it holds: it reads no more, cancels the work in progress, and hands out what is complete.
             `decision` says what was found out. A path of regular files that are not compressed is read in a
             shuffled order, as by ``read_jsonl(path, shuffle=0)``, as files are often sorted by template;
-            any other source in its own.
+            any other source in its own. `Until` says what a decision does not tell.
 
     Returns:
         an asynchronous iterator of results: dicts with the documented output keys.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -26,8 +27,9 @@ from graphrag_eval_async import (
     load_reference,
     read_jsonl,
 )
-from graphrag_eval_async.aggregates.deciding import Deciding, Samples
+from graphrag_eval_async.aggregates.deciding import Deciding, Sample
 from tests.conftest import answer, leaving_nothing, settle, templates
+from tests.judge.support import ScriptedJudge
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -122,7 +124,8 @@ def oracle(recalls: Iterable[int | str | None]) -> tuple[bool | None, int, int]:
     """What is decided of results in this order, after how many, and how many of them failed."""
     deciding = Deciding(Until(CONDITION))
     for recall in recalls:
-        deciding.add(Samples((), recall is not None) if not isinstance(recall, int) else Samples([recall]))
+        if recall is not None:
+            deciding.add(Sample("q", recall, recall) if isinstance(recall, int) else Sample("q", 0, 1))
         if deciding.holds is not None:
             break
     return deciding.holds, deciding.results, deciding.failed
@@ -136,7 +139,12 @@ def outcome(stream: EvaluationStream) -> tuple[bool | None, int, int]:
 # The order
 
 
-async def test_quick_answers_wait_for_a_slow_one_before_them() -> None:
+@pytest.mark.parametrize("pause", [-1.0, 1e9])
+async def test_quick_answers_wait_for_a_slow_one_before_them(
+    monkeypatch: pytest.MonkeyPatch, pause: float
+) -> None:
+    """However long counting them takes, the slow one is handed out."""
+    monkeypatch.setattr("graphrag_eval_async.decision.SLICE_SECONDS", pause)
     doors = Doors()
     source = [response(i, 1) for i in range(100)]
     async with leaving_nothing(), stream_of(source, Judge(doors)) as stream:
@@ -260,6 +268,7 @@ async def test_steps_alone_decide_at_the_very_response() -> None:
     decision = decision_of(stream)
     assert decision.holds is True
     assert len(results) == decision.responses == decision.samples < 50
+    assert decision.questions == QUESTIONS
     assert decision.low > 0.7
     assert (decision.high, decision.level, decision.condition) == (1.0, 0.95, "sums:steps_score > 0.7")
 
@@ -378,9 +387,8 @@ async def test_files_are_shuffled_and_what_was_not_called_is_estimated(tmp_path:
     results = await collect(stream)
     decision = decision_of(stream)
     assert decision.holds is False
-    assert decision.remaining == 1000 - len(results)
-    assert decision.saved_calls == pytest.approx(decision.remaining, rel=0.2)
-    assert decision.saved_dollars == pytest.approx(COST * decision.remaining, rel=0.2)
+    assert decision.remaining == decision.saved_calls == 1000 - len(results)
+    assert decision.saved_dollars == pytest.approx(COST * decision.remaining)
     in_order = stream_of(read_jsonl(path), Judge(), max_in_flight=16)
     await collect(in_order)
     assert decision_of(in_order).holds is True
@@ -397,6 +405,94 @@ async def test_what_steps_alone_save(tmp_path: Path) -> None:
     decision = decision_of(stream)
     assert decision.remaining == 100 - decision.responses
     assert (decision.saved_calls, decision.saved_dollars) == (0, 0.0)
+
+
+SECOND: dict[str, Any] = {
+    "name": "second",
+    "inputs": ["actual_answer"],
+    "instructions": "Second.",
+    "outputs": {"found": "fraction 0-1"},
+}
+
+
+async def second(messages: Sequence[Mapping[str, str]]) -> tuple[Any, TokenUsage] | None:
+    """The reply to the custom evaluation."""
+    return ({"found": 1.0}, TokenUsage(100, 20)) if "Second." in messages[0]["content"] else None
+
+
+@pytest.mark.parametrize("cache", [False, True])
+async def test_calls_of_results_that_are_not_finished_do_not_count(tmp_path: Path, cache: bool) -> None:
+    """One of the two calls of each result is quick; the others are, up to the decision."""
+    doors = Doors()
+
+    class Both(Judge):
+        async def complete(self, messages: Any, schema: Any) -> tuple[Any, TokenUsage]:
+            return await second(messages) or await super().complete(messages, schema)
+
+    judge, path = Both(doors), tmp_path / "r.jsonl"
+    write(path, [0] * 1000)
+    llm = CONFIG["llm"] | {"limits": {"max_concurrency": 256}}
+    config = {"llm": llm, "answer_correctness": {}, "custom_evaluations": [SECOND]}
+    config["llm"] |= {"cache": str(tmp_path / "calls")} if cache else {}
+    stream = stream_of(path, judge, config=config, max_in_flight=200)
+    consumer = asyncio.ensure_future(collect(stream))
+    while len(judge.asked) < 200 and not consumer.done():
+        await settle()
+    for number in judge.asked[:200]:
+        doors.open(number)
+        await settle()
+        if decision_of(stream).holds is not None:
+            break
+    results = await consumer
+    decision = decision_of(stream)
+    assert decision.holds is False
+    assert decision.remaining == 1000 - len(results) > 900
+    assert decision.saved_calls == 2 * decision.remaining
+    assert decision.saved_dollars == pytest.approx(2 * COST * decision.remaining)
+
+
+async def test_calls_that_the_cache_answers_do_not_show_what_calls_take(tmp_path: Path) -> None:
+    path, config = tmp_path / "r.jsonl", {**CONFIG, "llm": CONFIG["llm"] | {"cache": str(tmp_path / "calls")}}
+    lines = write(path, [1] * 300)
+    first = stream_of(path, Judge(), config=config, max_in_flight=4)
+    done = {result["response_id"] for result in await collect(first)}
+    warm = stream_of(path, Judge(), config=config, max_in_flight=4)
+    await collect(warm)
+    assert warm.usage.calls <= 4
+    path.write_bytes(b"\n".join(line for line in lines if orjson.loads(line)["id"] in done))
+    warm = stream_of(path, Judge(), config=config, until="answer_recall > 0.2", max_in_flight=1)
+    await collect(warm)
+    assert (warm.usage.calls, decision_of(warm).holds) == (0, True)
+    assert decision_of(warm).remaining
+    assert decision_of(warm).saved_calls is decision_of(warm).saved_dollars is None
+    path.write_bytes(path.read_bytes() + b"\n" + b"\n".join(lines))
+    mixed = stream_of(path, Judge(), config=config, max_in_flight=4)
+    await collect(mixed)
+    assert 0 < mixed.usage.calls < decision_of(mixed).responses
+    assert decision_of(mixed).saved_calls == decision_of(mixed).remaining
+
+
+async def test_responses_without_anything_to_judge_take_no_calls(tmp_path: Path) -> None:
+    """They are finished at once: those behind the ones that are counted say nothing of the share."""
+    path, doors = tmp_path / "r.jsonl", Doors()
+    judge = Judge(doors)
+    lines = [response(i, 0) if i % 2 else {"question_id": "bare", "id": f"r{i}"} for i in range(1000)]
+    path.write_bytes(b"\n".join(map(orjson.dumps, lines)))
+    bare = {"template_id": "bare", "questions": [{"id": "bare", "question_text": "Why?"}]}
+    stream = evaluate_stream(
+        [*TEMPLATES, bare], path, judge=judge, config=CONFIG, until=CONDITION, max_in_flight=256
+    )
+    consumer = asyncio.ensure_future(collect(stream))
+    while len(judge.asked) < 20 and not consumer.done():
+        await settle()
+    for number in judge.asked:  # It grows meanwhile.
+        doors.open(number)
+        await settle()
+    await consumer
+    decision = decision_of(stream)
+    assert decision.remaining
+    assert decision.saved_calls is not None
+    assert 0.3 < decision.saved_calls / decision.remaining < 0.7
 
 
 async def test_no_dollars_without_prices(tmp_path: Path) -> None:
@@ -424,6 +520,7 @@ async def test_what_is_complete_is_in_the_journal(tmp_path: Path, fsync: Any) ->
     again, judge = RunningAggregates(), Judge()
     second = stream_of(path, judge, journal=journal, aggregates=again)
     assert await collect(second) == []
+    assert decision_of(second) == replace(decision_of(stream), saved_calls=None, saved_dollars=None)
     assert outcome(second) == outcome(stream)
     assert judge.asked == []
     assert again.snapshot() == stream.aggregates.snapshot()
@@ -448,6 +545,34 @@ async def test_a_run_that_was_interrupted_decides_as_one_that_was_not(
     await collect(second)
     assert outcome(second) == outcome(whole)
     assert outcome(second)[0] is not None
+
+
+@pytest.mark.parametrize("dedupe", ["position", "content"])
+async def test_what_a_journal_has_does_not_remain(tmp_path: Path, dedupe: Any) -> None:
+    """Rejected lines and copies, too, in whatever order they come."""
+    path, journal = tmp_path / "r.jsonl", tmp_path / "results.jsonl"
+    lines = write(path, [1] * 300)
+    path.write_bytes(b"\n".join([lines[0], lines[0], b"{", b"[" * 99, *lines[1:]]))
+    count = 303 if dedupe == "position" else 302
+    whole = stream_of(path, Judge(), journal=journal, dedupe=dedupe, until=None, on_reject="collect")
+    await collect(whole)
+    judge = Judge()
+    for seed in (0, 1):
+        source = read_jsonl(path, shuffle=seed)
+        stream = stream_of(source, judge, journal=journal, dedupe=dedupe)
+        assert await collect(stream) == []
+        decision = decision_of(stream)
+        assert (decision.holds, decision.remaining, decision.questions) == (True, 303 - count, QUESTIONS)
+        assert (decision.saved_calls, decision.saved_dollars) == ((0, 0.0) if count == 303 else (None, None))
+
+
+async def test_what_remains_of_a_run_that_goes_on_in_another_order(tmp_path: Path) -> None:
+    path, journal = tmp_path / "r.jsonl", tmp_path / "results.jsonl"
+    write(path, [1] * 300)
+    done = await collect(stream_of(path, Judge(), journal=journal, max_in_flight=4))
+    stream = stream_of(read_jsonl(path, shuffle=1), Judge(), journal=journal, max_in_flight=4)
+    done += await collect(stream)
+    assert decision_of(stream).remaining == decision_of(stream).saved_calls == 300 - len(done)
 
 
 async def test_a_journal_of_other_lines_decides_nothing(tmp_path: Path) -> None:
@@ -486,3 +611,48 @@ def test_no_journal_of_what_is_followed(tmp_path: Path) -> None:
     follower = follow_jsonl(tmp_path / "log.jsonl")
     with pytest.raises(UsageError, match="does not go with the journal of files that are followed"):
         stream_of(follower, until="steps_score > 0.5", journal=tmp_path / "results.jsonl")
+
+
+CUSTOM = {
+    "custom_evaluations": [
+        {
+            "name": "style",
+            "inputs": ["question", "actual_answer"],
+            "instructions": "How is it said?",
+            "outputs": {"tone": "fraction 0-1 of the words that are kind", "length": "in words"},
+        }
+    ]
+}
+
+
+async def test_outputs_that_are_fractions_decide_and_failed_responses_count_against_them() -> None:
+    judge = ScriptedJudge(lambda _: {"tone": 1.0, "length": 3})
+    good = [response(number, 1) for number in range(60)]
+    bad = [{"question_id": each["question_id"], "error": "no"} for each in good]
+    for responses, holds in (
+        (good, True),
+        ([each for pair in zip(good, bad, strict=True) for each in pair], None),
+    ):
+        stream = evaluate_stream(REFERENCE, responses, config=CUSTOM, judge=judge, until="tone > 0.8")
+        await collect(stream)
+        decision = decision_of(stream)
+        assert (decision.holds, decision.failed > 0) == (holds, holds is None)
+
+
+@pytest.mark.parametrize("metric", ["length", "warmth"])
+def test_other_outputs_are_none_of_the_metrics(metric: str) -> None:
+    with pytest.raises(
+        UsageError, match=f"'{metric}' is none of the metrics from 0 to 1: .*, tone, and outputs"
+    ):
+        evaluate_stream(
+            REFERENCE, [], config=CUSTOM, judge=ScriptedJudge(lambda _: {}), until=f"{metric} > 0.5"
+        )
+
+
+async def test_responses_without_an_answer_count_against_it() -> None:
+    silent = [answer(number % QUESTIONS, id=f"s{number}") for number in range(40)]
+    judged = [response(number, 1) for number in range(40)]
+    stream = stream_of([each for pair in zip(judged, silent, strict=True) for each in pair], Judge())
+    await collect(stream)
+    decision = decision_of(stream)
+    assert (decision.holds, decision.samples, decision.failed) == (None, 80, 40)

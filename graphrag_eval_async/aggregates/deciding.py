@@ -5,29 +5,53 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence, is_above
-from graphrag_eval_async.aggregates.exact import ONE, sum_units
+from graphrag_eval_async.aggregates.exact import ONE, mean, sum_units, to_units
 from graphrag_eval_async.aggregates.reading import observe
 from graphrag_eval_async.aggregates.until import parse_condition
+from graphrag_eval_async.records.metrics import RESULT_METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from graphrag_eval_async.aggregates.until import Until
 
 
-class Samples(NamedTuple):
-    """What counts of one result: the values of the metric, and how often it applies and has none."""
+class Sample(NamedTuple):
+    """What counts of one result: one sample, however many steps of it have the metric.
 
-    values: Sequence[float] = ()
-    failed: int = 0
+    The steps of a response resemble each other; as samples of their own they would say less than they seem.
+
+    Attributes:
+        question: the id of the one that it answers.
+        low: the mean of its values, with failed ones as 0; None where the metric does not apply.
+        high: with failed ones as 1; None likewise.
+    """
+
+    question: str
+    low: float | None = None
+    high: float | None = None
+
+
+class _Totals:
+    """Exact sums of values and of their squares."""
+
+    def __init__(self) -> None:
+        self._total = self._squares = 0
+
+    def add(self, value: float) -> None:
+        self._total += to_units(value)
+        self._squares += to_units(value * value)
+
+    def sums(self, n: int) -> Sums:
+        return Sums(n, self._total / ONE, self._squares / ONE)
 
 
 class Deciding:
     """Takes results in an order that does not depend on them, until they decide.
 
     They do as soon as the bound is outside of the confidence sequence for the mean; looking after each result
-    is what that allows. A sample without a value counts as 0 where the mean may be over the bound, and as 1
-    where it may be under it: a decision holds whatever the failed ones would have been.
+    is what that allows. A value that failed counts as 0 where the mean may be over the bound, and as 1 where
+    it may be under it: a decision holds whatever the failed ones would have been.
 
     It is wrong with a probability of 1 - `level` at most, and for that the mean may drift, as long as it
     never comes to the side that is said. Of bets on that side this is plain. The mixture of Robbins bets on
@@ -38,9 +62,10 @@ class Deciding:
     Attributes:
         condition: that is to be decided.
         holds: whether it holds; None as long as that is not decided.
-        results: how many were taken.
-        samples: how many values these had, and failed samples.
-        failed: how many samples failed.
+        results: how many were taken, of the template where the condition names one.
+        questions: the ids of those that they answer.
+        samples: to how many of them the metric applies.
+        failed: how many of these lack a value, or that of a step.
     """
 
     def __init__(self, until: Until) -> None:
@@ -48,11 +73,12 @@ class Deciding:
         self.condition = parse_condition(until.condition)
         self.holds: bool | None = None
         self.results = self.samples = self.failed = 0
+        self.questions: set[str] = set()
         self._level = until.level
-        self._total = self._squares = 0
+        self._low, self._high = _Totals(), _Totals()
 
-    def read(self, result: Mapping[str, Any]) -> Samples:
-        """What counts of a result.
+    def read(self, result: Mapping[str, Any]) -> Sample | None:
+        """What counts of a result; None of one of another template.
 
         Raises:
             AggregationError: it is none, or a metric of it is no number.
@@ -60,42 +86,46 @@ class Deciding:
         seen = observe(result, include_errors=False)
         metric = self.condition.metric
         if self.condition.template not in {None, seen.template}:
-            return Samples()
+            return None
         found = [value for name, value in seen.values if name == metric]
         values = [value for value in found if 0 <= value <= 1]  # Of a journal, it may be anything.
-        failed = sum(name == metric for name, _ in seen.failures)
-        return Samples(values, failed + len(found) - len(values))
+        failed = sum(name == metric for name, _ in seen.failures) + len(found) - len(values)
+        if seen.failed and metric not in RESULT_METRICS:
+            failed += 1  # Whether it would have applied is not known, of retrieval steps and custom outputs.
+        question = result["question_id"]
+        if not (n := len(values) + failed):
+            return Sample(question)
+        total = sum_units(values)
+        return Sample(question, mean(total, n, integral=False), mean(total + failed * ONE, n, integral=False))
 
-    def add(self, samples: Samples) -> None:
-        """Take what counts of the next result; nothing more once it is decided."""
-        if self.holds is not None:
+    def add(self, sample: Sample | None) -> None:
+        """Take what counts of the next result, if anything; nothing more once it is decided."""
+        if self.holds is not None or sample is None:
             return
-        values, failed = samples
+        question, low, high = sample
         self.results += 1
-        self.samples += len(values) + failed
-        self.failed += failed
-        self._total += sum_units(values)
-        self._squares += sum_units([value * value for value in values])
-        if values:  # Failed samples alone bring no bound nearer.
+        self.questions.add(question)
+        if low is None or high is None:
+            return
+        self.samples += 1
+        self.failed += low < high
+        self._low.add(low)
+        self._high.add(high)
+        if (low, high) != (0, 1):  # Failed samples alone bring no bound nearer.
             self._decide()
 
     def _decide(self) -> None:
         bound, level = self.condition.bound, self._level
-        if is_above(bound, self._sums(0), level=level):
+        if is_above(bound, self._low.sums(self.samples), level=level):
             self.holds = self.condition.over
-        elif is_above(1 - bound, self._sums(1).mirrored(), level=level):
+        elif is_above(1 - bound, self._high.sums(self.samples).mirrored(), level=level):
             self.holds = not self.condition.over
-
-    def _sums(self, worth: int) -> Sums:
-        """Where each failed sample is worth so much."""
-        failed = self.failed * worth
-        return Sums(self.samples, self._total / ONE + failed, self._squares / ONE + failed)
 
     @property
     def interval(self) -> tuple[float, float]:
         """That of the confidence sequence for the mean, wide enough for whatever the failed ones were."""
         if not self.samples:
             return 0.0, 1.0
-        low, _ = confidence_sequence(self._sums(0), level=self._level)
-        _, high = confidence_sequence(self._sums(1), level=self._level)
+        low, _ = confidence_sequence(self._low.sums(self.samples), level=self._level)
+        _, high = confidence_sequence(self._high.sums(self.samples), level=self._level)
         return low, high

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from graphrag_eval_async.aggregates.reading import may_be_bounded
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS, RESULT_METRICS, RETRIEVAL_METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _PARTS = re.compile(r"(.*)(>=|>|<=|<)(.*)", re.DOTALL)
 
@@ -16,10 +20,17 @@ _PARTS = re.compile(r"(.*)(>=|>|<=|<)(.*)", re.DOTALL)
 class Until:
     """What a stream is to find out before it ends: whether the mean of a metric is over or under a bound.
 
+    Each response is one sample; of one with several retrieval steps it is their mean. A question that is
+    asked again counts again, which says more of that question, and nothing of others. The level is that of
+    one stream in one order: to try seeds of `read_jsonl` until the condition holds makes it void. A stream
+    ends when the mean is far enough from the bound, so that the mean in its aggregates leans away from that;
+    the interval of the `Decision` does not.
+
     Attributes:
         condition: ``[TEMPLATE:]METRIC (>=|>|<=|<) NUMBER``, of a metric that is from 0 to 1 by its
-            definition, over all results or over those of one template, whose name may hold colons. ``>`` and
-            ``>=`` are decided alike, and so are ``<`` and ``<=``: no sample tells a mean from its neighbours.
+            definition, or an output of a custom evaluation that is described as such a fraction, over all
+            results or over those of one template, whose name may hold colons. ``>`` and ``>=`` are decided
+            alike, and so are ``<`` and ``<=``: no sample tells a mean from its neighbours.
         level: how sure the decision is to be, more than 0 and less than 1: of many streams, at most one in
             20 is decided wrongly at 0.95.
     """
@@ -55,6 +66,15 @@ class Condition:
     bound: float
 
 
+def unknown_metric(metric: str, outputs: Sequence[str] = ()) -> UsageError:
+    """That a condition cannot be of a metric; `outputs` are those of custom evaluations that it can be of."""
+    known = [name for name in (*RESULT_METRICS, *RETRIEVAL_METRICS) if name in BOUNDED_METRICS]
+    return UsageError(
+        f"until: {metric!r} is none of the metrics from 0 to 1: {', '.join([*known, *outputs])}, and outputs "
+        'of custom evaluations that are described as "fraction 0-1"'
+    )
+
+
 def parse_condition(text: object) -> Condition:
     """The parts of the text of a condition.
 
@@ -67,16 +87,18 @@ def parse_condition(text: object) -> Condition:
     name, operator, number = parts.groups()
     template, colon, metric = name.strip().rpartition(":")
     metric = metric.strip()
-    if metric not in BOUNDED_METRICS:
-        known = [name for name in (*RESULT_METRICS, *RETRIEVAL_METRICS) if name in BOUNDED_METRICS]
-        raise UsageError(f"until: {metric!r} is none of the metrics from 0 to 1: {', '.join(known)}")
+    if metric.endswith(("=", "<", ">", "!")):
+        raise UsageError(f"until: expected one of the operators >=, >, <= and <, got {text!r}")
+    if not metric or not may_be_bounded(metric):
+        raise unknown_metric(metric)
+    number = number.strip()
     try:
         bound = float(number)
     except ValueError:
-        bound = math.nan
+        raise UsageError(f"until: expected a number such as 0.8 after {operator}, got {number!r}") from None
     if not 0 < bound < 1:
         raise UsageError(
-            f"until: expected a bound between 0 and 1, got {number.strip()!r}: "
+            f"until: expected a bound between 0 and 1, got {number!r}: "
             "at 0 or 1 itself, or beyond, no number of results could decide"
         )
     return Condition(template if colon else None, metric, operator in {">", ">="}, bound)

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from graphrag_eval_async.aggregates.until import Until
 from graphrag_eval_async.cli import compare_options as of_compare
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.aggregate import aggregate as run_aggregate
@@ -18,6 +17,7 @@ from graphrag_eval_async.cli.exits import Exit
 from graphrag_eval_async.cli.interrupts import Interrupts
 from graphrag_eval_async.cli.models import Models
 from graphrag_eval_async.cli.outputs import Outputs
+from graphrag_eval_async.cli.until import only_condition
 from graphrag_eval_async.cli.validate import validate as run_validate
 from graphrag_eval_async.cli.watch import options as of_watch
 from graphrag_eval_async.cli.watch.command import watch as run_watch
@@ -87,7 +87,7 @@ def evaluate(
     fail_under: options.FailUnder = [],  # noqa: B006
     fail_over: options.FailOver = [],  # noqa: B006
     include_errors: options.IncludeErrors = False,
-    until: options.UntilOption = None,
+    until: options.UntilOption = [],  # noqa: B006
     level: options.Level = "0.95",
     shuffle: options.Shuffle = None,
     ordered: options.Ordered = False,
@@ -119,7 +119,7 @@ def evaluate(
         on_fatal=on_fatal,
         stages=stages,
         ordered=ordered,
-        until=None if until is None else Until(until, level),
+        until=only_condition(until, level),
         level=level,
         shuffle=shuffle,
     )

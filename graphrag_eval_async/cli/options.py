@@ -238,13 +238,13 @@ FailOver = Annotated[
     ),
 ]
 UntilOption = Annotated[
-    str | None,
+    list[str],  # To tell those who give several that only one can be.
     typer.Option(
         "--until",
         metavar="CONDITION",
         help="End as soon as it is decided whether CONDITION holds: [TEMPLATE:]METRIC >= NUMBER, or with "
         ">, <= or <, such as 'steps_score >= 0.8'. It is a gate, which does not hold either if it is not "
-        "decided at the end.",
+        "decided at the end. There can be one only.",
     ),
 ]
 Shuffle = Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from graphrag_eval_async.aggregates.until import Until
 from graphrag_eval_async.cli.costs import dollars
 from graphrag_eval_async.cli.gates import MISSING_RATE
 from graphrag_eval_async.cli.text import one_line, tell
@@ -14,11 +15,21 @@ from graphrag_eval_async.sources import read_jsonl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphrag_eval_async.aggregates.until import Until
     from graphrag_eval_async.cli.gates import Gate
     from graphrag_eval_async.decision import Decision
 
 DEFAULT_SEED = 0
+
+
+def only_condition(conditions: Sequence[str], level: float) -> Until | None:
+    """What a run is to end by, if anything.
+
+    Raises:
+        UsageError: it is no condition, or there are several.
+    """
+    if len(conditions) > 1:
+        raise UsageError(f"--until: one condition only, got {len(conditions)}")
+    return Until(conditions[0], level) if conditions else None
 
 
 def seed_of(responses: str, until: Until | None, shuffle: int | None, gates: Sequence[Gate]) -> int | None:
@@ -57,7 +68,8 @@ def deciding(decision: Decision, *, judged: bool) -> list[str]:
     interval = f"{100 * decision.level:g} %: {decision.low:.4g} to {decision.high:.4g}"
     lines = [
         one_line(
-            f"{'not ' if decision.holds is None else ''}decided after {decision.responses} responses: "
+            f"{'not ' if decision.holds is None else ''}decided after {decision.responses} responses "
+            f"to {decision.questions} questions: "
             f"{decision.condition} {found} ({interval}; {decision.samples} samples{failed})"
         )
     ]

@@ -103,6 +103,7 @@ class MetricCalls:
                 usage.cache_hits += 1
                 return reply
         usage.calls += 1
+        self._result.calls += 1
         try:
             reply = await call(sharers)
             if cache is not None:
@@ -157,7 +158,9 @@ class MetricCalls:
                 meter.add(TokenUsage(tokens, meter.estimate(reply)))
             else:
                 meter.add(used)
-            self._costs.append(None if used is None else meter.price(used))
+            cost = None if used is None else meter.price(used)
+            self._costs.append(cost)
+            self._result.costs.append(cost)
 
         request = Request(meter.kind, self._result.order, send, tokens, sharers.sent, account)
         return await self._session.attempts.make(request)

@@ -14,7 +14,7 @@ from graphrag_eval_async.judge.calls import Meter, MetricCalls
 from graphrag_eval_async.judge.sharing import Shared
 from graphrag_eval_async.judge.tokens import estimate_reply
 from graphrag_eval_async.judge.turns import Turns
-from graphrag_eval_async.judge.usage import JudgeUsage
+from graphrag_eval_async.judge.usage import JudgeUsage, Spending
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -38,6 +38,7 @@ class JudgeSession:
 
     Attributes:
         usage: counts of all calls.
+        spending: what the finished results have taken.
         limits: the configured ones.
     """
 
@@ -65,6 +66,7 @@ class JudgeSession:
         self.limits = limits
         self.prices = prices
         self.usage = JudgeUsage(prices)
+        self.spending = Spending()
         self.completions = Meter("completion", self.usage.add_completion, prices.completion, estimate_reply)
         self.embeddings = Meter("embedding", self.usage.add_embedding, prices.embedding_cost, lambda _: 0)
         self.attempts = Attempts(limits, self.usage)
@@ -128,12 +130,19 @@ class JudgeSession:
 
 
 class ResultCalls:
-    """The calls for one result; its time runs from the first that is sent."""
+    """The calls for one result; its time runs from the first that is sent.
+
+    Attributes:
+        calls: how many it has made itself; not those that the cache or another's equal call answers.
+        costs: what each reply to these cost, in US dollars; None where that is not known.
+    """
 
     def __init__(self, session: JudgeSession, order: int) -> None:
         self.session = session
         self.order = order
         self.scope = CancelScope()
+        self.calls = 0
+        self.costs: list[float | None] = []
 
     def __enter__(self) -> CancelScope:
         return self.scope.__enter__()

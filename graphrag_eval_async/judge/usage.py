@@ -7,6 +7,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphrag_eval_async.judge.pricing import Prices
     from graphrag_eval_async.judge.protocol import TokenUsage
 
@@ -95,3 +97,39 @@ class JudgeUsage:
     def add_embedding(self, tokens: TokenUsage) -> None:
         """Count the tokens of texts that were embedded."""
         self.embedding_tokens += tokens.input_tokens
+
+
+class Spending:
+    """What judging took, of finished results alone: what is in flight would be calls without a result."""
+
+    def __init__(self) -> None:
+        self._asking = self._calls = self._priced = 0
+        self._dollars = 0.0
+
+    def add(self, calls: int, costs: Sequence[float | None]) -> None:
+        """Count a result.
+
+        Args:
+            calls: that it made itself.
+            costs: of the replies to these, in US dollars; None where that is not known.
+        """
+        if not calls:
+            return
+        self._asking += 1
+        self._calls += calls
+        known = [cost for cost in costs if cost is not None]
+        if known and len(known) == len(costs):
+            self._priced += 1
+            self._dollars += sum(known)
+
+    @property
+    def mean(self) -> tuple[float | None, float | None]:
+        """How many calls, and US dollars, a result takes on average; None where none shows it.
+
+        Results that made no call, since the cache or equal calls in flight answered all of theirs, say
+        nothing of what calls take.
+        """
+        return (
+            self._calls / self._asking if self._asking else None,
+            self._dollars / self._priced if self._priced else None,
+        )

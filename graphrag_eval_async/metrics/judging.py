@@ -143,6 +143,7 @@ class Judging:
             if self._on_fatal == "raise" and isinstance(outcome.error, JudgeUnavailable):
                 raise outcome.error
             outcome.add_to(judged, session)
+        session.spending.add(calls.calls, calls.costs)
         for index, keys in judged.of_steps.items():
             judged.of_steps[index] = add_f1(keys)
         return judged
