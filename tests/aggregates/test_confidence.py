@@ -203,15 +203,13 @@ SIZES = [(150, 1000), pytest.param((2000, 5000), marks=pytest.mark.soak)]
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("name", DRAWS)
-def test_coverage_at_all_times(
-    name: str, size: tuple[int, int], record_property: Callable[..., None]
-) -> None:
+def test_coverage_at_all_times(name: str, size: tuple[int, int]) -> None:
     level = 0.95
     random = np.random.default_rng(20)
     wrong = fmean(
         ever_wrong(DRAWS[name](random, (size[0] // 10, size[1])), MEANS[name], level) for _ in range(10)
     )
-    record_property("wrong", wrong)
+    print(f"{name}: {wrong:.4f}")  # noqa: T201
     assert wrong <= 1 - level
 
 
