@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.aggregates.failures import NO_ANSWER, RESPONSE_ERROR
+from graphrag_eval_async.aggregates.failures import RESPONSE_ERROR
 from graphrag_eval_async.aggregates.pairs import PairSums
 from graphrag_eval_async.aggregates.provenance import judge_warnings, judges, note_judge, reference_hash
 from graphrag_eval_async.aggregates.questions import SIDES, Question, position, without_pair, worse
@@ -199,8 +199,11 @@ def _compared(seen: Observation) -> list[tuple[str, float]]:
 
 
 def _asked(seen: Observation) -> list[str]:
-    """The metrics that failed and that a result was asked for: where the agent failed, any may be named."""
-    return [metric for metric, kind in seen.failures if kind not in (RESPONSE_ERROR, NO_ANSWER)]
+    """The metrics that failed and that a result was asked for: where the agent failed, any may be named.
+
+    An answer that is not there is lost, whoever would have judged it.
+    """
+    return [metric for metric, kind in seen.failures if kind != RESPONSE_ERROR]
 
 
 def _in_order(rows: Mapping[str, PairSums]) -> dict[str, PairSums]:

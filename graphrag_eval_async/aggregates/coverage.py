@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.aggregates.exact import ONE, mean
-from graphrag_eval_async.aggregates.failures import NO_ANSWER, REASON, RESPONSE_ERROR, TEXT, Tally
+from graphrag_eval_async.aggregates.failures import (
+    CORRECTNESS,
+    NO_ANSWER,
+    OUTPUTS,
+    REASON,
+    RESPONSE_ERROR,
+    TEXT,
+    Tally,
+)
+from graphrag_eval_async.aggregates.reading import is_metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,14 +53,19 @@ def covered_metrics(series: Iterable[str], tallies: Tallies, pending: Iterable[s
     """
     failed = {what for what, kind in tallies if kind not in (RESPONSE_ERROR, NO_ANSWER)}
     texts = {what for what, kind in tallies if kind == TEXT}
-    return (failed - texts - {REASON}) | {*series, *pending, "steps_score"}
+    known = (failed - texts - {REASON, OUTPUTS}) | {*series, *pending, "steps_score"}
+    return known | ({*CORRECTNESS} if known.intersection(CORRECTNESS) else set())
 
 
 def coverage(metric: str, values: int, tallies: Tallies, pending: int) -> dict[str, Any]:
     """How many samples a metric applies to, and what came of it in them."""
-    failed = {kind: total for (what, kind), total in sorted(tallies.items()) if what == metric}
-    applied = values + sum(failed.values()) + pending
-    return {"applied": applied, "values": values, "failed": failed, "pending": pending}
+    names = {metric} if is_metric(metric) else {metric, OUTPUTS}
+    failed: Counter[str] = Counter()
+    for (what, kind), total in sorted(tallies.items()):
+        if what in names:
+            failed[kind] += total
+    applied = values + failed.total() + pending
+    return {"applied": applied, "values": values, "failed": dict(sorted(failed.items())), "pending": pending}
 
 
 def bounds(series: Series | None, failed: int) -> dict[str, float]:

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence, is_above
 from graphrag_eval_async.aggregates.exact import ONE, mean, sum_units, to_units
+from graphrag_eval_async.aggregates.failures import has_answer
 from graphrag_eval_async.aggregates.reading import observe
 from graphrag_eval_async.aggregates.until import parse_condition
-from graphrag_eval_async.records.metrics import RESULT_METRICS
+from graphrag_eval_async.records.metrics import RESULT_METRICS, RETRIEVAL_METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from graphrag_eval_async.aggregates.reading import Observation
     from graphrag_eval_async.aggregates.until import Until
 
 
@@ -30,6 +32,11 @@ class Sample(NamedTuple):
     question: str
     low: float | None = None
     high: float | None = None
+
+
+def _is_silent(result: Mapping[str, Any], seen: Observation, metric: str) -> bool:
+    """Whether the agent failed or, of an output of a custom evaluation, gave no answer."""
+    return seen.failed or not (metric in RETRIEVAL_METRICS or has_answer(result))
 
 
 class _Totals:
@@ -90,8 +97,8 @@ class Deciding:
         found = [value for name, value in seen.values if name == metric]
         values = [value for value in found if 0 <= value <= 1]  # Of a journal, it may be anything.
         failed = sum(name == metric for name, _ in seen.failures) + len(found) - len(values)
-        if seen.failed and metric not in RESULT_METRICS:
-            failed += 1  # Whether it would have applied is not known, of retrieval steps and custom outputs.
+        if not (found or failed or metric in RESULT_METRICS) and _is_silent(result, seen, metric):
+            failed = 1  # Whether it would have applied is not known.
         question = result["question_id"]
         if not (n := len(values) + failed):
             return Sample(question)

@@ -13,15 +13,18 @@ if TYPE_CHECKING:
 # A metric, or `REASON`, and a word for what became of it.
 Tally: TypeAlias = tuple[str, str]
 
+OUTPUTS = "judge"
+"""Stands for the outputs of all custom evaluations, where a result names none since nothing was judged."""
+
 REASON = "failure"
 """The key of the reason why an agent's steps or answer are not right, which is counted as the metrics are."""
 
 RESPONSE_ERROR, NO_ANSWER, NO_STEPS, NOT_SCORED = "response_error", "no_answer", "no_steps", "not_scored"
 OTHER, TEXT = "other", "text"
 
-_CORRECTNESS = ("answer_recall", "answer_precision", "answer_f1")
+CORRECTNESS = ("answer_recall", "answer_precision", "answer_f1")
 ERRORS_OF_RESULT: Mapping[str, tuple[str, ...]] = {
-    "answer_eval_error": _CORRECTNESS,
+    "answer_eval_error": CORRECTNESS,
     "answer_relevance_error": ("answer_relevance",),
     "ragas_answer_correctness_error": ("ragas_answer_correctness",),
 }
@@ -34,7 +37,7 @@ ERRORS_OF_STEP: Mapping[str, tuple[str, ...]] = {
 
 _UNANSWERED: Mapping[tuple[bool, bool], tuple[Tally, ...]] = {
     (absent, with_reference): (
-        *(((metric, NO_ANSWER) for metric in _CORRECTNESS) if absent and with_reference else ()),
+        *(((metric, NO_ANSWER) for metric in CORRECTNESS) if absent and with_reference else ()),
         *([("ragas_answer_correctness", NO_ANSWER)] if with_reference else ()),
         ("answer_relevance", NO_ANSWER),
     )
@@ -50,7 +53,7 @@ CARRIED_OVER = ("input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
 """The metrics that responses bring with them."""
 
 OF_PENDING: Mapping[str, tuple[str, ...]] = {
-    "answer_correctness": _CORRECTNESS,
+    "answer_correctness": CORRECTNESS,
     "answer_relevance": ("answer_relevance",),
     "ragas_answer_correctness": ("ragas_answer_correctness",),
     "retrieval_answer": RETRIEVAL_METRICS[:3],
@@ -120,6 +123,7 @@ def failures_of_outputs(result: Mapping[str, Any], outputs: Iterable[str]) -> It
 
     A text is no failure; but of an output that may be a text or a number, it is none of the numbers.
     """
+    silent = not has_answer(result)
     for output in outputs:
         value = result.get(output)
         if isinstance(value, str):
@@ -129,6 +133,8 @@ def failures_of_outputs(result: Mapping[str, Any], outputs: Iterable[str]) -> It
             after = keys[keys.index(output) :]
             error = next((key for key in after if isinstance(key, str) and key.endswith("_error")), "")
             yield output, _kind(result.get(error)) if error not in RESULT_KEYS else OTHER
+        elif silent and output not in result:
+            yield output, NO_ANSWER
 
 
 def _kind(error: Any) -> str:

@@ -202,6 +202,7 @@ def runs(draw: st.DrawFn) -> Results:
             "template_id": st.sampled_from("ab"),
             "question_id": st.sampled_from("qrstu"),
             "status": st.sampled_from(["success", "success", "error"]),
+            "actual_answer": st.just("so"),
         },
         optional=optional,
     )  # fmt: skip

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
 
-JUDGE = {"model": "m", "prompts": "p", "outputs": ["tone", "length", "note"], "fractions": ["tone"]}
+JUDGE: dict[str, Any] = {
+    "model": "m",
+    "prompts": "p",
+    "outputs": ["tone", "length", "note"],
+    "fractions": ["tone"],
+}
 ERRORS = st.sampled_from(
     [*(f"{kind}: so it was" for kind in FAILURES), "budget", "disaster: no", "", None, 7]
 )
@@ -69,6 +74,8 @@ def results(draw: st.DrawFn) -> dict[str, Any]:
     if draw(st.booleans()):  # Two custom evaluations, of two outputs and of one.
         result["judge"] = JUDGE
         for evaluation, outputs in (("style", ["tone", "length"]), ("words", ["note"])):
+            if draw(st.booleans()) and draw(st.booleans()):
+                continue
             if draw(st.booleans()):
                 result |= {output: draw(SCORES | st.just("fine")) for output in outputs}
             else:
@@ -118,7 +125,10 @@ def outcomes(result: dict[str, Any], include_errors: bool) -> Iterator[tuple[str
             yield metric, "no_answer"
         elif metric == "steps_score" and needed in result:
             yield metric, "not_scored" if result.get("actual_steps") else "no_steps"
-    if include_errors or not failed:
+    counts = include_errors or not failed
+    if "judge" not in result and (failed or not answered(result, "tone")):
+        yield from ((output, "response_error" if failed else "no_answer") for output in JUDGE["outputs"])
+    if counts:
         yield from outcomes_of_outputs(result)
         for step in result.get("actual_steps", ()):
             yield from outcomes_of_step(step)
@@ -136,6 +146,8 @@ def outcomes_of_outputs(result: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             value = result[output]
             value = "text" if isinstance(value, str) else value
             yield output, kind(result[f"{evaluation}_error"]) if value is None else value
+        elif "judge" in result and not answered(result, "tone"):
+            yield output, "no_answer"
 
 
 def outcomes_of_step(step: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -164,6 +176,7 @@ def test_coverage_and_bounds(results: list[dict[str, Any]], include_errors: bool
     texts = {metric for _, metric, value in found if value == "text"} - known
     never = {metric for _, metric, value in found if value not in ("response_error", "no_answer")}
     known |= never - texts
+    known |= {*CORRECTNESS} if known.intersection(CORRECTNESS) else set()
     assert {metric for metric, part in shown["micro"].items() if "coverage" in str(part)} == known & {
         metric for _, metric, _ in found
     }
@@ -264,7 +277,7 @@ def test_pending() -> None:
     whole = {"template_id": "a", "question_id": "q", "sample": 1, "actual_steps": [{"name": "retrieval"}]}
     done = {"name": "retrieval", "status": "success"}
     names = ["answer_correctness", "retrieval_context", "tone"]
-    aggregates = aggregated([{"template_id": "a"}])
+    aggregates = aggregated([{"template_id": "a", "actual_answer": "so"}])
     aggregates.add(
         {**whole, "actual_steps": [done, done], "steps_score": 1, "elapsed_sec": 2, "pending": names}
     )

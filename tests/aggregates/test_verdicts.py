@@ -115,8 +115,9 @@ def test_values_that_are_lost() -> None:
 
 
 def test_a_judge_that_was_not_asked_lost_nothing() -> None:
-    judged = [each | {"answer_f1": 1.0, "reference_answer": "a"} for each in scored([1.0] * 20)]
-    plain = [each | {"reference_answer": "a"} for each in scored([1.0] * 20)]
+    answers = {"reference_answer": "a", "actual_answer": "a"}
+    judged = [each | {"answer_f1": 1.0, **answers} for each in scored([1.0] * 20)]
+    plain = [each | answers for each in scored([1.0] * 20)]
     errors = [each | {"status": "error", "error": "no"} for each in plain[:2]]
     for candidate in (plain, errors + plain[2:]):
         row = compared(judged, candidate)["without_pair"]["answer_f1"]
@@ -204,3 +205,11 @@ def test_a_change_is_found() -> None:
     runs = [scored([1.0 - 0.5 * (numbers.random() < 0.2) for _ in range(100)]) for _ in range(20)]
     found = [row_of(scored([1.0] * 100), run)["verdict"] for run in runs]
     assert found == ["worse"] * 20
+
+
+def test_a_candidate_without_any_answer_has_lost_its_scores() -> None:
+    common: dict[str, Any] = {"reference_answer": "so", "steps_score": 1.0}
+    baseline = [result(f"q{i}", actual_answer="so", answer_f1=1.0, **common) for i in range(20)]
+    candidate = [result(f"q{i}", **common) for i in range(20)]
+    lost = compared(baseline, candidate)["without_pair"]["answer_f1"]
+    assert (len(lost["baseline"]), lost["candidate"], lost["verdict"]) == (20, [], "worse")
