@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async import Last, RunningAggregates
 from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
 from graphrag_eval_async.errors import FAILURES
+from tests.aggregates.test_detail import bits, counted
 
 if TYPE_CHECKING:
     import random
@@ -83,17 +84,6 @@ def results(draw: st.DrawFn) -> dict[str, Any]:
     return result | draw(
         st.fixed_dictionaries({}, optional={"failure": st.sampled_from(["none", "no_steps"])})
     )
-
-
-def aggregated(results: list[dict[str, Any]], **options: Any) -> RunningAggregates:
-    aggregates = RunningAggregates(**options)
-    for result in results:
-        aggregates.add(result)
-    return aggregates
-
-
-def bits(aggregates: RunningAggregates) -> str:
-    return json.dumps(aggregates.snapshot(detail=True))
 
 
 def kind(error: Any) -> str:
@@ -168,7 +158,7 @@ def outcomes_of_step(step: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 @given(st.lists(results(), max_size=12), st.booleans())
 def test_coverage_and_bounds(results: list[dict[str, Any]], include_errors: bool) -> None:
-    shown = aggregated(results, include_errors=include_errors).snapshot(detail=True)
+    shown = counted(results, include_errors=include_errors).snapshot(detail=True)
     found = [
         (result["template_id"], *each) for result in results for each in outcomes(result, include_errors)
     ]
@@ -218,7 +208,7 @@ def test_a_plain_snapshot_does_not_change(results: list[dict[str, Any]], include
         }
         return {key: part for key, part in parts.items() if part != {}}
 
-    aggregates = aggregated(results, include_errors=include_errors)
+    aggregates = counted(results, include_errors=include_errors)
     plain, detailed = aggregates.snapshot(), aggregates.snapshot(detail=True)
     detailed["per_template"] = {name: reduced(group) for name, group in detailed["per_template"].items()}
     detailed |= {part: reduced(detailed[part]) for part in ("micro", "macro")}
@@ -232,10 +222,10 @@ def test_order_shards_and_bytes_do_not_matter(results: list[dict[str, Any]], dra
         for i, result in enumerate(results)
     ]
     results = [*results, *draw.sample(parts, len(parts) // 2)]
-    expected = aggregated(results)
+    expected = counted(results)
     cut = draw.randint(0, len(results))
     mixed = draw.sample(results, len(results))
-    merged = aggregated(mixed[cut:]).merge(aggregated(mixed[:cut]))
+    merged = counted(mixed[cut:]).merge(counted(mixed[:cut]))
     assert bits(merged) == bits(expected)
     assert merged.to_bytes() == expected.to_bytes()
     assert bits(RunningAggregates.from_bytes(merged.to_bytes())) == bits(expected)
@@ -248,14 +238,14 @@ def test_windows(results: list[dict[str, Any]], size: int, include_errors: bool)
         window.add(result)
         if number % 3 == 0:
             window.snapshot()
-    assert bits(window) == bits(aggregated(results[-size:], include_errors=include_errors))
+    assert bits(window) == bits(counted(results[-size:], include_errors=include_errors))
 
 
 def test_outputs_that_are_fractions_may_be_known_late() -> None:
     """As where results of other programs come first."""
     judge = {"outputs": ["tone"]}
     values = [{"template_id": "a", "judge": judge, "tone": value} for value in (0.25, 1.0, 1, 0.5)]
-    aggregates = aggregated(values)
+    aggregates = counted(values)
     assert "confidence" not in aggregates.snapshot(detail=True)["micro"]["tone"]
     last = {
         "template_id": "a",
@@ -268,7 +258,7 @@ def test_outputs_that_are_fractions_may_be_known_late() -> None:
     low, high = confidence_sequence(Sums(4, 2.75, 2.3125))
     assert tone["confidence"] == {"level": 0.95, "low": low, "high": high}
     assert tone["bounds"] == {"low": 2.75 / 5, "high": 3.75 / 5}
-    assert bits(aggregated([last]).merge(aggregated(values))) == bits(aggregates)
+    assert bits(counted([last]).merge(counted(values))) == bits(aggregates)
     aggregates.add({**last, "tone": 1.5})
     assert "confidence" not in aggregates.snapshot(detail=True)["micro"]["tone"]
 
@@ -277,7 +267,7 @@ def test_pending() -> None:
     whole = {"template_id": "a", "question_id": "q", "sample": 1, "actual_steps": [{"name": "retrieval"}]}
     done = {"name": "retrieval", "status": "success"}
     names = ["answer_correctness", "retrieval_context", "tone"]
-    aggregates = aggregated([{"template_id": "a", "actual_answer": "so"}])
+    aggregates = counted([{"template_id": "a", "actual_answer": "so"}])
     aggregates.add(
         {**whole, "actual_steps": [done, done], "steps_score": 1, "elapsed_sec": 2, "pending": names}
     )
@@ -313,7 +303,7 @@ def test_pending() -> None:
 
 def test_equal_results_of_two_runs_are_pending_both() -> None:
     part = {"template_id": "a", "question_id": "q", "sample": 1, "pending": ["answer_relevance"]}
-    one, two = aggregated([part]), aggregated([part])
+    one, two = counted([part]), counted([part])
     both = one.merge(two)
     assert both.snapshot(detail=True)["micro"]["answer_relevance"]["coverage"]["pending"] == 2
     both.merge(both)
@@ -322,5 +312,5 @@ def test_equal_results_of_two_runs_are_pending_both() -> None:
 
 @pytest.mark.parametrize("pending", [None, 3, "answer_relevance", [], [7], {}])
 def test_pending_that_names_no_metrics(pending: Any) -> None:
-    aggregates = aggregated([{"template_id": "a", "question_id": [], "pending": pending}])
+    aggregates = counted([{"template_id": "a", "question_id": [], "pending": pending}])
     assert aggregates.snapshot(detail=True)["macro"] == {}
