@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 Tally: TypeAlias = tuple[str, str]
 
 OUTPUTS = "judge"
-"""Stands for the outputs of all custom evaluations, where a result names none since nothing was judged."""
+"""Stands for the outputs of all custom evaluations where a result names none, since nothing was judged: it is
+the key that it lacks then.
+"""
 
 REASON = "failure"
 """The key of the reason why an agent's steps or answer are not right, which is counted as the metrics are."""
@@ -40,6 +42,7 @@ _UNANSWERED: Mapping[tuple[bool, bool], tuple[Tally, ...]] = {
         *(((metric, NO_ANSWER) for metric in CORRECTNESS) if absent and with_reference else ()),
         *([("ragas_answer_correctness", NO_ANSWER)] if with_reference else ()),
         ("answer_relevance", NO_ANSWER),
+        (OUTPUTS, NO_ANSWER),
     )
     for absent in (False, True)
     for with_reference in (False, True)
@@ -97,7 +100,7 @@ def failures_of(
             kinds |= dict.fromkeys(ERRORS_OF_RESULT[key], _kind(result[key]))
     if not counts:
         kinds |= {metric: RESPONSE_ERROR for metric in CARRIED_OVER if result.get(metric) is not None}
-        return [*kinds.items()]
+        return [tally for tally in kinds.items() if tally[0] != OUTPUTS or result.get(OUTPUTS) is None]
     return [tally for tally in kinds.items() if result.get(tally[0]) is None]
 
 
@@ -123,7 +126,6 @@ def failures_of_outputs(result: Mapping[str, Any], outputs: Iterable[str]) -> It
 
     A text is no failure; but of an output that may be a text or a number, it is none of the numbers.
     """
-    silent = not has_answer(result)
     for output in outputs:
         value = result.get(output)
         if isinstance(value, str):
@@ -133,7 +135,7 @@ def failures_of_outputs(result: Mapping[str, Any], outputs: Iterable[str]) -> It
             after = keys[keys.index(output) :]
             error = next((key for key in after if isinstance(key, str) and key.endswith("_error")), "")
             yield output, _kind(result.get(error)) if error not in RESULT_KEYS else OTHER
-        elif silent and output not in result:
+        elif output not in result and not has_answer(result):
             yield output, NO_ANSWER
 
 

@@ -10,15 +10,11 @@ from typing import Any, NamedTuple, TypeAlias
 from graphrag_eval_async.aggregates.failures import (
     ERRORS_OF_RESULT,
     ERRORS_OF_STEP,
-    NO_ANSWER,
-    OUTPUTS,
     REASON,
-    RESPONSE_ERROR,
     Tally,
     failures_of,
     failures_of_outputs,
     failures_of_step,
-    has_answer,
     missing_of,
 )
 from graphrag_eval_async.errors import AggregationError
@@ -83,9 +79,6 @@ def observe(result: Mapping[str, Any], *, include_errors: bool) -> Observation:
         failures = failures_of(result, layout.errors, failed=failed, counts=counts)
     else:
         failures = missing_of(result)
-    judge = result.get("judge")
-    if judge is None and (failed or not has_answer(result)):
-        failures.append((OUTPUTS, RESPONSE_ERROR if failed else NO_ANSWER))
     if isinstance(reason := result.get(REASON), str):
         failures.append((REASON, reason))
     if not counts:
@@ -94,6 +87,7 @@ def observe(result: Mapping[str, Any], *, include_errors: bool) -> Observation:
     values: Values = []
     _collect(result, layout.metrics, values, result)
     fractions: Sequence[str] = ()
+    judge = result.get("judge")
     if judge is not None and _is_mapping(judge) and "outputs" in judge:
         _collect_outputs(judge["outputs"], values, failures, result)
         fractions = _outputs(judge.get("fractions", []), "fractions", result)
