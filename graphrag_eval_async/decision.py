@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +14,7 @@ from graphrag_eval_async.aggregates.reading import is_bounded
 from graphrag_eval_async.aggregates.until import Until, parse_condition, unknown_metric
 from graphrag_eval_async.concurrency import SLICE_SECONDS, Later
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.records import LongLine
-from graphrag_eval_async.sinks.journal.contents import DIGEST_BYTES
+from graphrag_eval_async.sinks.journal.admission import digest_of
 from graphrag_eval_async.sources import JsonlFiles, read_jsonl
 
 if TYPE_CHECKING:
@@ -203,7 +201,7 @@ class UntilDecided:
 
     def _take_restored(self, record: Record) -> Seen:
         """What counts of a line that has no result in this run."""
-        found = self._restored.get(_digest(record)) if self._restored else None
+        found = self._restored.get(digest_of(record)) if self._restored else None
         if not found:
             self._new += 1
             return NOTHING
@@ -267,13 +265,6 @@ class UntilDecided:
         # Of those that were counted, since behind them all that need not be judged is finished first.
         judged = remaining * self._judged / max(1, self._next)
         return round(judged * calls), None if dollars is None else judged * dollars
-
-
-def _digest(record: Record) -> bytes:
-    """What a journal knows a line by."""
-    if isinstance(record, LongLine):
-        return bytes.fromhex(record.sha256)[:DIGEST_BYTES]
-    return hashlib.sha256(record.data).digest()[:DIGEST_BYTES]
 
 
 def _do_nothing() -> None:

@@ -45,11 +45,9 @@ class Admission:
 
     def admit(self, record: Record) -> Source | None:
         """What the result of a line says of it, as `source`; None if the line was there already."""
-        if isinstance(record, LongLine):
-            sha256, length = record.sha256, record.length
-        else:
-            sha256, length = hashlib.sha256(record.data).hexdigest(), len(record.data)
-        digest = _digest(sha256)
+        length = record.length if isinstance(record, LongLine) else len(record.data)
+        sha256 = _sha256(record)
+        digest = _start_of(sha256)
         file = record.file if isinstance(record, Line | LongLine) else None
         position = None
         if file is not None and file.followed:
@@ -118,5 +116,14 @@ def read_source(source: Mapping[str, Any]) -> KeptLine:
     return digest[:DIGEST_BYTES], occurrence, place, source.get("whole", True)
 
 
-def _digest(sha256: str) -> bytes:
+def digest_of(record: Record) -> bytes:
+    """The start of a line's digest, as `KeptLine` has it."""
+    return _start_of(_sha256(record))
+
+
+def _sha256(record: Record) -> str:
+    return record.sha256 if isinstance(record, LongLine) else hashlib.sha256(record.data).hexdigest()
+
+
+def _start_of(sha256: str) -> bytes:
     return bytes.fromhex(sha256[: 2 * DIGEST_BYTES])
