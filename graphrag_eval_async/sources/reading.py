@@ -143,12 +143,12 @@ class JsonlFiles:
     async def _shuffled(
         self, files: Sequence[str], seed: int, *, max_line_bytes: int, spool: bool
     ) -> AsyncGenerator[list[Record]]:
-        shuffled = ShuffledLines()
+        shuffled = ShuffledLines(max_line_bytes)
         for path in files:
             await shuffled.add(path)
         await shuffled.shuffle(seed)
         self.lines = shuffled.count
-        batches = shuffled.batches(max_line_bytes=max_line_bytes, spool=spool)
+        batches = shuffled.batches(spool=spool)
         try:
             async for lines in batches:
                 self.consumed += sum(map(size_of, lines))

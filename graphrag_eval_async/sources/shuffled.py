@@ -51,10 +51,11 @@ class ShuffledLines:
     """Where all lines of some files begin, and the order in which they are read: 16 bytes for each.
 
     Attributes:
-        count: how many lines there are, without blank ones.
+        count: how many lines there are, without blank ones, unless they are longer than `max_line_bytes`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_line_bytes: int) -> None:
+        self._limit = max_line_bytes
         self._files: list[_File] = []
         self._starts = array("Q")
         """After those of a file, where one more would begin."""
@@ -109,7 +110,7 @@ class ShuffledLines:
         self._blank = self._blank and (not part or part.isspace())
 
     def _end(self, next_start: int) -> None:
-        if not self._blank:
+        if not self._blank or next_start - 1 - self._starts[-1] > self._limit:
             self._order.append(len(self._starts) - 1)
         self._starts.append(next_start)
         self._blank = True
@@ -118,7 +119,7 @@ class ShuffledLines:
         """Put the lines in the order that a seed gives."""
         await anyio.to_thread.run_sync(random.Random(seed).shuffle, self._order)  # noqa: S311
 
-    async def batches(self, *, max_line_bytes: int, spool: bool) -> AsyncGenerator[list[Record]]:
+    async def batches(self, *, spool: bool) -> AsyncGenerator[list[Record]]:
         """The lines, in batches of those that were read together.
 
         Raises:
@@ -131,8 +132,8 @@ class ShuffledLines:
             if batch and (len(batch) == BATCH_LINES or size + line.length > BATCH_BYTES):
                 yield await _read_batch(batch)
                 batch, size = [], 0
-            if line.length > max_line_bytes:
-                yield await _read_long(line, max_line_bytes, spool=spool)
+            if line.length > self._limit:
+                yield await _read_long(line, self._limit, spool=spool)
             else:
                 batch.append(line)
                 size += line.length

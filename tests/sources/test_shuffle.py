@@ -72,6 +72,16 @@ def test_it_is_the_same_lines_in_another_order(files: list[list[bytes]], seed: i
         anyio.run(run, paths)
 
 
+@pytest.mark.parametrize("text", [b"      ", b"\xef\xbb\xbf \t ", b"\t" * 7 + b"\na\n"])
+async def test_a_long_line_of_blanks_is_long(tmp_path: Path, text: bytes) -> None:
+    """As in the order of the file, where it is not held and so not known to be blank."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(text)
+    ordered, shuffled = [await read(path, seed, max_line_bytes=5) for seed in (None, 0)]
+    assert sorted(map(repr, map(plain, shuffled))) == sorted(map(repr, map(plain, ordered)))
+    assert isinstance(ordered[0], LongLine)
+
+
 async def test_the_same_seed_gives_the_same_order(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", 500)
     orders = [[line.number for line in await read(path, seed)] for seed in (0, 0, 1, 2**70, None)]
