@@ -24,11 +24,8 @@ say by whether all are 0 or 1, would be a look that nobody has paid for.
 from __future__ import annotations
 
 from functools import lru_cache
-from math import exp, fsum, inf, lgamma, log, log1p
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from math import exp, fsum, inf, lgamma, log, log1p, nan
+from typing import NamedTuple
 
 CONCENTRATION = 30.0
 """Of the beta distribution; with it the interval is narrow at any n from 10 to 10,000."""
@@ -91,14 +88,17 @@ def show_confidence(sums: Sums, level: float) -> dict[str, float]:
 def is_above(mean: float, sums: Sums, *, level: float) -> bool:
     """Whether the lower end of `confidence_sequence` is more than `mean`.
 
-    Where it is not, this takes a tenth of the time, since the end need not be found.
+    Where it is not, this takes a hundredth of the time, since the end need not be found.
 
     Args:
         mean: more than 0 and less than 1.
         sums: of the values so far, one at least.
         level: more than 0 and less than 1.
     """
-    if sums.total <= sums.n * mean or log_wealth(mean, sums) < -log(1 - level):
+    if sums.total <= sums.n * mean:
+        return False
+    parts, wanted = _log_parts(mean, sums, FRACTIONS), -log(1 - level)
+    if max(parts) < wanted - log(len(parts)) or _log_sum(parts) < wanted:
         return False
     return _lower_end(sums, level) > mean
 
@@ -113,30 +113,35 @@ def _lower_end(sums: Sums, level: float) -> float:
         return 0.0
     wanted = -log(1 - level)
     low = _fall(0.0, sums, wanted, (), min(1e-3, sums.total / sums.n / 10))
-    falling = [fraction for fraction in FRACTIONS if _fans_peak(fraction, sums) <= low]
+    falling = tuple(fraction for fraction in FRACTIONS if _fans_peak(fraction, sums) <= low)
     return _fall(low, sums, wanted, falling, TOLERANCE)
 
 
-def _fall(low: float, sums: Sums, wanted: float, fans: Sequence[float], tolerance: float) -> float:
+def _fall(low: float, sums: Sums, wanted: float, fans: tuple[float, ...], tolerance: float) -> float:
     """From `low` on, where the logarithm of the wealth falls to `wanted`, or by `tolerance` before."""
     high = sums.total / sums.n
-    above, below = inf, log_wealth(high, sums, fans) - wanted
+    above = log_wealth(low, sums, fans) - wanted if low else inf
+    below = log_wealth(high, sums, fans) - wanted
     if below >= 0:
         return high
+    last = nan
     while high - low > tolerance:
         middle = (low + high) / 2
-        if above < 40:  # The false position, by the rule of Illinois; halves while one end is far away.
+        if above < 40:  # The false position; halves while one end is far away.
             middle = high - below * (high - low) / (below - above)
             middle = min(max(middle, low + tolerance / 2), high - tolerance / 2)
         excess = log_wealth(middle, sums, fans) - wanted
         if excess >= 0:
-            low, above, below = middle, excess, below / 2
+            low, above = middle, excess
+            below /= 2 if last >= 0 else 1  # The rule of Illinois: where the other end moves twice.
         else:
-            high, below, above = middle, excess, above / 2
+            high, below = middle, excess
+            above /= 2 if last < 0 else 1
+        last = excess
     return low
 
 
-def log_wealth(mean: float, sums: Sums, fans: Sequence[float] = FRACTIONS) -> float:
+def log_wealth(mean: float, sums: Sums, fans: tuple[float, ...] = FRACTIONS) -> float:
     """The logarithm of what 1 has become by betting that the mean of the values is more than `mean`.
 
     Args:
@@ -145,25 +150,40 @@ def log_wealth(mean: float, sums: Sums, fans: Sequence[float] = FRACTIONS) -> fl
         fans: for which fractions Fan's bound has a part in it. To do without what one has won is always
             allowed.
     """
+    return _log_sum(_log_parts(mean, sums, fans))
+
+
+def _log_sum(parts: list[float]) -> float:
+    most = max(parts)
+    return most + log(fsum([exp(part - most) for part in parts]))
+
+
+def _log_parts(mean: float, sums: Sums, fans: tuple[float, ...]) -> list[float]:
+    """The logarithm of what each game has made of its share."""
     n, total, squares = sums
-    exponents = []
+    parts = [
+        _LOG_SHARE + n * fixed + total * slope + squares * curve
+        for fixed, slope, curve in _quadratic_games(mean, fans)
+    ]
     if (wealth := _log_beta_wealth(mean, sums)) >= 0:  # It is convex, and not more than 0 at the mean found.
-        exponents.append(_LOG_BETA_SHARE + wealth)
-    ratio = TOUCHING / mean - 1
-    scaled = total / TOUCHING
-    spread = squares / TOUCHING**2 - 2 * scaled + n
-    for fraction in FRACTIONS:
-        won = log1p(fraction * ratio)
+        parts.append(_LOG_BETA_SHARE + wealth)
+    return parts
+
+
+@lru_cache(maxsize=64)
+def _quadratic_games(mean: float, fans: tuple[float, ...]) -> list[tuple[float, float, float]]:
+    """What each adds for a value: a number, a multiple of the value, and one of its square.
+
+    Cached, since a condition asks for the same mean after each value.
+    """
+    places = [(TOUCHING, fraction) for fraction in FRACTIONS] + [(mean, fraction) for fraction in fans]
+    games = []
+    for place, fraction in places:
+        won = log1p(fraction * (place / mean - 1))
         lost = 1 - (1 - fraction) * exp(-won)
         curve = log1p(-fraction) - won + lost
-        exponents.append(_LOG_SHARE + n * won + lost * (scaled - n) + curve * spread)
-    scaled = total / mean
-    spread = squares / mean**2 - 2 * scaled + n
-    for fraction in fans:
-        curve = log1p(-fraction) + fraction
-        exponents.append(_LOG_SHARE + fraction * (scaled - n) + curve * spread)
-    most = max(exponents)
-    return most + log(fsum(exp(exponent - most) for exponent in exponents))
+        games.append((won - lost + curve, (lost - 2 * curve) / place, curve / place**2))
+    return games
 
 
 def _log_beta_wealth(mean: float, sums: Sums) -> float:
