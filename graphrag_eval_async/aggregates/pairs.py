@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from math import isclose
 from sys import float_info
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphrag_eval_async.aggregates.exact import ONE, mean, sum_floats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 BATCH = 1024
 """So many pairs wait, at most, to be summed together."""
@@ -83,30 +86,25 @@ class Pair(NamedTuple):
     Attributes:
         baseline: the mean of that side.
         candidate: the mean of the other.
-        change: their difference.
-        square: of that, if both means are from 0 to 1; else 0.
         is_even: whether both are means of equally many values. If not, one is more than the other too
             often: of an agent that is right nine times in ten, one sample mostly beats the mean of five.
     """
 
     baseline: float
     candidate: float
-    change: float
-    square: float
     is_even: bool
 
     @property
-    def is_inside(self) -> bool:
-        """Whether both are from 0 to 1."""
-        return 0 <= self.baseline <= 1 and 0 <= self.candidate <= 1
+    def change(self) -> float:
+        """Their difference."""
+        return difference(self.baseline, self.candidate)
 
 
 def pair_of(baseline: float | Mean, candidate: float | Mean) -> Pair:
     """Of what both sides have of a metric."""
-    one, other = _rounded(baseline), _rounded(candidate)
-    change = difference(one, other)
-    square = change * change if -1 <= change <= 1 else 0.0
-    return Pair(one, other, change, square, count_of(baseline) == count_of(candidate))
+    if not (isinstance(baseline, Mean) or isinstance(candidate, Mean)):
+        return Pair(baseline + 0.0, candidate + 0.0, True)
+    return Pair(_rounded(baseline), _rounded(candidate), count_of(baseline) == count_of(candidate))
 
 
 class PairSums:
@@ -138,28 +136,34 @@ class PairSums:
     def _flush(self) -> None:
         for sign, pairs in self._waiting.items():
             if pairs:
-                *numbers, are_even = zip(*pairs, strict=True)
-                sums = map(sum_floats, numbers)
-                self._units = [units + sign * more for units, more in zip(self._units, sums, strict=True)]
-                rises = [pair.is_even for pair in pairs if pair.change > 0]
-                falls = [pair.is_even for pair in pairs if pair.change < 0]
+                baselines, candidates, are_even = zip(*pairs, strict=True)
+                changes = list(map(difference, baselines, candidates))
+                squares = [change * change for change in changes if -1 <= change <= 1]
+                self._add_units([sign * sum_floats(of) for of in (baselines, candidates, changes, squares)])
+                rises = [is_even for is_even, change in zip(are_even, changes, strict=True) if change > 0]
+                falls = [is_even for is_even, change in zip(are_even, changes, strict=True) if change < 0]
+                inside = [0 <= one <= 1 and 0 <= other <= 1 for one, other, _ in pairs]
                 for name, count in {
                     "rises": len(rises),
                     "falls": len(falls),
                     "even rises": sum(rises),
                     "even falls": sum(falls),
                     "even": sum(are_even),
-                    "inside": sum(pair.is_inside for pair in pairs),
+                    "inside": sum(inside),
                 }.items():
                     self._counts[name] += sign * count
                 pairs.clear()
 
-    def copy(self) -> PairSums:
-        """One that does not change with this one, such as for another thread."""
+    def _add_units(self, more: Iterable[int]) -> None:
+        self._units = [units + own for units, own in zip(self._units, more, strict=True)]
+
+    def merge(self, other: PairSums) -> None:
+        """Add the pairs of another, which stays as it is."""
         self._flush()
-        twin = PairSums(are_fractions=self.are_fractions)
-        twin.pairs, twin._units, twin._counts = self.pairs, self._units, self._counts.copy()
-        return twin
+        other._flush()
+        self.pairs += other.pairs
+        self._add_units(other._units)
+        self._counts.update(other._counts)
 
     def changes(self) -> tuple[int, int]:
         """In how many pairs the candidate is more, and in how many it is less."""

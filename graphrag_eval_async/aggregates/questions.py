@@ -63,8 +63,8 @@ class Question:
     def pairs(self) -> Iterator[tuple[str, Pair]]:
         """The metrics that both sides have values of."""
         if self.is_shared:
-            baseline, candidate = (self.values[side] for side in SIDES)
-            for metric, value in baseline.items():
+            candidate = self.values["candidate"]
+            for metric, value in self.values["baseline"].items():
                 if metric in candidate:
                     yield metric, pair_of(value, candidate[metric])
 
@@ -81,7 +81,7 @@ def worse(questions: Mapping[str, Question], metrics: Iterable[str]) -> dict[str
         for metric, pair in question.pairs():
             loss = pair.change if lower_is_better(metric) else -pair.change
             if loss > 0 and metric in losses:
-                values = dict(zip((*SIDES, "difference"), pair[:3], strict=True))
+                values = dict(zip((*SIDES, "difference"), (*pair[:2], pair.change), strict=True))
                 shown = {"question_id": question_id, "template_id": question.template, **values}
                 losses[metric].append((loss, shown))
     return {
