@@ -45,12 +45,16 @@ class _Totals:
     def __init__(self) -> None:
         self._total = self._squares = 0
 
-    def add(self, value: float) -> None:
-        self._total += to_units(value)
-        self._squares += to_units(value * value)
+    def add(self, value: int, square: int) -> None:
+        self._total += value
+        self._squares += square
 
     def sums(self, n: int) -> Sums:
         return Sums(n, self._total / ONE, self._squares / ONE)
+
+
+def _with_square(value: float) -> tuple[int, int]:
+    return to_units(value), to_units(value * value)
 
 
 class Deciding:
@@ -100,6 +104,8 @@ class Deciding:
         if not (found or failed or metric in RESULT_METRICS) and _is_silent(result, seen, metric):
             failed = 1  # Whether it would have applied is not known.
         question = result["question_id"]
+        if not failed and len(values) == 1:
+            return Sample(question, values[0], values[0])
         if not (n := len(values) + failed):
             return Sample(question)
         total = sum_units(values)
@@ -116,15 +122,17 @@ class Deciding:
             return
         self.samples += 1
         self.failed += low < high
-        self._low.add(low)
-        self._high.add(high)
+        self._low.add(*(units := _with_square(low)))
+        self._high.add(*(units if low == high else _with_square(high)))
         if (low, high) != (0, 1):  # Failed samples alone bring no bound nearer.
             self._decide()
 
     def _decide(self) -> None:
         bound, level = self.condition.bound, self._level
-        if is_above(bound, self._low.sums(self.samples), level=level):
-            self.holds = self.condition.over
+        low = self._low.sums(self.samples)
+        if low.total > self.samples * bound:
+            if is_above(bound, low, level=level):
+                self.holds = self.condition.over
         elif is_above(1 - bound, self._high.sums(self.samples).mirrored(), level=level):
             self.holds = not self.condition.over
 
