@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from bench.report import Row, show
 from graphrag_eval_async.aggregates import Last, RunningAggregates
 from graphrag_eval_async.aggregates.comparison import RunningComparison
+from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
 from graphrag_eval_async.aggregates.deciding import Deciding
 from graphrag_eval_async.aggregates.until import Until
 
@@ -127,7 +128,8 @@ def beyond_means() -> list[Row]:
         whole_times.append(seconds(whole.add, some))
         deciding_times.append(seconds(lambda result: deciding.add(deciding.read(result)), some))
         comparison_times.append(seconds(comparison.add, some))
-    both = [sum(pair) for pair in zip(whole_times, deciding_times, strict=True)]
+    both = [sum(times) for times in zip(whole_times, deciding_times, strict=True)]
+    everything = [sum(times) for times in zip(both, comparison_times, strict=True)]
     return [
         Row(
             f"{name} against a plain one, templates: {TEMPLATES}",
@@ -137,9 +139,21 @@ def beyond_means() -> list[Row]:
         for name, times in [
             ("add that counts failures and reasons", whole_times),
             ("the same, and a question to decide,", both),
-            ("a comparison, of results that are paired,", comparison_times),
+            ("the same, and a comparison, of results that are paired,", everything),
         ]
     ]
+
+
+def interval() -> Row:
+    """What the interval of a metric takes that has values which it did not have before."""
+    draw, times = random.Random(0).random, []
+    for _ in range(ROUNDS):
+        values = [draw() for _ in range(FEW)]
+        sums = Sums(FEW, sum(values), sum(value * value for value in values))
+        started = perf_counter()
+        confidence_sequence(sums)
+        times.append(perf_counter() - started)
+    return Row(f"an interval of {FEW:,} values that is new", f"{median(times) * 1e6:.0f} us", "at most 1 ms")
 
 
 def peak_megabytes() -> float:
@@ -167,7 +181,7 @@ def memory() -> Row:
 
 
 def rows() -> list[Row]:
-    return [*growth(1), *growth(TEMPLATES), windowed(), *beyond_means(), memory()]
+    return [*growth(1), *growth(TEMPLATES), windowed(), *beyond_means(), interval(), memory()]
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ class RunningAggregates:
                 - if it is from 0 to 1 by definition, a `confidence` sequence: `low` and `high`, between which
                   its mean is with a probability of `level` at all times at once, however often one looks, as
                   long as values come with the same mean all the time; over a window, at any one time. Each
-                  takes about a millisecond.
+                  takes about half a millisecond.
 
                 And whether there is `failure`: how often there was which reason of failure.
             level: more than 0 and less than 1.
@@ -164,7 +164,7 @@ class RunningAggregates:
     def overall(self) -> tuple[dict[str, Any], dict[str, Sums]]:
         """The `micro` of a detailed snapshot without `confidence`, and what that is made of for each metric.
 
-        This takes little time, however many templates there are; `confidence_sequence` takes a millisecond.
+        This takes little time, however many templates there are; an interval takes half a millisecond.
         """
         self._flush()
         tallies, pending = self._tallies(), self._pending.counts()
