@@ -6,13 +6,12 @@ import asyncio
 import os
 from dataclasses import dataclass
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.aggregates.failures import OF_PENDING
 from graphrag_eval_async.aggregates.reading import is_bounded
 from graphrag_eval_async.aggregates.until import Until, parse_condition, unknown_metric
-from graphrag_eval_async.concurrency import SLICE_SECONDS, Later
+from graphrag_eval_async.concurrency import Later
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.sinks.journal.admission import digest_of
 from graphrag_eval_async.sources import JsonlFiles, read_jsonl
@@ -49,13 +48,14 @@ class Decision:
         failed: how many of these have no value, or lack that of a step, since the agent or the judge failed.
         low: the lower end of the confidence sequence for the mean, if every failed value were 0.
         high: the upper end, if every failed value were 1.
-        remaining: how many lines were not evaluated, or are not yet; those that a journal has do not count,
-            all of which are taken to be in the file. None but for files that are shuffled, whose lines are
-            known.
-        saved_calls: about how many calls of the judge these would have taken. Of them, as many are taken to
-            have something to judge as of those before the decision, and each of these to take as many calls
-            as the finished results of this run that made any: calls which the cache or an equal one in flight
-            answers do not show that. None where `remaining` is, or where no result made a call.
+        remaining: how many lines are behind the result that decided, or are still to come; those that a
+            journal has do not count, all of which are taken to be in the file. None but for files that are
+            shuffled, whose lines are known.
+        saved_calls: about how many calls of the judge these would have taken, but for those that were
+            finished by then. Of them, as many are taken to have something to judge as of those before, and
+            each of these to take as many calls as the finished results of this run that made any: calls
+            which the cache or an equal one in flight answers do not show that. None where `remaining` is, or
+            where no result made a call.
         saved_dollars: about how many US dollars; None where a price is not known, too. Both are 0 without a
             judge.
     """
@@ -112,29 +112,28 @@ def in_fair_order(responses: Responses) -> Responses:
 
 
 class Seen(NamedTuple):
-    """What is kept of a line that is done.
+    """What counts of a line that is done.
 
     Attributes:
-        sample: what counts of it, if anything.
+        sample: what counts of its result, if anything.
         judged: whether there was anything to judge.
+        is_new: whether its result, if it has one, is of this run.
     """
 
-    sample: Sample | None
-    judged: bool
-
-
-NOTHING = Seen(None, judged=False)
+    sample: Sample | None = None
+    judged: bool = False
+    is_new: bool = True
 
 
 class UntilDecided:
-    """Counts results in the order of their lines, whenever they are complete, until they decide.
+    """Lets results out in the order of their lines, and counts them so, until they decide.
 
-    Quick answers are not a fair sample. What is complete behind a line that is not waits here, a few numbers
-    for each; a line that is rejected, or was there already, keeps nothing waiting. One whose work raises or
-    is cancelled keeps all behind it waiting: then the stream ends anyway.
+    Quick answers are not a fair sample: what is complete waits for all lines before it, and what is behind
+    the result that decides never comes out. Of a line whose work raises, and behind it, nothing is counted
+    any more: what is complete comes out then, and after it the exception.
 
     Attributes:
-        end: ends the stream; what is complete comes out.
+        end: ends the stream.
     """
 
     def __init__(
@@ -155,46 +154,52 @@ class UntilDecided:
         self._spending = None if session is None else session.spending
         self._responses = responses
         self._restored: dict[bytes, dict[int, Seen]] = {}
-        self._begun = self._next = self._judged = self._new = self._kept = 0
-        self._early: dict[int, Seen] = {}
-        self._counting = False
+        self._kept = self._begun = self._done = self._next = self._judged = self._out = 0
+        self._waiting: dict[int, asyncio.Event] = {}
+        self._given_up = False
         if resuming is not None:
             resuming.on_restored = self._restore
 
     def _restore(self, line: KeptLine, result: Result | None) -> None:
         """Keep what counts of a line of an earlier run until it comes again."""
         digest, occurrence, *_ = line
-        self._restored.setdefault(digest, {})[occurrence] = NOTHING if result is None else self._see(result)
+        seen = Seen() if result is None else self._see(result)
+        self._restored.setdefault(digest, {})[occurrence] = seen._replace(is_new=False)
         self._kept += 1
 
     def evaluate(self, record: Record) -> Outcome:
-        """What the intake makes of a record, which counts once it is complete."""
+        """What the intake makes of a record; it is to be waited for as long as lines before it are."""
         place = self._begun
         self._begun += 1
         outcome = self._intake.evaluate(record)
         if isinstance(outcome, Later):
             return Later(partial(self._finish, place, outcome), weight=outcome.weight)
-        self._note(place, self._take_restored(record) if outcome is None else self._read(outcome))
-        if place == self._next and place in self._early:
-            self._count_next()
-        return outcome
+        seen = self._take_restored(record) if outcome is None else self._see(outcome)
+        self._done += seen.is_new
+        if place != self._next:
+            return Later(partial(self._wait, place, seen, outcome))
+        return self._let_out(seen, outcome)
 
     async def _finish(
         self, place: int, later: Later[Result], hand_out: Callable[[Result], None]
     ) -> Result | None:
-        result = await later.call(hand_out)
-        self._note(place, NOTHING if result is None else self._read(result))
-        if not self._counting:
-            await self._count_all()
-        return result
+        is_done = False
+        try:
+            result = await later.call(hand_out)
+            is_done = True
+        finally:
+            if not is_done:
+                self._give_up()
+        self._done += 1
+        return await self._wait(place, Seen() if result is None else self._see(result), result, hand_out)
 
-    def _note(self, place: int, seen: Seen) -> None:
-        if self._deciding.holds is None:
-            self._early[place] = seen
-
-    def _read(self, result: Result) -> Seen:
-        self._new += 1
-        return self._see(result)
+    async def _wait(
+        self, place: int, seen: Seen, result: Result | None, _: Callable[[Result], None]
+    ) -> Result | None:
+        if place != self._next and not self._given_up:
+            turn = self._waiting[place] = asyncio.Event()
+            await turn.wait()
+        return self._let_out(seen, result)
 
     def _see(self, result: Result) -> Seen:
         return Seen(self._deciding.read(result), "judge" in result)
@@ -202,33 +207,32 @@ class UntilDecided:
     def _take_restored(self, record: Record) -> Seen:
         """What counts of a line that has no result in this run."""
         found = self._restored.get(digest_of(record)) if self._restored else None
-        if not found:
-            self._new += 1
-            return NOTHING
-        return found.pop(min(found))
+        return found.pop(min(found)) if found else Seen()
 
-    async def _count_all(self) -> None:
-        """Those that waited behind a line may be many."""
-        self._counting = True
-        due = monotonic() + SLICE_SECONDS
-        try:
-            while self._next in self._early:
-                self._count_next()
-                # Not once it is decided: the task is cancelled then, and its result, which is complete, lost.
-                if self._next in self._early and monotonic() >= due:
-                    await asyncio.sleep(0)
-                    due = monotonic() + SLICE_SECONDS
-        finally:
-            self._counting = False
-
-    def _count_next(self) -> None:
-        sample, judged = self._early.pop(self._next)
+    def _let_out(self, seen: Seen, result: Result | None) -> Result | None:
+        """The result, which is counted now; nothing behind one that decided."""
+        if self._is_decided():
+            return None
+        self._out += seen.is_new
+        if self._given_up:
+            return result
         self._next += 1
-        self._judged += judged
-        self._deciding.add(sample)
-        if self._deciding.holds is not None:
-            self._early.clear()
+        self._judged += seen.judged
+        self._deciding.add(seen.sample)
+        if self._is_decided():
             self.end()
+        elif turn := self._waiting.pop(self._next, None):
+            turn.set()
+        return result
+
+    def _give_up(self) -> None:
+        if not self._is_decided():
+            self._given_up = True
+            for turn in self._waiting.values():
+                turn.set()
+
+    def _is_decided(self) -> bool:
+        return self._deciding.holds is not None
 
     @property
     def decision(self) -> Decision:
@@ -237,8 +241,8 @@ class UntilDecided:
         low, high = deciding.interval
         lines = self._responses.lines if isinstance(self._responses, JsonlFiles) else None
         # All that a journal has is subtracted, whether it came again by now or not.
-        remaining = None if lines is None else max(0, lines - self._new - self._kept)
-        calls, dollars = self._saved(remaining)
+        remaining = None if lines is None else max(0, lines - self._kept - self._out)
+        calls, dollars = self._saved(None if lines is None else max(0, lines - self._kept - self._done))
         return Decision(
             condition=self._until.condition,
             level=self._until.level,
@@ -254,16 +258,16 @@ class UntilDecided:
             saved_dollars=dollars,
         )
 
-    def _saved(self, remaining: int | None) -> tuple[int | None, float | None]:
-        if remaining is None:
+    def _saved(self, unfinished: int | None) -> tuple[int | None, float | None]:
+        if unfinished is None:
             return None, None
-        if self._spending is None or not remaining:
+        if self._spending is None or not unfinished:
             return 0, 0.0
         calls, dollars = self._spending.mean
         if calls is None:
             return None, None
-        # Of those that were counted, since behind them all that need not be judged is finished first.
-        judged = remaining * self._judged / max(1, self._next)
+        # Of those that came out, since behind them all that need not be judged is finished first.
+        judged = unfinished * self._judged / max(1, self._next)
         return round(judged * calls), None if dollars is None else judged * dollars
 
 

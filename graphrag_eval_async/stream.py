@@ -196,7 +196,8 @@ def evaluate_stream(
         responses: a path to JSONL, or any iterable, asynchronous iterable or anyio receive stream of
             responses: dicts, or `bytes` or `str` that hold whole lines of JSON. A plain iterable is advanced
             on the event loop, so one that blocks belongs behind an asynchronous one.
-        ordered: whether results come in the order of the input, rather than as they complete.
+        ordered: whether results come in the order of the input, rather than as they complete; with `until`
+            they always do.
         max_in_flight: how many responses may be read and not yet handed out as results; 1 or more.
         max_line_bytes: a longer line is rejected as `too_long` and never held in memory.
         aggregates: running aggregates to go on counting with, rather than new ones.
@@ -222,9 +223,10 @@ def evaluate_stream(
             that equals an earlier one, so that true duplicates do not count. To know them takes 16 bytes of
             memory a line, with a journal or "content".
         until: a condition such as ``steps_score >= 0.8``, or an `Until`, which names the level, too. The
-            stream ends as soon as the results, counted in the order of the input, decide either way whether
-            it holds: it reads no more, cancels the work in progress, and hands out what is complete.
-            `decision` says what was found out. A path of regular files that are not compressed is read in a
+            stream ends with the result that decides, either way, whether it holds: it reads no more and
+            cancels the work in progress. For that, results come in the order of the input, and those behind
+            it do not come, even if they are complete, since what is quick is no fair sample. `decision`
+            says what was found out. A path of regular files that are not compressed is read in a
             shuffled order, as by ``read_jsonl(path, shuffle=0)``, as files are often sorted by template;
             any other source in its own. `Until` says what a decision does not tell.
 

@@ -139,29 +139,28 @@ def outcome(stream: EvaluationStream) -> tuple[bool | None, int, int]:
 # The order
 
 
-@pytest.mark.parametrize("pause", [-1.0, 1e9])
-async def test_quick_answers_wait_for_a_slow_one_before_them(
-    monkeypatch: pytest.MonkeyPatch, pause: float
-) -> None:
-    """However long counting them takes, the slow one is handed out."""
-    monkeypatch.setattr("graphrag_eval_async.decision.SLICE_SECONDS", pause)
+async def test_quick_answers_wait_for_a_slow_one_before_them() -> None:
     doors = Doors()
+    judge = Judge(doors)
     source = [response(i, 1) for i in range(100)]
-    async with leaving_nothing(), stream_of(source, Judge(doors)) as stream:
+    async with leaving_nothing(), stream_of(source, judge) as stream:
         doors.open(*range(1, 100))
-        early = [await anext(stream) for _ in range(99)]
-        assert "r0" not in {result["response_id"] for result in early}
+        consumer = asyncio.ensure_future(collect(stream))
+        while len(judge.asked) < 100:
+            await settle()
         await settle()
+        assert not stream.aggregates.snapshot()["per_template"]
         assert outcome(stream) == (None, 0, 0)
         assert decision_of(stream).samples == 0
         doors.open(0)
-        late = [result async for result in stream]
-    assert [result["response_id"] for result in late] == ["r0"]
+        results = await consumer
     assert outcome(stream) == oracle([1] * 100)
     assert decision_of(stream).responses < 50
+    assert [result["response_id"] for result in results] == [f"r{i}" for i in range(len(results))]
+    assert len(results) == decision_of(stream).responses
 
 
-recalls = st.lists(st.sampled_from([0, 1, 1, 1, "none", None]), min_size=1, max_size=40)
+recalls = st.lists(st.sampled_from([0, 1, 1, 1, "none", "error", None]), min_size=1, max_size=40)
 
 
 @settings(deadline=None)
@@ -169,12 +168,17 @@ recalls = st.lists(st.sampled_from([0, 1, 1, 1, "none", None]), min_size=1, max_
 def test_the_decision_does_not_depend_on_who_is_quick(
     given_: list[int | str | None], random: Any, ordered: bool, at_once: int
 ) -> None:
-    """None is a line that is rejected."""
+    """And what comes out is what was counted, though some of it is complete at once: "error" is a response
+    of an agent that failed, None a line that is rejected.
+    """
+    special = {None: {"question_id": "unknown"}, "error": {"question_id": "q0", "error": "boom"}}
 
     async def run() -> None:
         doors = Doors()
-        wrong = {"question_id": "unknown"}
-        source = [wrong if recall is None else response(i, recall) for i, recall in enumerate(given_)]
+        source = [
+            special[recall] | {"id": f"r{i}"} if recall in special else response(i, recall or 0)
+            for i, recall in enumerate(given_)
+        ]
         judge = Judge(doors)
         stream = stream_of(source, judge, ordered=ordered, max_in_flight=at_once)
         consumer = asyncio.ensure_future(collect(stream))
@@ -188,22 +192,17 @@ def test_the_decision_does_not_depend_on_who_is_quick(
         assert stream.aggregates.snapshot() == compute_aggregates(results, reference=REFERENCE)
         expected = [recall for recall in given_ if recall is not None]
         assert outcome(stream) == oracle(expected)
-        if stream.decision is not None and stream.decision.holds is None:
-            assert len(results) == len(expected)
-        if ordered:
-            numbers = [int(result["response_id"][1:]) for result in results]
-            assert numbers == sorted(numbers)
+        numbers = [i for i, recall in enumerate(given_) if recall is not None]
+        if decision_of(stream).holds is not None:
+            numbers = numbers[: decision_of(stream).responses]
+        assert [result["response_id"] for result in results] == [f"r{i}" for i in numbers]
 
     opened: list[int] = []
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("pause", [-1.0, 1e9])
-async def test_many_that_waited_are_counted_one_after_the_other(
-    monkeypatch: pytest.MonkeyPatch, pause: float
-) -> None:
-    """Others may run after each, or after all, and be complete themselves meanwhile."""
-    monkeypatch.setattr("graphrag_eval_async.decision.SLICE_SECONDS", pause)
+async def test_many_that_waited_are_counted_one_after_the_other() -> None:
+    """Others may run after each, and be complete themselves meanwhile."""
     doors, turns = Doors(), 0
     recalls: list[int | str | None] = [*([0, 1] * 60), *([1] * 180)]
     source = [response(i, recall) for i, recall in enumerate(recalls) if isinstance(recall, int)]
@@ -222,7 +221,7 @@ async def test_many_that_waited_are_counted_one_after_the_other(
     await consumer
     assert outcome(stream) == oracle(recalls)
     assert outcome(stream)[0] is True
-    assert turns > 100 or pause > 0
+    assert turns > 100
 
 
 # The end
@@ -252,10 +251,10 @@ async def test_calls_in_flight_are_cancelled_and_no_more_is_read(ordered: bool) 
         results = await consumer
     assert outcome(stream) == (False, needed, 0)
     assert decision_of(stream).remaining is None
-    # What was complete is handed out, of what was behind, too.
-    numbers = sorted(int(result["response_id"][1:]) for result in results)
-    assert numbers == [*range(needed), needed + 3]
-    assert sorted([*numbers, *judge.cancelled]) == sorted(judge.asked)
+    # What was complete behind it does not come out.
+    numbers = [int(result["response_id"][1:]) for result in results]
+    assert numbers == [*range(needed)]
+    assert sorted([*numbers, needed + 3, *judge.cancelled]) == sorted(judge.asked)
     assert judge.asked == list(range(read + 1))
     assert stream.in_flight == 0
     assert stream.aggregates.snapshot() == compute_aggregates(results, reference=REFERENCE)
@@ -387,8 +386,10 @@ async def test_files_are_shuffled_and_what_was_not_called_is_estimated(tmp_path:
     results = await collect(stream)
     decision = decision_of(stream)
     assert decision.holds is False
-    assert decision.remaining == decision.saved_calls == 1000 - len(results)
-    assert decision.saved_dollars == pytest.approx(COST * decision.remaining)
+    assert decision.remaining == 1000 - len(results)
+    assert decision.saved_calls is not None
+    assert 900 < decision.remaining - 16 <= decision.saved_calls <= decision.remaining
+    assert decision.saved_dollars == pytest.approx(COST * decision.saved_calls)
     in_order = stream_of(read_jsonl(path), Judge(), max_in_flight=16)
     await collect(in_order)
     assert decision_of(in_order).holds is True
@@ -438,8 +439,10 @@ async def test_calls_of_results_that_are_not_finished_do_not_count(tmp_path: Pat
     consumer = asyncio.ensure_future(collect(stream))
     while len(judge.asked) < 200 and not consumer.done():
         await settle()
+    opened = 0
     for number in judge.asked[:200]:
         doors.open(number)
+        opened += 1
         await settle()
         if decision_of(stream).holds is not None:
             break
@@ -447,8 +450,9 @@ async def test_calls_of_results_that_are_not_finished_do_not_count(tmp_path: Pat
     decision = decision_of(stream)
     assert decision.holds is False
     assert decision.remaining == 1000 - len(results) > 900
-    assert decision.saved_calls == 2 * decision.remaining
-    assert decision.saved_dollars == pytest.approx(2 * COST * decision.remaining)
+    # What was let go last may not have been finished.
+    assert decision.saved_calls in {2 * (1000 - opened), 2 * (1001 - opened)}
+    assert decision.saved_dollars == pytest.approx(COST * decision.saved_calls)
 
 
 async def test_calls_that_the_cache_answers_do_not_show_what_calls_take(tmp_path: Path) -> None:

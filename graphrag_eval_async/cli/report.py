@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from graphrag_eval_async.cli.costs import counts
@@ -61,7 +61,8 @@ def report(run: Run, *, aggregates: str | None, gates: Sequence[Gate], table: Te
     try:
         # Before anything is told, which may wait for somebody to read it.
         if aggregates is not None:
-            write_aggregates(aggregates, snapshot)
+            decision = {} if run.decision is None else {"decision": asdict(run.decision)}
+            write_aggregates(aggregates, snapshot | decision)
     except OSError as error:
         ending = ending._replace(error=ending.error or error)
     list_rejects(run.rejected, run.listed)

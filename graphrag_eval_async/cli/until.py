@@ -74,7 +74,7 @@ def deciding(decision: Decision, *, judged: bool) -> list[str]:
         )
     ]
     if decision.remaining:
-        lines.append(f"not evaluated: {decision.remaining} responses{_saved(decision) if judged else ''}")
+        lines.append(f"left out: {decision.remaining} responses{_saved(decision) if judged else ''}")
     return lines
 
 
