@@ -140,8 +140,9 @@ class RunningAggregates:
                 - `quantiles`: p50, p90, p95 and p99, exact, between two values by their distances from it;
                 - if it is from 0 to 1 by definition, a `confidence` sequence: `low` and `high`, between which
                   its mean is with a probability of `level` at all times at once, however often one looks, as
-                  long as values come with the same mean all the time; over a window, at any one time. Each
-                  takes about half a millisecond.
+                  long as values come with the same mean all the time (those that are quick to judge may have
+                  another, so while results still come, a stream should be `ordered`); over a window, at any
+                  one time. Each takes about half a millisecond.
 
                 And whether there is `failure`: how often there was which reason of failure.
             level: more than 0 and less than 1.
