@@ -6,17 +6,19 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.failures import RESPONSE_ERROR
+from graphrag_eval_async.aggregates.live import LiveSums, in_order, merged
 from graphrag_eval_async.aggregates.pairs import PairSums
 from graphrag_eval_async.aggregates.provenance import judge_warnings, judges, note_judge, reference_hash
 from graphrag_eval_async.aggregates.questions import SIDES, Question, position, without_pair, worse
 from graphrag_eval_async.aggregates.reading import describe, observe
-from graphrag_eval_async.aggregates.verdicts import NOTES, decide, decide_values, is_score, look_at
+from graphrag_eval_async.aggregates.verdicts import NOTES, decide, decide_values, is_score
 from graphrag_eval_async.errors import AggregationError, UsageError
 from graphrag_eval_async.records.metrics import ERROR_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
+    from graphrag_eval_async.aggregates.live import LiveRows
     from graphrag_eval_async.aggregates.questions import Side
     from graphrag_eval_async.aggregates.reading import Observation
 
@@ -39,6 +41,7 @@ class RunningComparison:
         self._include_errors = include_errors
         self._questions: dict[str, Question] = {}
         self._per_template: dict[str, dict[str, PairSums]] = {}
+        self._templates: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._judges = {side: judges() for side in SIDES}
         self._asked: dict[Side, set[str]] = {side: set() for side in SIDES}
         self._fractions: set[str] = set()
@@ -74,20 +77,23 @@ class RunningComparison:
         if question is None:
             question = self._questions[question_id] = Question()
         # Its pairs are taken out, and put in again as they are now.
-        self._count(question, -1)
+        self._count(question, -1, side)
         question.put(side, seen.template, values, reference)
-        self._count(question, 1)
+        self._count(question, 1, side)
         note_judge(self._judges[side], result)
         self._asked[side].update([metric for metric, _ in values], _asked(seen))
         if seen.fractions:
             self._note_fractions(seen.fractions)
         self._results[side] += 1
 
-    def _count(self, question: Question, sign: int) -> None:
+    def _count(self, question: Question, sign: int, side: Side) -> None:
+        if side == "baseline":
+            for metric in question.values.get(side, ()):
+                self._templates[metric][question.template] += sign
         self._differing += sign * question.differs
         if not question.is_shared:
-            for side in question.values:
-                self._lone[side] += sign
+            for lone in question.values:
+                self._lone[lone] += sign
             return
         group = self._per_template.setdefault(question.template, {})
         for metric, pair in question.pairs():
@@ -103,27 +109,26 @@ class RunningComparison:
                 if name in rows:
                     rows[name].are_fractions = True
 
-    def sums(self, metrics: Container[str] | None = None) -> dict[str, PairSums]:
-        """What `look` shows by `look_at`, which takes about half a millisecond each; None for all metrics.
+    def sums(self) -> LiveSums:
+        """What `look` makes rows of. It does not change with the comparison, so that a thread may take it."""
+        return LiveSums(
+            {
+                template: {metric: sums.copy() for metric, sums in group.items()}
+                for template, group in self._per_template.items()
+            },
+            {metric: sum(map(bool, questions.values())) for metric, questions in self._templates.items()},
+        )
 
-        They do not change with the comparison.
-        """
-        overall: dict[str, PairSums] = {}
-        for group in self._per_template.values():
-            for name, sums in group.items():
-                if metrics is None or name in metrics:
-                    own = overall.setdefault(name, PairSums(are_fractions=sums.are_fractions))
-                    own.merge(sums)
-        return _in_order(overall)
-
-    def look(self, *, level: float = 0.95) -> dict[str, Any]:
-        """`overall` of a snapshot without the sign test, which must not be looked at while results come.
+    def look(self, *, level: float = 0.95) -> LiveRows:
+        """`overall` and `per_template` of a snapshot without the sign test, which must not be looked at while
+        results come: the verdicts of templates are by their confidence sequences, at a level that is higher
+        for there being several templates.
 
         Raises:
             UsageError: `level` is not between 0 and 1.
         """
         _check(level)
-        return {name: look_at(name, sums, level) for name, sums in self.sums().items()}
+        return self.sums().look(level)
 
     def standing(self) -> dict[str, Any]:
         """What may be looked at all the time besides, whatever the number of questions: `warnings` which no
@@ -155,9 +160,9 @@ class RunningComparison:
             UsageError: `level` is not that.
         """
         _check(level)
-        groups = {name: _in_order(group) for name, group in sorted(self._per_template.items())}
+        groups = {name: in_order(group) for name, group in sorted(self._per_template.items())}
         overall, per_template = decide(
-            self.sums(), {name: group for name, group in groups.items() if group}, level
+            merged(groups), {name: group for name, group in groups.items() if group}, level
         )
         found = self.particulars()
         self._test_values(found["without_pair"], level)
@@ -184,7 +189,7 @@ class RunningComparison:
 
     def _paired(self) -> list[str]:
         """The metrics of which there are pairs, in their order."""
-        names = {name for group in self._per_template.values() for name in _in_order(group)}
+        names = {name for group in self._per_template.values() for name in in_order(group)}
         return sorted(names, key=position)
 
     def _without_any_pair(self) -> list[str]:
@@ -213,11 +218,6 @@ def _asked(seen: Observation) -> list[str]:
     An answer that is not there is lost, whoever would have judged it.
     """
     return [metric for metric, kind in seen.failures if kind != RESPONSE_ERROR]
-
-
-def _in_order(rows: Mapping[str, PairSums]) -> dict[str, PairSums]:
-    """The metrics that have pairs, in their order."""
-    return {name: rows[name] for name in sorted(rows, key=position) if rows[name].pairs}
 
 
 def _uneven(overall: Mapping[str, Mapping[str, Any]]) -> list[str]:

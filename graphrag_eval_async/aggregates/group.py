@@ -15,6 +15,7 @@ from graphrag_eval_async.records.outputs import is_empty
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from graphrag_eval_async.aggregates.confidence import Sums
     from graphrag_eval_async.aggregates.reading import Observation, Steps
     from graphrag_eval_async.aggregates.window import Sample
 
@@ -106,15 +107,12 @@ class Group:
 
     def snapshot(self, detail: Detail | None = None) -> dict[str, Any]:
         """The part of a snapshot about this group; the caller may change it."""
-        if detail is not None:
-            shown = show(self.errors, self.successes, self.steps, self.series)
-            return add_detail(shown, self.series, self.tallies, detail)
         if self._shown is None:
             self._shown = show(self.errors, self.successes, self.steps, self.series)
         fresh = {key: part.copy() if type(part) is dict else part for key, part in self._shown.items()}
         if "steps" in fresh:
             fresh["steps"] = {count: names.copy() for count, names in fresh["steps"].items()}
-        return fresh
+        return fresh if detail is None else add_detail(fresh, self.series, self.tallies, detail)
 
 
 def count_steps(counted: StepCounts, steps: Steps) -> StepCounts:
@@ -183,6 +181,17 @@ def show(errors: int, successes: int, steps: StepCounts, series: dict[str, Serie
     return shown
 
 
+def show_micro(groups: Iterable[Group], series: dict[str, Series]) -> dict[str, Any]:
+    """The same for several groups together, whose values are in `series`."""
+    errors = successes = 0
+    steps: StepCounts = {}
+    for group in groups:
+        errors += group.errors
+        successes += group.successes
+        add_steps(steps, group.steps.items())
+    return show(errors, successes, steps, series)
+
+
 def add_detail(
     shown: dict[str, Any], series: Mapping[str, Series], tallies: Tallies, detail: Detail
 ) -> dict[str, Any]:
@@ -212,6 +221,13 @@ def _detail(series: Series, level: float | None) -> dict[str, Any]:
 
         detail["confidence"] = show_confidence(sums, level)
     return detail
+
+
+def bounded_sums(series: Mapping[str, Series], fractions: Collection[str]) -> dict[str, Sums]:
+    """What the confidence sequences are made of, by metric."""
+    bounded = (metric for metric in series if is_bounded(metric) or metric in fractions)
+    sums = {metric: series[metric].sums() for metric in bounded}
+    return {metric: own for metric, own in sums.items() if own is not None}
 
 
 def _series(name: str, parent: Series | None = None) -> Series:

@@ -115,11 +115,12 @@ class PairSums:
         pairs: how many there are.
     """
 
-    __slots__ = ("_counts", "_units", "_waiting", "are_fractions", "pairs")
+    __slots__ = ("_copy", "_counts", "_units", "_waiting", "are_fractions", "pairs")
 
     def __init__(self, *, are_fractions: bool = False) -> None:
         self.are_fractions = are_fractions
         self.pairs = 0
+        self._copy: PairSums | None = None
         self._counts: Counter[str] = Counter()
         self._units = [0, 0, 0, 0]
         # Many at once are summed faster than one by one.
@@ -128,6 +129,7 @@ class PairSums:
     def count(self, pair: Pair, sign: int) -> None:
         """Add a pair or, with a `sign` of -1, remove one that was added so."""
         self.pairs += sign
+        self._copy = None
         waiting = self._waiting[sign]
         waiting.append(pair)
         if len(waiting) >= BATCH:
@@ -161,9 +163,21 @@ class PairSums:
         """Add the pairs of another, which stays as it is."""
         self._flush()
         other._flush()
+        self._copy = None
         self.pairs += other.pairs
         self._add_units(other._units)
         self._counts.update(other._counts)
+
+    def copy(self) -> PairSums:
+        """These sums as they are now, for another thread to read.
+
+        Nobody may change them: it is the same copy as long as these stay as they are.
+        """
+        if self._copy is None or self._copy.are_fractions != self.are_fractions:
+            copied = PairSums(are_fractions=self.are_fractions)
+            copied.merge(self)
+            self._copy = copied
+        return self._copy
 
     def changes(self) -> tuple[int, int]:
         """In how many pairs the candidate is more, and in how many it is less."""

@@ -12,16 +12,15 @@ from graphrag_eval_async.aggregates.coverage import Tallies, add_tallies, covere
 from graphrag_eval_async.aggregates.group import (
     Detail,
     Group,
-    StepCounts,
     add_detail,
-    add_steps,
+    bounded_sums,
     count_steps,
     macro_of,
-    show,
+    show_micro,
     slide,
 )
 from graphrag_eval_async.aggregates.pending import Pending
-from graphrag_eval_async.aggregates.reading import describe, is_bounded, observe
+from graphrag_eval_async.aggregates.reading import describe, observe
 from graphrag_eval_async.aggregates.window import Last, Sample, Seconds, Sliding
 from graphrag_eval_async.errors import UsageError
 
@@ -153,12 +152,10 @@ class RunningAggregates:
         if not isinstance(level, float) or not 0 < level < 1:
             raise UsageError(f"level: expected a number between 0 and 1, got {describe(level)}")
         self._flush()
-        if not self._sorted:
-            self._sorted = sorted(self._groups, key=lambda name: (self._order.get(name, inf), name))
         if detail:
             return self._show_detail(level)
-        per_template = {name: self._groups[name].snapshot() for name in self._sorted}
-        micro = self._show_micro()
+        per_template = {name: self._groups[name].snapshot() for name in self._names()}
+        micro = show_micro(self._groups.values(), self._micro)
         macro = {metric: macro_of(metric, per_template) for metric in micro if metric in self._micro}
         return {"per_template": per_template, "micro": micro, "macro": macro}
 
@@ -168,40 +165,52 @@ class RunningAggregates:
         This takes little time, however many templates there are; an interval takes half a millisecond.
         """
         self._flush()
-        tallies, pending = self._tallies(), self._pending.counts()
-        metrics = covered_metrics(self._micro, tallies, pending)
-        micro = add_detail(
-            self._show_micro(), self._micro, tallies, Detail(None, metrics, self._fractions, pending)
-        )
-        bounded = (metric for metric in self._micro if is_bounded(metric) or metric in self._fractions)
-        sums = {metric: self._micro[metric].sums() for metric in bounded}
-        return micro, {metric: own for metric, own in sums.items() if own is not None}
+        return self._detailed_micro(*self._detail(None)), bounded_sums(self._micro, self._fractions)
 
-    def _tallies(self) -> Tallies:
-        tallies: Tallies = {}
-        for group in self._groups.values():
-            add_tallies(tallies, group.tallies)
-        return tallies
+    def per_template(self) -> dict[str, tuple[dict[str, Any], dict[str, Sums]]]:
+        """The same of each template: what `per_template` of a detailed snapshot has, by name."""
+        self._flush()
+        shown = self._detailed_templates(self._detail(None)[0])
+        return {
+            name: (group, bounded_sums(self._groups[name].series, self._fractions))
+            for name, group in shown.items()
+        }
 
     def _show_detail(self, level: float) -> dict[str, Any]:
-        tallies, pending = self._tallies(), self._pending.counts()
-        metrics = covered_metrics(self._micro, tallies, pending)
-        per_template = {
-            name: self._groups[name].snapshot(
-                Detail(level, metrics, self._fractions, self._pending.counts(name))
-            )
-            for name in self._sorted
-        }
-        micro = add_detail(
-            self._show_micro(), self._micro, tallies, Detail(level, metrics, self._fractions, pending)
-        )
+        detail, tallies = self._detail(level)
+        per_template = self._detailed_templates(detail)
+        micro = self._detailed_micro(detail, tallies)
         macro = {
             metric: shown
             for metric in micro
-            if metric in metrics
+            if metric in detail.metrics
             if (shown := macro_of(metric, per_template))
         }
         return {"per_template": per_template, "micro": micro, "macro": macro}
+
+    def _detail(self, level: float | None) -> tuple[Detail, Tallies]:
+        """What is shown of all results, and what failed in them."""
+        tallies: Tallies = {}
+        for group in self._groups.values():
+            add_tallies(tallies, group.tallies)
+        pending = self._pending.counts()
+        metrics = covered_metrics(self._micro, tallies, pending)
+        return Detail(level, metrics, self._fractions, pending), tallies
+
+    def _detailed_micro(self, detail: Detail, tallies: Tallies) -> dict[str, Any]:
+        return add_detail(show_micro(self._groups.values(), self._micro), self._micro, tallies, detail)
+
+    def _detailed_templates(self, detail: Detail) -> dict[str, dict[str, Any]]:
+        return {
+            name: self._groups[name].snapshot(detail._replace(pending=self._pending.counts(name)))
+            for name in self._names()
+        }
+
+    def _names(self) -> list[str]:
+        """The templates in their order."""
+        if not self._sorted:
+            self._sorted = sorted(self._groups, key=lambda name: (self._order.get(name, inf), name))
+        return self._sorted
 
     def merge(self, other: RunningAggregates) -> Self:
         """Count all that `other` has counted, and take over its order of templates.
@@ -290,12 +299,3 @@ class RunningAggregates:
         for template, place in places.items():
             self._order[template] = min(place, self._order.get(template, place))
         self._sorted = []
-
-    def _show_micro(self) -> dict[str, Any]:
-        errors = successes = 0
-        steps: StepCounts = {}
-        for group in self._groups.values():
-            errors += group.errors
-            successes += group.successes
-            add_steps(steps, group.steps.items())
-        return show(errors, successes, steps, self._micro)

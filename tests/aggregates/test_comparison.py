@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from graphrag_eval_async import AggregationError, UsageError, compare
 from graphrag_eval_async.aggregates.comparison import RunningComparison
 from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
-from graphrag_eval_async.aggregates.verdicts import look_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -354,11 +353,79 @@ def test_copies_of_sums_do_not_change() -> None:
     for each in scored([1.0, 0.5]):
         comparison.add_baseline(each)
         comparison.add(each)
-    sums = comparison.sums({"steps_score", "answer_f1"})
-    expected = comparison.look()["steps_score"]
-    comparison.add(result("t1", steps_score=0.0))
-    assert {metric: look_at(metric, each, 0.95) for metric, each in sums.items()} == {"steps_score": expected}
-    assert comparison.look()["steps_score"] != expected
+    sums, expected = comparison.sums(), comparison.look()
+    kept = comparison.sums().per_template["t"]["steps_score"]
+    assert kept is sums.per_template["t"]["steps_score"]
+    judge = {"outputs": ["tone"], "fractions": ["tone"]}
+    comparison.add(result("t1", steps_score=0.0, tone=0.5, judge=judge))
+    assert sums.look(0.95) == expected
+    assert comparison.look()["overall"]["steps_score"] != expected["overall"]["steps_score"]
+    assert comparison.sums().per_template["t"]["steps_score"] is not kept
+
+
+def live_of(baseline: Results, comparison: RunningComparison) -> dict[str, Any]:
+    """What `look` should give: rows of `snapshot`, those of templates at a level for as many as there are."""
+    snapshots = {k: stripped(comparison.snapshot(level=1 - (1 - 0.95) / k)) for k in (1, 2)}
+    values = values_of(baseline, include_errors=False)
+    having: dict[str, set[str]] = defaultdict(set)
+    for question, own in values.items():
+        template = min(each["template_id"] for each in baseline if each["question_id"] == question)
+        for metric in own:
+            having[metric].add(template)
+    live = {
+        "overall": snapshots[1]["overall"],
+        "per_template": {
+            template: {
+                metric: snapshots[len(having[metric])]["per_template"][template][metric] for metric in rows
+            }
+            for template, rows in snapshots[1]["per_template"].items()
+        },
+    }
+    for row in [row for rows in (live["overall"], *live["per_template"].values()) for row in rows.values()]:
+        del row["p"]
+        if "confidence" in row:
+            worse, better = row["confidence"]["high"] < 0, row["confidence"]["low"] > 0
+            if row["direction"].startswith("lower"):
+                worse, better = better, worse
+            row["verdict"] = "worse" if worse else "better" if better else "undecided"
+    return live
+
+
+@given(runs(), runs(), st.randoms(use_true_random=False))
+@settings(max_examples=150, deadline=None)
+def test_live_rows_are_those_of_a_snapshot_without_tests(
+    baseline: Results, candidate: Results, shuffled: random.Random
+) -> None:
+    comparison = RunningComparison()
+    mixed = [("add_baseline", each) for each in baseline] + [("add", each) for each in candidate]
+    shuffled.shuffle(mixed)
+    for method, each in mixed:
+        getattr(comparison, method)(each)
+        if shuffled.random() < 0.3:
+            comparison.look()
+    assert comparison.look() == live_of(baseline, comparison)
+
+
+def test_live_verdicts_of_templates_are_at_a_level_for_all_that_may_come() -> None:
+    """Also while the candidate has results of only one of them."""
+    comparison = RunningComparison()
+    for template in "abcd":
+        for each in scored([1.0] * 40, template):
+            comparison.add_baseline(each)
+    for each in scored([0.0] * 30, "a"):
+        comparison.add(each)
+    row = comparison.look()["per_template"]["a"]["steps_score"]
+    assert (row["verdict"], row["losses"]) == ("worse", 30)
+    assert row["confidence"]["level"] == pytest.approx(1 - 0.05 / 4)
+    for each in scored([0.0] * 2, "b"):
+        comparison.add(each)
+    live = comparison.look()["per_template"]
+    assert live["a"]["steps_score"] == row
+    assert live["b"]["steps_score"]["verdict"] == "undecided"
+    highest = 1 - 2**-53
+    assert (
+        comparison.look(level=highest)["per_template"]["a"]["steps_score"]["confidence"]["level"] == highest
+    )
 
 
 # What is no result
@@ -417,7 +484,7 @@ def chance_runs(count: int, pairs: int, *, step: int, seed: int) -> tuple[int, i
             comparison.add(result(f"q{i}", steps_score=other))
             changes.append(other - one)
             if i > 10 and not i % step:
-                was_wrong |= comparison.look()["steps_score"]["verdict"] != "undecided"
+                was_wrong |= comparison.look()["overall"]["steps_score"]["verdict"] != "undecided"
                 was_naive |= abs(fmean(changes)) > 1.96 * pstdev(changes) / sqrt(len(changes))
         wrong += was_wrong
         naive += was_naive

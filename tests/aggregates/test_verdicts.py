@@ -44,7 +44,7 @@ def test_one_look_sees_what_many_do_not() -> None:
     for one, other in zip(baseline, candidate, strict=True):
         comparison.add_baseline(one)
         comparison.add(other)
-    assert comparison.look()["steps_score"]["verdict"] == "undecided"
+    assert comparison.look()["overall"]["steps_score"]["verdict"] == "undecided"
     assert comparison.snapshot()["overall"]["steps_score"]["verdict"] == "worse"
     assert row_of(candidate, baseline)["verdict"] == "better"
     assert row_of(baseline, scored([0.5] * 5 + [1.0] * 95))["verdict"] == "undecided"

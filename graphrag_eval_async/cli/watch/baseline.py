@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from graphrag_eval_async.aggregates.comparison import RunningComparison
+from graphrag_eval_async.aggregates.verdicts import UNDECIDED
 from graphrag_eval_async.cli.comparison import folded, one_sided, sentences, signed, worst_questions
 from graphrag_eval_async.cli.text import one_line
 from graphrag_eval_async.cli.watch.results import SCORES
@@ -16,8 +17,9 @@ from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
 from graphrag_eval_async.records.metrics import ERROR_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
+    from graphrag_eval_async.aggregates.live import LiveRows
     from graphrag_eval_async.cli.outputs import Outputs
 
 SHOWN = (ERROR_RATE, *SCORES)
@@ -46,13 +48,21 @@ def load_baseline(path: str, outputs: Outputs, *, include_errors: bool) -> Runni
 
 
 def comparison_lines(comparison: Mapping[str, Any]) -> list[Text]:
-    """One for what makes the two hard to compare, if anything does, and one for each of the metrics that are
-    shown, of those that there are.
+    """One for what makes the two hard to compare, if anything does, one for the templates that are worse, if
+    any are, and one for each of the metrics that are shown, of those that there are.
     """
+    rows = comparison["overall"]
     lines = [
-        Text(f"vs baseline: {metric} {_change(row)}", _style(row))
-        for metric, row in comparison["overall"].items()
+        Text(f"vs baseline: {metric} {_change(rows[metric])}", _style(rows[metric]))
+        for metric in rows
+        if metric in SHOWN
     ]
+    if worse := [
+        f"{one_line(template)} ({', '.join(map(one_line, metrics))})"
+        for template, group in comparison["per_template"].items()
+        if (metrics := [metric for metric, row in group.items() if row.get("verdict") == "worse"])
+    ]:
+        lines.insert(0, Text(f"vs baseline: worse in {', '.join(worse)}", STYLES["worse"]))
     lines = lines or [Text("vs baseline: no question in common as yet", "dim")]
     warnings = [f"warning: {one_line(warning)}" for warning in comparison["warnings"]]
     # Those that only the baseline has may still be answered.
@@ -77,11 +87,23 @@ def _style(row: Mapping[str, Any]) -> str:
 
 def final_lines(comparison: RunningComparison, level: float) -> list[str]:
     """What there is to say at the end; without the sign test, since it was looked at all the time."""
-    rows, found = comparison.look(level=level), comparison.particulars()
+    live, found = comparison.look(level=level), comparison.particulars()
+    rows = live["overall"]
     warnings = folded(f"warning: {warning}" for warning in found["warnings"])
     if not rows:
         told = ["compared with the baseline: no question in common", *warnings]
     else:
-        told = ["compared with the baseline:", *warnings, *folded(sentences(rows))]
+        told = ["compared with the baseline:", *warnings, *folded([*sentences(rows), *_templates(live)])]
     worst = [line for table in worst_questions(found["worse"], WORST) for line in table]
     return [*told, *worst, *folded(one_sided(found))]
+
+
+def _templates(live: LiveRows) -> Iterator[str]:
+    """What is decided in templates, by metric."""
+    for metric in live["overall"]:
+        groups = {name: group[metric] for name, group in live["per_template"].items() if metric in group}
+        decided = {name: row for name, row in groups.items() if row.get("verdict", UNDECIDED) != UNDECIDED}
+        if decided:
+            told = ", ".join(f"{name} is {row['verdict']}" for name, row in decided.items())
+            level = 100 * next(iter(decided.values()))["confidence"]["level"]
+            yield f"{metric} by template: {told} (intervals at {level:g} %, which all hold together)"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from math import fsum
+from math import fsum, inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.confidence import show_confidence
 from graphrag_eval_async.aggregates.failures import REASON
-from graphrag_eval_async.aggregates.verdicts import look_at
 from graphrag_eval_async.cli.costs import judge_of
-from graphrag_eval_async.cli.watch.baseline import SHOWN
 from graphrag_eval_async.cli.watch.durations import window_facts
 from graphrag_eval_async.cli.watch.rates import Rate
 from graphrag_eval_async.cli.watch.results import is_counted_cost
@@ -19,6 +17,7 @@ from graphrag_eval_async.cli.watch.results import is_counted_cost
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from graphrag_eval_async.aggregates.confidence import Sums
     from graphrag_eval_async.cli.watch.counting import Counting, Showing
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.reference import Reference
@@ -27,7 +26,9 @@ if TYPE_CHECKING:
 
 
 SUMS = "sums"
-"""The key of what `complete` makes confidence sequences of."""
+"""The key of what `complete` makes confidence sequences of: what has them, and the sums; of a comparison, its
+own.
+"""
 
 
 class Facts:
@@ -54,21 +55,23 @@ class Facts:
         self._start = monotonic()
         self._pace, self._calls = Rate(self._start), Rate(self._start)
 
-    def collect(self) -> dict[str, Any]:
-        """All of it as it is now, but what `complete` adds; the dict is the caller's own."""
+    def collect(self, detailed: float = inf) -> dict[str, Any]:
+        """All of it as it is now, but what `complete` adds; the dict is the caller's own.
+
+        Templates have details like all results if there are at most so many that are to be `detailed`.
+        """
         now = monotonic()
         stream = self._stream
         total, recent = stream.aggregates.snapshot(), self._counting.recent.snapshot()
-        detail, sums = stream.aggregates.overall()
         overall = _group(total["micro"], recent["micro"])
-        for metric, shown in overall["metrics"].items():
-            shown |= {key: detail[metric][key] for key in ("quantiles", "bounds") if key in detail[metric]}
-        overall["coverage"] = {
-            metric: stats["coverage"]
-            for metric, stats in detail.items()
-            if isinstance(stats, dict) and "coverage" in stats
+        templates = {
+            template: _group(group, recent["per_template"].get(template))
+            for template, group in total["per_template"].items()
         }
-        overall[REASON] = detail.get(REASON, {})
+        sums = _add_detail(overall, *stream.aggregates.overall())
+        if len(templates) <= detailed:
+            for template, detail in stream.aggregates.per_template().items():
+                sums += _add_detail(templates[template], *detail)
         lag, comparison = self._follower.lag, self._counting.comparison
         return {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -76,13 +79,8 @@ class Facts:
             **self._fixed,
             "overall": overall,
             SUMS: sums,
-            "templates": {
-                template: _group(group, recent["per_template"].get(template))
-                for template, group in total["per_template"].items()
-            },
-            "comparison": None
-            if comparison is None
-            else {"overall": comparison.sums(SHOWN), **comparison.standing()},
+            "templates": templates,
+            "comparison": None if comparison is None else {SUMS: comparison.sums(), **comparison.standing()},
             "results_per_sec": self._pace.at(now, self._counting.count),
             "in_flight": stream.in_flight,
             "rejects": dict(stream.rejects.counts),
@@ -114,10 +112,25 @@ class Facts:
 def complete(facts: dict[str, Any]) -> None:
     """Add the confidence sequences, which take a while, to what `collect` gave."""
     if (compared := facts["comparison"]) is not None:
-        rows = compared["overall"]
-        compared["overall"] = {metric: look_at(metric, sums, facts["level"]) for metric, sums in rows.items()}
-    for metric, sums in facts.pop(SUMS, {}).items():
-        facts["overall"]["metrics"][metric]["confidence"] = show_confidence(sums, facts["level"])
+        facts["comparison"] = {**compared.pop(SUMS).look(facts["level"]), **compared}
+    for shown, sums in facts.pop(SUMS, ()):
+        shown["confidence"] = show_confidence(sums, facts["level"])
+
+
+def _add_detail(
+    group: dict[str, Any], detail: Mapping[str, Any], sums: Mapping[str, Sums]
+) -> list[tuple[dict[str, Any], Sums]]:
+    """Add what is known at once to a group, and return what `complete` takes."""
+    metrics = group["metrics"]
+    for metric, shown in metrics.items():
+        shown |= {key: detail[metric][key] for key in ("quantiles", "bounds") if key in detail[metric]}
+    group["coverage"] = {
+        metric: stats["coverage"]
+        for metric, stats in detail.items()
+        if isinstance(stats, dict) and "coverage" in stats
+    }
+    group[REASON] = detail.get(REASON, {})
+    return [(metrics[metric], own) for metric, own in sums.items()]
 
 
 def _group(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:

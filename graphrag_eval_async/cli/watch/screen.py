@@ -24,6 +24,12 @@ LEAST_TEMPLATES = 8
 LEAST_RESULTS = 2
 """Lines about results, with their heading: for more, no template gives up its own."""
 
+TRUSTED_LINES = 6
+"""Of a template that says, besides, how far its means can be trusted."""
+
+ROOMY_RESULTS = 10
+"""Lines about results, with a blank one: for more, no template gives up how far its means can be trusted."""
+
 HIGH_QUANTILE = "p95"
 
 SHOWN_CHARACTERS = 300
@@ -33,16 +39,17 @@ SHOWN_CHARACTERS = 300
 def render(facts: Mapping[str, Any], *, width: int, height: int, bars: str = BARS) -> list[Text]:
     """At most `height` lines, none wider than `width` cells.
 
-    A group of results has a line of means so far, one of the means of the window, and one of their trends;
-    that of all results also says between which ends the means are, and below what most values. Where there is
-    no room for the trends of all templates they have none, and where there still is not, some templates are
-    left out. A comparison has a third of that room at most, and results have what is left.
+    A group of results has a line of means so far, one of the means of the window, one of their trends, and
+    lines that say between which ends the means are, and below what most values. Where there is no room for
+    these lines of all templates they have none, nor trends, if there is no room for them either; where there
+    still is not, some templates are left out. A comparison has a third of that room at most, and results have
+    what is left.
     """
     screen = _Screen(facts, width, bars)
     head = [screen.title(), screen.headings(), *screen.group("overall", facts["overall"], trends=True)]
     foot = [*screen.alerts(), *status(facts, width)]
     results = screen.results()
-    trust = screen.trust()
+    trust = screen.trust(facts["overall"])
     room = height - len(head) - len(foot)
     compared = screen.comparison()[: max(0, room // 3)]
     room -= len(compared)
@@ -103,9 +110,9 @@ class _Screen:
             lines.append(self._row("", bars, "cyan"))
         return lines
 
-    def trust(self) -> list[Text]:
-        """The ends of the confidence sequences for all results, and a high quantile, where there are any."""
-        values = [column.of(self._facts["overall"]) or {} for column in self._grid.columns]
+    def trust(self, group: Mapping[str, Any]) -> list[Text]:
+        """The ends of the confidence sequences of a group, and a high quantile, where there are any."""
+        values = [column.of(group) or {} for column in self._grid.columns]
         levels = [value["confidence"]["level"] for value in values if "confidence" in value]
         level = f"{100 * levels[0]:.4g} %" if levels else ""
         rows = [
@@ -128,7 +135,15 @@ class _Screen:
         shown = self._templates
         if not trends and 2 * len(shown) > room:
             shown = shown[: max(0, room - 1) // 2]
-        lines = [line for name, group in shown for line in self.group(name, group, trends=trends)]
+        trusted = TRUSTED_LINES * len(shown) <= room - ROOMY_RESULTS
+        lines = [
+            line
+            for name, group in shown
+            for line in (
+                *self.group(name, group, trends=trends),
+                *(self.trust(group) if trusted else ()),
+            )
+        ]
         if more := len(self._templates) - len(shown):
             lines.append(Text(f"... and {more} more template{'s' * (more > 1)}", "dim"))
         return lines

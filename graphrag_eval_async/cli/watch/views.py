@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import nullcontext, redirect_stderr, suppress
 from functools import partial
 from io import StringIO
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -19,7 +20,7 @@ import anyio.to_thread
 from graphrag_eval_async.cli.files import open_output
 from graphrag_eval_async.cli.text import one_line, tell
 from graphrag_eval_async.cli.watch.facts import complete
-from graphrag_eval_async.cli.watch.screen import render
+from graphrag_eval_async.cli.watch.screen import TRUSTED_LINES, render
 from graphrag_eval_async.cli.watch.terminal import Terminal
 from graphrag_eval_async.cli.watch.trends import Trends
 from graphrag_eval_async.sinks import LineFile
@@ -42,7 +43,9 @@ MAX_MESSAGES = 1000
 PRINTED_RESULTS = 10
 """In each line of JSON."""
 
-Collect = Callable[[], dict[str, Any]]
+Collect = Callable[[float], dict[str, Any]]
+"""The facts, with details of templates if there are at most so many."""
+
 Loop = Callable[[], "Coroutine[Any, Any, NoReturn]"]
 
 
@@ -119,7 +122,8 @@ class Screen:
                 await asyncio.sleep(max(DRAW_SECONDS, (monotonic() - start) / DRAW_SHARE))
 
     def _facts(self) -> dict[str, Any]:
-        facts = self._collect()
+        _, rows = self._terminal.size()
+        facts = self._collect(rows // TRUSTED_LINES)
         self._trends.add_to(facts)
         return facts
 
@@ -172,15 +176,20 @@ class Lines:
     def finish(self) -> None:
         self._tell(_take_all(self._messages))
         with suppress(BrokenPipeError, InterruptedError):
-            self._stdout.write([self._line()])
+            self._stdout.write([_line(self._collect(inf))])
 
     def clear(self) -> None:
         """Nothing: what was printed was printed."""
 
     async def _print_facts(self) -> NoReturn:
+        took = 0.0
         while True:
-            await asyncio.sleep(self._interval)
-            await self._stdout.send(self._line())
+            await asyncio.sleep(max(self._interval, took / DRAW_SHARE))
+            start = monotonic()
+            # Not on the event loop: of many templates, it takes a second.
+            line = await anyio.to_thread.run_sync(_line, self._collect(inf))
+            took = monotonic() - start
+            await self._stdout.send(line)
 
     async def _print_messages(self) -> NoReturn:
         while True:
@@ -192,12 +201,12 @@ class Lines:
         for message in messages:
             tell(sys.stderr, message)
 
-    def _line(self) -> bytes:
-        # Not by orjson: names may hold lone surrogates.
-        facts = self._collect()
-        complete(facts)
-        facts["results"] = facts["results"][:PRINTED_RESULTS]
-        return json.dumps(facts).encode() + b"\n"
+
+def _line(facts: dict[str, Any]) -> bytes:
+    complete(facts)
+    facts["results"] = facts["results"][:PRINTED_RESULTS]
+    # Not by orjson: names may hold lone surrogates.
+    return json.dumps(facts).encode() + b"\n"
 
 
 def _take_all(messages: deque[str]) -> list[str]:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async import compare, run_evaluation
-from tests.cli.support import REFERENCE, failed, response, run
+from graphrag_eval_async.aggregates.comparison import RunningComparison
+from graphrag_eval_async.cli.watch.baseline import comparison_lines, final_lines
+from tests.cli.support import COLOURS, ODD, REFERENCE, failed, response, run
 from tests.cli.watch.support import append
 from tests.cli.watch.test_watch import IDLE, facts, watch
 
@@ -27,12 +29,25 @@ def evaluated(responses: list[Any]) -> list[dict[str, Any]]:
     return asyncio.run(run_evaluation(REFERENCE, responses, missing="skip"))
 
 
-def without_tests(rows: dict[str, Any]) -> dict[str, Any]:
-    """What may be looked at again and again, of what a view has room for."""
-    shown = {}
-    for metric in ("error_rate", "steps_score"):
-        shown[metric] = {key: value for key, value in rows[metric].items() if key != "p"}
-    return shown
+OF_TESTS = {"p", "p_holm", "tested", "verdict"}
+"""What a finished comparison has, which a live one has not, or has otherwise."""
+
+
+def without(keys: set[str], rows: dict[str, Any]) -> dict[str, Any]:
+    """Rows as they are in JSON, but for some of their keys."""
+    kept = {name: {key: row[key] for key in row if key not in keys} for name, row in rows.items()}
+    return dict(json.loads(json.dumps(kept)))
+
+
+def check_live(comparison: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Take the rows out of a live comparison, and hold them against those of a finished one."""
+    assert without(OF_TESTS, comparison.pop("overall")) == without(OF_TESTS, expected["overall"])
+    groups = comparison.pop("per_template")
+    assert [*groups] == [*expected["per_template"]]
+    for name, group in expected["per_template"].items():
+        assert without(OF_TESTS | {"confidence"}, groups[name]) == without(OF_TESTS | {"confidence"}, group)
+        levels = {row["confidence"]["level"] for row in groups[name].values() if "confidence" in row}
+        assert levels == {1 - (1 - 0.95) / 2}
 
 
 def standing(lone: int = 0, *, strange: int = 0, warnings: Sequence[str] = ()) -> dict[str, Any]:
@@ -52,10 +67,9 @@ def test_the_difference_is_shown_and_told(
     assert run(*watch(folder, *IDLE, "--baseline", baseline, "-o", folder.file("results"))) == 0
     out, err = capfd.readouterr()
     [last] = facts(out)
-    expected = compare(baseline, folder.file("results"))["overall"]
-    rows = last["comparison"].pop("overall")
-    assert rows == json.loads(json.dumps(without_tests(expected)))
-    assert rows["steps_score"]["difference"] == -0.25
+    assert last["comparison"]["overall"]["steps_score"]["difference"] == -0.25
+    assert [*last["comparison"]["per_template"]] == [ODD, COLOURS]
+    check_live(last["comparison"], compare(baseline, folder.file("results")))
     assert last["comparison"] == standing()
     told = err[err.index("compared with the baseline:") :].splitlines()
     assert told[1].startswith("error_rate: 0 -> 0.3333, +0.333 (95 %: ")
@@ -80,8 +94,8 @@ def test_what_a_journal_has_already_is_compared(
     append(folder, *AFTER[2:])
     assert run(*watch(folder, *options)) == 0
     last = facts(capfd.readouterr().out)[-1]
-    expected = compare(evaluated(BEFORE), evaluated(AFTER))["overall"]
-    assert last["comparison"] == json.loads(json.dumps({"overall": without_tests(expected), **standing()}))
+    check_live(last["comparison"], compare(evaluated(BEFORE), evaluated(AFTER)))
+    assert last["comparison"] == standing()
 
 
 def test_what_makes_it_hard_to_compare_is_told(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +107,8 @@ def test_what_makes_it_hard_to_compare_is_told(folder: Folder, capfd: pytest.Cap
     assert run(*watch(folder, *IDLE, "--baseline", path)) == 0
     out, err = capfd.readouterr()
     last = facts(out)[-1]["comparison"]
-    assert [*last.pop("overall")] == ["error_rate", "steps_score"]
+    assert [*last.pop("overall")] == ["error_rate", "steps_score", "elapsed_sec"]
+    assert [*last.pop("per_template")] == [COLOURS]
     warnings = [
         "the baseline was judged by several models: m, n",
         "the reference data differ in 1 question",
@@ -110,11 +125,30 @@ def test_what_makes_it_hard_to_compare_is_told(folder: Folder, capfd: pytest.Cap
     assert "sign test" not in told
 
 
+def test_templates_that_are_worse_are_named() -> None:
+    comparison = RunningComparison()
+    for template, before, after in (("a\n", 1.0, 0.0), ("b", 0.0, 1.0), ("c", 0.5, 0.5)):
+        for i in range(60):
+            common = {"question_id": f"{template}{i}", "template_id": template, "answer_relevance": 0.5}
+            comparison.add_baseline({**common, "steps_score": before, "answer_f1": before})
+            comparison.add({**common, "steps_score": after, "answer_f1": before, "total_tokens": 5})
+    lines = comparison_lines({**comparison.look(), **comparison.standing()})
+    assert lines[0].plain == "vs baseline: worse in a  (steps_score)"
+    assert [line.plain.split()[2] for line in lines[1:]] == [
+        *("error_rate", "steps_score", "answer_f1", "answer_relevance")
+    ]
+    told = " ".join(map(str.strip, final_lines(comparison, 0.95)))
+    together = "(intervals at 98.3333 %, which all hold together)"
+    assert f"steps_score by template: a is worse, b is better {together}" in " ".join(told.split())
+    assert "answer_f1 by template" not in told
+    assert "c is" not in told
+
+
 def test_nothing_in_common(folder: Folder, baseline: str, capfd: pytest.CaptureFixture[str]) -> None:
     folder.lines()
     assert run(*watch(folder, *IDLE, "--baseline", baseline)) == 0
     out, err = capfd.readouterr()
-    assert facts(out)[-1]["comparison"] == {"overall": {}, **standing(3)}
+    assert facts(out)[-1]["comparison"] == {"overall": {}, "per_template": {}, **standing(3)}
     assert "compared with the baseline: no question in common" in err
 
 

@@ -18,6 +18,7 @@ from tests.cli.watch.support import facts as shown_facts
 from tests.judge.support import COST, ScriptedJudge
 
 LAG: Any = SimpleNamespace(lag=SimpleNamespace(bytes=12, seconds=0.5))
+DETAILS = ("quantiles", "bounds", "confidence")
 VERDICT = {
     "reference_claims": ["a"],
     "actual_claims": ["a", "b"],
@@ -52,8 +53,26 @@ async def facts_of(responses: list[Any], *, judged: bool = False, **more: Any) -
             counting.add(result)
     collected = facts.collect()
     complete(collected)
+    check_details(collected, stream.aggregates.snapshot(detail=True))
     assert json.loads(json.dumps(collected)) == collected
     return collected
+
+
+def check_details(facts: dict[str, Any], snapshot: dict[str, Any]) -> None:
+    """What stands beside means is as in a detailed snapshot, of all results and of each template."""
+    assert [*facts["templates"]] == [*snapshot["per_template"]]
+    groups = [(facts["overall"], snapshot["micro"])]
+    groups += [(group, snapshot["per_template"][name]) for name, group in facts["templates"].items()]
+    for group, expected in groups:
+        stats = {
+            name: each for name, each in expected.items() if isinstance(each, dict) and "coverage" in each
+        }
+        assert group["failure"] == expected.get("failure", {})
+        assert group["coverage"] == {name: each["coverage"] for name, each in stats.items()}
+        assert [*group["metrics"]] == [name for name, each in stats.items() if "mean" in each]
+        for name, shown in group["metrics"].items():
+            details = {key: each for key, each in shown.items() if key not in ("mean", "window")}
+            assert details == {key: stats[name][key] for key in DETAILS if key in stats[name]}
 
 
 def value(mean: float, window: float | None) -> dict[str, float | None]:
@@ -78,6 +97,12 @@ async def test_facts_of_steps() -> None:
     [alert] = facts.pop("alerts")
     assert (alert["alert"], alert["value"]) == ("error_rate > 0 over 1", 1.0)
     assert [result["question_id"] for result in facts.pop("results")] == ["q3", "q3", "q2", "q1"]
+    for group in facts["templates"].values():
+        assert group["metrics"]["steps_score"].keys() == {"mean", "window", *DETAILS}
+        for shown in group["metrics"].values():
+            for key in DETAILS:
+                shown.pop(key, None)
+        del group["coverage"], group["failure"]
     metrics = {"elapsed_sec": value(1.5, 1.5)}
     steps = facts["overall"]["metrics"]["steps_score"]
     low, high = confidence_sequence(Sums(3, 2.0, 2.0))
@@ -145,6 +170,20 @@ async def test_facts_of_judges() -> None:
     assert "cost" not in facts["templates"][ODD]
     assert facts["show"] == "worst"
     assert [result.get("cost") for result in facts["results"]] == [None, *[pytest.approx(COST)] * 3]
+
+
+async def test_templates_have_details_if_there_are_not_too_many() -> None:
+    reference, showing = load_reference(REFERENCE), Showing(Last(2), "last", 10.0, [], None)
+    counting = Counting(showing, include_errors=False)
+    async with evaluate_stream(reference, [response("q1"), response("q3")]) as stream:
+        async for result in stream:
+            counting.add(result)
+        facts = Facts(stream, LAG, counting, showing, None, reference, [])
+        for most, detailed in ((1, False), (2, True)):
+            collected = facts.collect(most)
+            complete(collected)
+            assert all(("coverage" in each) == detailed for each in collected["templates"].values())
+            assert "confidence" in collected["overall"]["metrics"]["steps_score"]
 
 
 async def test_results_that_are_not_whole_do_not_count() -> None:

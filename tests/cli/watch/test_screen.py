@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from graphrag_eval_async.cli.watch.screen import render
+from graphrag_eval_async.cli.watch.screen import ROOMY_RESULTS, render
 from tests.cli.watch.support import ALERT, JUDGE, facts, group, result
 
 if TYPE_CHECKING:
@@ -34,7 +34,12 @@ ROWS = {
     "answer_relevance": ROW | {"difference": 0.00123},
 }
 COMPARISON: dict[str, Any] = {
-    "overall": ROWS,
+    "overall": ROWS | {"total_tokens": ROW},
+    "per_template": {
+        "lines": {"steps_score": {"verdict": "worse"}, "answer_f1": {"verdict": "worse"}, "total_tokens": {}},
+        "settings": {"steps_score": {"verdict": "better"}},
+        "sums": {"error_rate": {"verdict": "worse"}},
+    },
     "warnings": [],
     "only_in_baseline": 40,
     "only_in_candidate": 0,
@@ -47,6 +52,7 @@ GOLDEN: dict[str, dict[str, Any]] = {
     "80x24-many": facts(templates=tuple(f"template {i}: " + "long " * 20 for i in range(30))),
     "80x24-baseline": facts(comparison=COMPARISON),
     "60x20": facts(),
+    "80x60": facts(),
     "120x40": facts(
         overall=group(1206, 200, 0.8312, judged=True)
         | {
@@ -121,11 +127,26 @@ def test_a_comparison_is_dropped_first() -> None:
         lines = shown(facts(comparison=COMPARISON), 80, rows)
         return [line.split()[2] for line in lines if line.startswith("vs baseline: ")]
 
-    assert compared(40) == ["error_rate", "steps_score", "answer_relevance"]
-    assert compared(16) == ["error_rate", "steps_score"]
+    assert compared(40) == ["worse", "error_rate", "steps_score", "answer_relevance"]
+    assert compared(16) == ["worse", "error_rate"]
     assert compared(8) == []
-    nothing = COMPARISON | {"overall": {}}
+    nothing = COMPARISON | {"overall": {}, "per_template": {}}
     assert "vs baseline: no question in common as yet" in shown(facts(comparison=nothing), 80, 24)
+
+
+@pytest.mark.parametrize("count", range(1, 6))
+def test_results_have_lines_before_the_trust_in_templates(count: int) -> None:
+    """As many lines as tell it of all templates, and nine for results, or it is told of none."""
+    many = facts(templates=tuple(f"t{i}" for i in range(count)))
+    trusted = set()
+    for rows in range(24, 60):
+        screen = shown(many, 80, rows)
+        told = sum(line.startswith("  95 % from") for line in screen) - 1
+        assert told in (0, count)
+        results = len(screen) - screen.index("last results")
+        assert not told or results >= ROOMY_RESULTS - 1
+        trusted.add(told)
+    assert trusted == {0, count}
 
 
 def test_what_makes_a_comparison_hard_comes_first() -> None:
@@ -135,7 +156,7 @@ def test_what_makes_a_comparison_hard_comes_first() -> None:
         return line.plain.removeprefix("vs baseline: "), line.style
 
     warnings = ["the two were judged by different models: \x1b"]
-    assert first()[0].startswith("error_rate ")
+    assert first()[0] == "worse in lines (steps_score, answer_f1), sums (error_rate)"
     assert first(only_in_candidate=3) == ("3 questions are not in it", "dim")
     assert first(warnings=warnings) == (r"warning: the two were judged by different models: \x1b", "red")
     text, style = first(warnings=warnings * 2, only_in_candidate=1)

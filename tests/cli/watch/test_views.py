@@ -40,7 +40,7 @@ async def test_what_others_write_to_the_terminal_stands_above_the_view(
     stderr = Stream()
     monkeypatch.setattr(sys, "stderr", stderr)
     terminal = Drawn()
-    view = Screen(terminal, facts, Trends(Last(200)))
+    view = Screen(terminal, lambda _detailed: facts(), Trends(Last(200)))
     async with leaving_nothing():
         task = asyncio.create_task(view.loops[0]())
         await terminal.times.get()
@@ -78,7 +78,7 @@ class Slow(Drawn):
 async def test_no_view_is_drawn_after_the_end() -> None:
     """One that is being drawn when its task is cancelled is in a thread, which goes on."""
     terminal = Slow()
-    view = Screen(terminal, facts, Trends(Last(200)))
+    view = Screen(terminal, lambda _detailed: facts(), Trends(Last(200)))
     async with leaving_nothing():
         task = asyncio.create_task(view.loops[0]())
         await asyncio.to_thread(terminal.begun.wait)
