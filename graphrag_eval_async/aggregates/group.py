@@ -25,6 +25,9 @@ TOTAL, ONCE, EMPTY, ERRORS = range(4)
 # By step name, a count for each of STEP_COUNTS.
 StepCounts: TypeAlias = dict[str, list[int]]
 
+Detailed: TypeAlias = "tuple[dict[str, Any], dict[str, Sums]]"
+"""What is shown in detail without `confidence`, and what that is made of for each metric."""
+
 
 class Detail(NamedTuple):
     """What a detailed snapshot shows of a group.
@@ -48,7 +51,7 @@ class Group:
     `tallies` has the metrics that failed, and the reasons of failure.
     """
 
-    __slots__ = ("_micro", "_shown", "errors", "series", "steps", "successes", "tallies")
+    __slots__ = ("_detailed", "_micro", "_shown", "errors", "series", "steps", "successes", "tallies")
 
     def __init__(self, micro: dict[str, Series]) -> None:
         self.errors = 0
@@ -58,10 +61,11 @@ class Group:
         self.series: dict[str, Series] = {}
         self._micro = micro
         self._shown: dict[str, Any] | None = None
+        self._detailed: tuple[Detail, Detailed] | None = None
 
     def add(self, seen: Observation) -> None:
         """Count one result."""
-        self._shown = None
+        self._shown = self._detailed = None
         if seen.failed:
             self.errors += 1
         else:
@@ -86,7 +90,7 @@ class Group:
 
     def slide(self, new: Sequence[Sample], gone: Sequence[Sample]) -> None:
         """Count samples, and no longer count others that were counted so."""
-        self._shown = None
+        self._shown = self._detailed = None
         for sign, samples in ((1, new), (-1, gone)):
             for sample in samples:
                 self.errors += sign * sample.failed
@@ -97,7 +101,7 @@ class Group:
 
     def merge(self, other: Group) -> None:
         """Add what is in `other`, whose metrics have been flushed."""
-        self._shown = None
+        self._shown = self._detailed = None
         self.errors += other.errors
         self.successes += other.successes
         add_steps(self.steps, other.steps.items())
@@ -113,6 +117,13 @@ class Group:
         if "steps" in fresh:
             fresh["steps"] = {count: names.copy() for count, names in fresh["steps"].items()}
         return fresh if detail is None else add_detail(fresh, self.series, self.tallies, detail)
+
+    def detailed(self, detail: Detail) -> Detailed:
+        """The same, and sums; nobody may change it, since it is made once as long as nothing is counted."""
+        if self._detailed is None or self._detailed[0] != detail:
+            sums = bounded_sums(self.series, detail.fractions)
+            self._detailed = detail, (self.snapshot(detail), sums)
+        return self._detailed[1]
 
 
 def count_steps(counted: StepCounts, steps: Steps) -> StepCounts:

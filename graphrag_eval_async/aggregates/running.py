@@ -27,7 +27,7 @@ from graphrag_eval_async.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from graphrag_eval_async.aggregates.confidence import Sums
+    from graphrag_eval_async.aggregates.group import Detailed
     from graphrag_eval_async.aggregates.series import Series
 
 # So many values wait, at most, to be counted together; that takes about a millisecond.
@@ -159,7 +159,7 @@ class RunningAggregates:
         macro = {metric: macro_of(metric, per_template) for metric in micro if metric in self._micro}
         return {"per_template": per_template, "micro": micro, "macro": macro}
 
-    def overall(self) -> tuple[dict[str, Any], dict[str, Sums]]:
+    def overall(self) -> Detailed:
         """The `micro` of a detailed snapshot without `confidence`, and what that is made of for each metric.
 
         This takes little time, however many templates there are; an interval takes half a millisecond.
@@ -167,18 +167,15 @@ class RunningAggregates:
         self._flush()
         return self._detailed_micro(*self._detail(None)), bounded_sums(self._micro, self._fractions)
 
-    def per_template(self) -> dict[str, tuple[dict[str, Any], dict[str, Sums]]]:
-        """The same of each template: what `per_template` of a detailed snapshot has, by name."""
+    def per_template(self) -> dict[str, Detailed]:
+        """The same of each template, not to be changed; it is made again only of those that have changed."""
         self._flush()
-        shown = self._detailed_templates(self._detail(None)[0])
-        return {
-            name: (group, bounded_sums(self._groups[name].series, self._fractions))
-            for name, group in shown.items()
-        }
+        detail, _ = self._detail(None)
+        return {name: self._groups[name].detailed(self._of(name, detail)) for name in self._names()}
 
     def _show_detail(self, level: float) -> dict[str, Any]:
         detail, tallies = self._detail(level)
-        per_template = self._detailed_templates(detail)
+        per_template = {name: self._groups[name].snapshot(self._of(name, detail)) for name in self._names()}
         micro = self._detailed_micro(detail, tallies)
         macro = {
             metric: shown
@@ -195,16 +192,13 @@ class RunningAggregates:
             add_tallies(tallies, group.tallies)
         pending = self._pending.counts()
         metrics = covered_metrics(self._micro, tallies, pending)
-        return Detail(level, metrics, self._fractions, pending), tallies
+        return Detail(level, metrics, frozenset(self._fractions), pending), tallies
 
     def _detailed_micro(self, detail: Detail, tallies: Tallies) -> dict[str, Any]:
         return add_detail(show_micro(self._groups.values(), self._micro), self._micro, tallies, detail)
 
-    def _detailed_templates(self, detail: Detail) -> dict[str, dict[str, Any]]:
-        return {
-            name: self._groups[name].snapshot(detail._replace(pending=self._pending.counts(name)))
-            for name in self._names()
-        }
+    def _of(self, template: str, detail: Detail) -> Detail:
+        return detail._replace(pending=self._pending.counts(template))
 
     def _names(self) -> list[str]:
         """The templates in their order."""

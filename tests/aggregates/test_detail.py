@@ -90,6 +90,40 @@ def test_order_shards_and_bytes_do_not_matter(results: list[dict[str, Any]], dra
     assert bits(looked_at) == expected
 
 
+@given(RESULTS, st.data())
+def test_details_of_each_template_while_results_come(
+    results: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    """Looked at now and then, they are those of a snapshot."""
+    aggregates = RunningAggregates()
+    for result in results:
+        more: dict[str, Any] = {}
+        if data.draw(st.booleans()):
+            more["tone"] = 0.5
+            fractions = data.draw(st.sampled_from([[], ["tone"]]))
+            more["judge"] = {"outputs": ["tone"], "fractions": fractions}
+        if data.draw(st.booleans()):
+            more["pending"] = ["answer_correctness"]
+        aggregates.add({**result, **more})
+        if data.draw(st.booleans()):
+            assert intervals_made(aggregates.per_template()) == with_detail(aggregates)["per_template"]
+            assert intervals_made({"": aggregates.overall()}) == {"": with_detail(aggregates)["micro"]}
+
+
+def with_detail(aggregates: RunningAggregates) -> dict[str, Any]:
+    return aggregates.snapshot(detail=True)
+
+
+def intervals_made(groups: dict[str, Any]) -> dict[str, Any]:
+    made = {}
+    for name, (shown, sums) in groups.items():
+        made[name] = dict(shown)
+        for metric, own in sums.items():
+            low, high = confidence_sequence(own)
+            made[name][metric] = {**shown[metric], "confidence": {"level": 0.95, "low": low, "high": high}}
+    return made
+
+
 @given(RESULTS, st.integers(1, 10))
 def test_a_window_is_as_if_nothing_else_had_ever_counted(results: list[dict[str, Any]], size: int) -> None:
     window = RunningAggregates(window=Last(size))

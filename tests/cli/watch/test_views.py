@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.cli.watch.trends import Trends
-from graphrag_eval_async.cli.watch.views import Screen
+from graphrag_eval_async.cli.watch.views import Lines, Screen
 from tests.cli.watch.support import facts
 from tests.cli.watch.test_terminal import Screen as Terminal
 from tests.cli.watch.test_terminal import Stream
@@ -92,3 +94,51 @@ async def test_no_view_is_drawn_after_the_end() -> None:
         await terminal.times.get()
     terminal.show_written()
     assert not any(terminal.emulator.screen)
+
+
+class Printed:
+    """Standard output, in memory."""
+
+    def __init__(self) -> None:
+        self.lines: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def send(self, line: bytes) -> None:
+        self.lines.put_nowait(line)
+
+
+async def test_intervals_of_lines_are_not_made_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+
+    def complete(_facts: object) -> None:
+        threads.append(threading.get_ident())
+
+    monkeypatch.setattr("graphrag_eval_async.cli.watch.views.complete", complete)
+    stdout: Any = Printed()
+    asked = []
+
+    def collect(detailed: float) -> dict[str, Any]:
+        asked.append((detailed, threading.get_ident()))
+        return facts()
+
+    view = Lines(stdout, collect, 0.001)
+    async with leaving_nothing():
+        task = asyncio.create_task(view.loops[0]())
+        line = json.loads(await stdout.lines.get())
+        task.cancel()
+        await asyncio.wait([task])
+    assert len(line.pop("results")) == 10
+    assert line.items() <= facts().items()
+    assert asked[0] == (math.inf, threading.get_ident())
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+def test_a_screen_asks_for_details_of_as_many_templates_as_it_may_show() -> None:
+    asked: list[float] = []
+
+    def collect(detailed: float) -> dict[str, Any]:
+        asked.append(detailed)
+        return facts()
+
+    Screen(Terminal(80, 60), collect, Trends(Last(200))).finish()
+    assert asked == [10]
