@@ -154,7 +154,8 @@ def test_the_methods() -> None:
     assert public(stream) - public(type(stream)) == {"aggregates", "rejects", "usage"}  # type: ignore[arg-type]
     for method in ("__aiter__", "__anext__", "__aenter__", "__aexit__"):
         assert hasattr(stream, method)
-    expected = {"add", "snapshot", "overall", "merge", "to_bytes", "from_bytes", "order_templates"}
+    expected = {"add", "snapshot", "overall", "per_template", "merge"}
+    expected |= {"to_bytes", "from_bytes", "order_templates"}
     assert public(package.RunningAggregates) == expected
     assert public(package.Last) == {"count"}
     assert public(package.Seconds) == {"seconds"}

@@ -542,3 +542,18 @@ def test_outputs_that_are_fractions_are_scores_with_confidence() -> None:
         assert group["tone"]["verdict"] == "worse"
         assert "confidence" not in group["length"]
     assert compared(candidate, baseline)["overall"]["tone"]["verdict"] == "better"
+
+
+def test_outputs_that_turn_out_to_be_fractions_have_confidence_at_once() -> None:
+    """Also in templates whose own results did not say so."""
+    comparison = RunningComparison()
+    outputs = {"outputs": ["tone"]}
+    for template in "ab":
+        odd = result(template, template, tone=0.5, judge=outputs)
+        comparison.add_baseline(odd)
+        comparison.add(odd)
+    assert "confidence" not in comparison.look()["per_template"]["a"]["tone"]
+    comparison.add(result("b", "b", tone=0.5, judge={**outputs, "fractions": ["tone"]}))
+    live = comparison.look()
+    assert "confidence" in live["per_template"]["a"]["tone"]
+    assert live["overall"]["tone"]["verdict"] == "undecided"
