@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 HIGHEST_LEVEL = 1 - 2**-53
-"""The last double below 1."""
+"""The last double below 1, for which there is no interval."""
 
 
 class LiveRows(TypedDict):
