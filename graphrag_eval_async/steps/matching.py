@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import fsum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 MAX_MESSAGE = 500
 """How many characters of an error's own text are kept; a comparator's may hold all that it compared."""
+
+_is_nothing_text = re.compile(r"(null|\{\s*\})?").fullmatch
 
 
 class StepsScore(NamedTuple):
@@ -180,4 +183,7 @@ def _has_name(step: object, names: frozenset[str]) -> bool:
 
 
 def _is_nothing(output: Any) -> bool:
-    return output is None or (isinstance(output, str) and not output.strip()) or is_empty(output)
+    """Whether an output is blank, null or empty: more than `is_empty`, which is counted for all steps."""
+    if isinstance(output, str) and _is_nothing_text(output.strip()):
+        return True
+    return output is None or output == {} or is_empty(output)

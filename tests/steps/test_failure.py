@@ -153,6 +153,13 @@ CASES: list[tuple[str, list[dict[str, Any]], Any]] = [
     ("wrong_query_result", [IRI], [took(STATIONS)]),
     ("wrong_query_result", [QUERY | {"output": table(names="ab")}], [took(STATIONS)]),
     ("wrong_query_result", [LOAD | {"output": "[]"}], [took(LOAD, table(names="ab"))]),
+    ("wrong_query_result", [LOAD | {"output": "[]"}], [took(LOAD, "null")]),
+    ("wrong_query_result", [LOAD | {"output": "{}"}], [took(LOAD, "null")]),
+    ("wrong_query_result", [LOAD | {"output": "null"}], [took(LOAD, "{}")]),
+    ("wrong_query_result", [LOAD | {"output": {}}], [took(LOAD, [])]),
+    ("wrong_query_result", [LOAD], [took(LOAD, '"null"')]),
+    ("wrong_query_result", [LOAD], [took(LOAD, '{"": {}}')]),
+    ("wrong_query_result", [LOAD], [took(LOAD, "{}{}")]),
     # It returned nothing.
     ("empty_result", [STATIONS], [took(STATIONS, table(names="ab"))]),
     ("empty_result", [STATIONS], [took(STATIONS, table(names="a"))]),
@@ -162,6 +169,9 @@ CASES: list[tuple[str, list[dict[str, Any]], Any]] = [
     ("empty_result", [LOAD], [took(LOAD, [])]),
     ("empty_result", [SERIES], [took(SERIES, "[]", args={"mrid": "m2"})]),
     ("empty_result", [IRI], [took(STATIONS, table(names="i"))]),
+    ("empty_result", [STATIONS], [took(STATIONS, " null\n")]),
+    ("empty_result", [STATIONS], [took(STATIONS, "\t{ \n} ")]),
+    ("empty_result", [LOAD], [took(LOAD, {})]),
     # It returned too few columns.
     ("missing_columns", [STATIONS], [took(STATIONS, table(("T1",), ("T2",), ("T3",)))]),
     ("missing_columns", [STATIONS], [took(STATIONS, table(("T1",)))]),
