@@ -82,8 +82,8 @@ class JsonlFiles:
         self._max_line_bytes = check_line_bytes(max_line_bytes)
         if shuffle is not None and (type(shuffle) is not int or shuffle < 0):
             raise UsageError(f"shuffle: expected an integer of 0 or more, got {shuffle!r}")
-        if shuffle is not None and "-" in self._paths:
-            raise UsageError("shuffle: standard input cannot be shuffled, only files")
+        if shuffle is not None:
+            _check_shuffled(self._paths)
         self._seed = shuffle
         self._size: int | None = None
 
@@ -192,6 +192,15 @@ class JsonlFiles:
         if gunzip is not None:
             gunzip.finish()
             _check(path, gunzip)
+
+
+def _check_shuffled(paths: Sequence[str]) -> None:
+    """What is in directories, and what patterns stand for, is found out when it is read."""
+    if "-" in paths:
+        raise UsageError("shuffle: standard input cannot be shuffled, only files")
+    for path in paths:
+        if path.endswith(".gz") and not os.path.isdir(path):
+            raise UsageError(f"shuffle: {path}: a compressed file cannot be shuffled; decompressed, it can")
 
 
 def _cut(data: bytes) -> Iterable[bytes]:

@@ -181,8 +181,10 @@ async def told(path: Any) -> str:
 async def test_what_cannot_be_shuffled(tmp_path: Path) -> None:
     zipped = tmp_path / "a.jsonl.gz"
     zipped.write_bytes(gzip.compress(b"{}\n"))
-    assert "a compressed file cannot be shuffled" in await told(zipped)
     assert "a compressed file cannot be shuffled" in await told(tmp_path)
+    assert "a compressed file cannot be shuffled" in await told(str(tmp_path / "*"))
+    with pytest.raises(UsageError, match=r"a\.jsonl\.gz: a compressed file cannot be shuffled"):
+        read_jsonl([tmp_path, zipped], shuffle=0)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     assert "cannot be shuffled, since it is no regular file" in await told(pipe)
@@ -190,6 +192,13 @@ async def test_what_cannot_be_shuffled(tmp_path: Path) -> None:
     for path in ("-", ["-", zipped]):
         with pytest.raises(UsageError, match="standard input cannot be shuffled"):
             read_jsonl(path, shuffle=0)  # type: ignore[arg-type]
+
+
+async def test_a_directory_may_be_named_as_a_compressed_file(tmp_path: Path) -> None:
+    folder = tmp_path / "a.gz"
+    folder.mkdir()
+    write(folder / "a.jsonl", 3)
+    assert len(await read(folder, 0)) == 3
 
 
 @pytest.mark.parametrize("seed", [True, 1.0, "1", -1])
