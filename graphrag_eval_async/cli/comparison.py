@@ -12,7 +12,7 @@ from rich.table import Table
 
 from graphrag_eval_async.aggregates.verdicts import UNDECIDED, is_score
 from graphrag_eval_async.cli.table import GAP, NAME_CHARACTERS, WIDTH, number
-from graphrag_eval_async.cli.text import one_line
+from graphrag_eval_async.cli.text import one_line, percent
 from graphrag_eval_async.records.metrics import ERROR_RATE
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _sentence(row: Mapping[str, Any]) -> str:
     told = _change(row)
     if "confidence" in row:
         ends = (signed(row["confidence"][end]) for end in ("low", "high"))
-        told += f" ({100 * row['confidence']['level']:g} %: {' to '.join(ends)})"
+        told += f" ({percent(row['confidence']['level'])}: {' to '.join(ends)})"
     told += f"; {_tested(row)}"
     return f"{told}: {row['verdict']}" if "verdict" in row else told
 

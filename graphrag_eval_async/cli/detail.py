@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.aggregates.failures import REASON
 from graphrag_eval_async.cli.costs import by_frequency
 from graphrag_eval_async.cli.table import NAME_CHARACTERS, draw, heading, number, plain_table
-from graphrag_eval_async.cli.text import one_line
+from graphrag_eval_async.cli.text import one_line, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ def _trust(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
     """Metrics from 0 to 1, and all others of which something is missing."""
     table = plain_table("of all results")
     levels = {stats["confidence"]["level"] for stats in metrics.values() if "confidence" in stats}
-    interval = "\n".join([f"{100 * level:.4g} %" for level in levels] + ["interval"])
+    interval = "\n".join([percent(level) for level in levels] + ["interval"])
     for lines in ("values", interval, "if failed\nwere 0 or 1"):
         table.add_column(lines, justify="right", no_wrap=True)
     table.add_column("missing", no_wrap=True)
@@ -63,7 +63,7 @@ def _trust(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
 def _intervals(snapshot: Mapping[str, Any], metrics: Mapping[str, Mapping[str, Any]]) -> Iterable[Table]:
     """The confidence of each template; some metrics in each table, as many as fit."""
     bounded = [metric for metric, stats in metrics.items() if "confidence" in stats]
-    level = "".join(f"{100 * metrics[metric]['confidence']['level']:.4g} %" for metric in bounded[:1])
+    level = "".join(percent(metrics[metric]["confidence"]["level"]) for metric in bounded[:1])
     for start in range(0, len(bounded), INTERVALS):
         part = bounded[start : start + INTERVALS]
         table = plain_table(f"{level} interval")

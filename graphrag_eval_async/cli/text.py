@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from decimal import Decimal
 from typing import TextIO
 
 from graphrag_eval_async.errors import ConfigError, GraphragEvalError, ReferenceDataError
@@ -49,3 +50,8 @@ def describe(error: Exception) -> str:
     return one_line(
         str(error) if isinstance(error, GraphragEvalError) else f"{type(error).__name__}: {error}"
     )
+
+
+def percent(level: float) -> str:
+    """A level as it is, to the last digit: 99.9999 % is not 100 %."""
+    return f"{Decimal(str(level)) * 100:f}".rstrip("0").rstrip(".") + " %"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from graphrag_eval_async.aggregates.until import Until
 from graphrag_eval_async.cli.costs import dollars
 from graphrag_eval_async.cli.gates import MISSING_RATE
-from graphrag_eval_async.cli.text import one_line, tell
+from graphrag_eval_async.cli.text import one_line, percent, tell
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.sources import read_jsonl
 
@@ -65,7 +65,7 @@ def deciding(decision: Decision, *, judged: bool) -> list[str]:
     """What was found out about the condition, and what that saved, in lines."""
     found = {None: "is open", True: "holds", False: "does not hold"}[decision.holds]
     failed = f", {decision.failed} of them failed" if decision.failed else ""
-    interval = f"{100 * decision.level:g} %: {decision.low:.4g} to {decision.high:.4g}"
+    interval = f"{percent(decision.level)}: {decision.low:.4g} to {decision.high:.4g}"
     lines = [
         one_line(
             f"{'not ' if decision.holds is None else ''}decided after {decision.responses} responses "

@@ -85,7 +85,8 @@ def test_a_regression_is_told(folder: Folder, capfd: pytest.CaptureFixture[str])
     # More tokens are no regression.
     assert run(*both(folder, GOOD, BETTER), "--fail-on-regression") == 0
     # What is worse need not be so by more than chance.
-    assert run(*both(folder, GOOD, WORSE), "--fail-on-regression", "--level", "0.9999") == 0
+    assert run(*both(folder, GOOD, WORSE), "--fail-on-regression", "--level", "0.9999999") == 0
+    assert "(99.99999 %: -" in capfd.readouterr().out
 
 
 def test_a_regression_overall(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:

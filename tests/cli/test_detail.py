@@ -10,6 +10,7 @@ import pytest
 from graphrag_eval_async import compute_aggregates
 from graphrag_eval_async.cli.detail import failure_reasons, render_detail
 from graphrag_eval_async.cli.table import render_table
+from graphrag_eval_async.cli.text import percent
 from graphrag_eval_async.records.metrics import RESULT_METRICS, RETRIEVAL_METRICS
 
 
@@ -65,6 +66,17 @@ def test_a_metric_that_always_failed_is_in_the_table_without_a_mean() -> None:
     means = render_table(snapshot, io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
     assert "score" in means
     assert "f1" not in means
+
+
+@pytest.mark.parametrize(
+    ("level", "shown"),
+    [(0.99999, "99.999 %"), (1 - 2**-53, "99.99999999999999 %"), (0.07, "7 %"), (0.5, "50 %")],
+)
+def test_the_level_is_shown_as_it_is(level: float, shown: str) -> None:
+    headings = render(detail([{"steps_score": 1.0}], level=level)).split("─")
+    assert headings[0].split()[:2] == shown.split()
+    assert any(heading.strip().endswith(f"{shown} interval           score") for heading in headings)
+    assert percent(level) == shown
 
 
 def test_what_is_pending() -> None:

@@ -87,11 +87,11 @@ def test_what_is_not_decided_does_not_hold(folder: Folder, capfd: pytest.Capture
 
 def test_the_level(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     counts = []
-    for level in ("0.8", "0.95", "0.9999"):
+    for level in ("0.8", "0.95", "0.9999999"):
         assert evaluate(folder, "--until", "steps_score < 0.8", "--level", level) == 0
         counts.append(len(folder.read("results.jsonl")))
     assert counts == sorted({*counts})
-    assert "(99.99 %: 0." in capfd.readouterr().out
+    assert "(99.99999 %: 0." in capfd.readouterr().out
 
 
 def test_another_order(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
