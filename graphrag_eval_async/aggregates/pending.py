@@ -46,6 +46,10 @@ class Pending:
         for key, expected in other.results.items():
             self.results[key] = sorted([*self.results.get(key, ()), *expected])
 
+    def templates(self) -> set[str]:
+        """Those of the results that are expected."""
+        return {template for template, _, _ in self.results}
+
     def counts(self, template: str | None = None) -> Counter[str]:
         """How many values of each metric are to come: of one template, or of all."""
         parts = [part for key, part in self.results.items() if template is None or key[0] == template]

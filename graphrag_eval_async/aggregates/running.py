@@ -143,7 +143,8 @@ class RunningAggregates:
                   another, so while results still come, a stream should be `ordered`); over a window, at any
                   one time. Each takes about half a millisecond.
 
-                And whether there is `failure`: how often there was which reason of failure.
+                And whether there is `failure`: how often there was which reason of failure. A template is
+                there even if all of its results are `pending`.
             level: more than 0 and less than 1.
 
         Raises:
@@ -171,11 +172,13 @@ class RunningAggregates:
         """The same of each template, not to be changed; it is made again only of those that have changed."""
         self._flush()
         detail, _ = self._detail(None)
-        return {name: self._groups[name].detailed(self._of(name, detail)) for name in self._names()}
+        groups = self._with_pending()
+        return {name: group.detailed(self._of(name, detail)) for name, group in groups.items()}
 
     def _show_detail(self, level: float) -> dict[str, Any]:
         detail, tallies = self._detail(level)
-        per_template = {name: self._groups[name].snapshot(self._of(name, detail)) for name in self._names()}
+        groups = self._with_pending()
+        per_template = {name: group.snapshot(self._of(name, detail)) for name, group in groups.items()}
         micro = self._detailed_micro(detail, tallies)
         macro = {
             metric: shown
@@ -203,8 +206,14 @@ class RunningAggregates:
     def _names(self) -> list[str]:
         """The templates in their order."""
         if not self._sorted:
-            self._sorted = sorted(self._groups, key=lambda name: (self._order.get(name, inf), name))
+            self._sorted = self._in_order(self._groups)
         return self._sorted
+
+    def _with_pending(self) -> dict[str, Group]:
+        """The templates in their order, with those of which all results are pending."""
+        waiting = self._pending.templates() - self._groups.keys()
+        groups = self._groups | {name: Group({}) for name in waiting}
+        return {name: groups[name] for name in (self._in_order(groups) if waiting else self._names())}
 
     def merge(self, other: RunningAggregates) -> Self:
         """Count all that `other` has counted, and take over its order of templates.
@@ -288,6 +297,9 @@ class RunningAggregates:
             group = self._groups[name] = Group(self._micro)
             self._sorted = []
         return group
+
+    def _in_order(self, templates: Iterable[str]) -> list[str]:
+        return sorted(templates, key=lambda name: (self._order.get(name, inf), name))
 
     def _place(self, places: Mapping[str, int]) -> None:
         for template, place in places.items():

@@ -301,6 +301,27 @@ def test_pending() -> None:
     }
 
 
+def test_a_template_of_which_all_is_pending() -> None:
+    """It is in a detailed snapshot, in its place; a plain one has no samples of it."""
+    part = {"template_id": "b", "question_id": "q", "pending": ["answer_relevance"]}
+    whole = {"template_id": "a", "question_id": "p", "elapsed_sec": 1}
+    first = counted([part], templates=["b"])
+    merged = counted([whole]).merge(first)
+    for aggregates in (merged, RunningAggregates.from_bytes(merged.to_bytes())):
+        assert [*aggregates.snapshot()["per_template"]] == ["a"]
+        assert aggregates.snapshot()["macro"] == {"elapsed_sec": {"mean": 1}}
+        shown = aggregates.snapshot(detail=True)
+        assert [*shown["per_template"]] == ["b", "a"]
+        assert shown["per_template"]["b"] == {
+            "number_of_error_samples": 0,
+            "number_of_success_samples": 0,
+            "answer_relevance": {"coverage": {"applied": 1, "values": 0, "failed": {}, "pending": 1}},
+        }
+        aggregates.add({"template_id": "b", "question_id": "q"})
+        assert [*aggregates.snapshot(detail=True)["per_template"]] == ["b", "a"]
+        assert "answer_relevance" not in aggregates.snapshot(detail=True)["per_template"]["b"]
+
+
 def test_equal_results_of_two_runs_are_pending_both() -> None:
     part = {"template_id": "a", "question_id": "q", "sample": 1, "pending": ["answer_relevance"]}
     one, two = counted([part]), counted([part])
