@@ -56,7 +56,8 @@ class RunningComparison:
     def add(self, result: Mapping[str, Any]) -> None:
         """Count one result of the candidate: a dict with the keys that an evaluation gives it.
 
-        One with metrics in `pending` is not counted: it comes again, whole.
+        One with metrics in `pending` is not counted: it comes again, whole. As long as it has not, and nothing
+        else of its question has come whole, a snapshot lists the question as `pending`.
 
         Raises:
             AggregationError: it is not a result of a question, or a metric of it is not a finite number of at
@@ -69,13 +70,14 @@ class RunningComparison:
         question_id = result.get("question_id")
         if not isinstance(question_id, str):
             raise AggregationError(f"question_id: must be a string, not {describe(question_id)}")
-        if "pending" in result:
-            return
-        values = _compared(seen)
-        reference = reference_hash(result)
         question = self._questions.get(question_id)
         if question is None:
             question = self._questions[question_id] = Question()
+        if "pending" in result:
+            self._expect(question, side)
+            return
+        values = _compared(seen)
+        reference = reference_hash(result)
         # Its pairs are taken out, and put in again as they are now.
         self._count(question, -1, side)
         question.put(side, seen.template, values, reference)
@@ -86,13 +88,18 @@ class RunningComparison:
             self._note_fractions(seen.fractions)
         self._results[side] += 1
 
+    def _expect(self, question: Question, side: Side) -> None:
+        self._count(question, -1, side)
+        question.expect(side)
+        self._count(question, 1, side)
+
     def _count(self, question: Question, sign: int, side: Side) -> None:
         if side == "baseline":
             for metric in question.values.get(side, ()):
                 self._templates[metric][question.template] += sign
         self._differing += sign * question.differs
         if not question.is_shared:
-            for lone in question.values:
+            if lone := question.only_in:
                 self._lone[lone] += sign
             return
         group = self._per_template.setdefault(question.template, {})
@@ -146,6 +153,7 @@ class RunningComparison:
             "questions": len(shared),
             "worse": worse(shared, [name for name in self._paired() if is_score(name)]),
             **{f"only_in_{side}": self._only_in(side) for side in SIDES},
+            "pending": {side: self._pending(side) for side in SIDES},
             "without_pair": without_pair(shared),
             "warnings": self.standing()["warnings"] + self._without_any_pair(),
         }
@@ -185,7 +193,10 @@ class RunningComparison:
                 sides |= decide_values(gained, lost, level)
 
     def _only_in(self, side: Side) -> list[str]:
-        return sorted(name for name, question in self._questions.items() if {*question.values} == {side})
+        return sorted(name for name, question in self._questions.items() if question.only_in == side)
+
+    def _pending(self, side: Side) -> list[str]:
+        return sorted(name for name, question in self._questions.items() if side in question.pending)
 
     def _paired(self) -> list[str]:
         """The metrics of which there are pairs, in their order."""

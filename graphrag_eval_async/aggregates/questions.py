@@ -23,13 +23,15 @@ class Question:
 
     Attributes:
         values: of each side that has results of it.
+        pending: the sides that have it in part only: that is to come whole.
         differs: whether there are results with different reference data.
     """
 
-    __slots__ = ("_reference", "_templates", "differs", "values")
+    __slots__ = ("_reference", "_templates", "differs", "pending", "values")
 
     def __init__(self) -> None:
         self.values: dict[Side, PairedValues] = {}
+        self.pending: tuple[Side, ...] = ()
         self.differs = False
         self._templates: dict[Side, str] = {}
         self._reference: int | None = None
@@ -38,12 +40,18 @@ class Question:
         self, side: Side, template: str, values: Iterable[tuple[str, float]], reference: int | None
     ) -> None:
         own = self.values.setdefault(side, {})
+        self.pending = tuple(other for other in self.pending if other != side)
         for metric, value in values:
             put(own, metric, value)
         self._templates[side] = min(template, self._templates.get(side, template))
         if self._reference is None:
             self._reference = reference
         self.differs |= reference not in (None, self._reference)
+
+    def expect(self, side: Side) -> None:
+        """Note that a part has come; once anything is whole, samples that are not are left out."""
+        if side not in self.values and side not in self.pending:
+            self.pending += (side,)
 
     @property
     def template(self) -> str:
@@ -53,6 +61,11 @@ class Question:
     @property
     def is_shared(self) -> bool:
         return len(self.values) == len(SIDES)
+
+    @property
+    def only_in(self) -> Side | None:
+        """The side that has it, if the other has not even a part."""
+        return next(iter(self.values)) if len(self.values) == 1 and not self.pending else None
 
     @property
     def is_even(self) -> bool:

@@ -149,6 +149,9 @@ def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
     for side in ("baseline", "candidate"):
         if ids := snapshot[f"only_in_{side}"]:
             yield f"only in the {side}: {_questions(len(ids))}: {_listed(ids)}"
+    for side, ids in snapshot["pending"].items():
+        if ids:
+            yield f"pending in the {side}, and not compared: {_questions(len(ids))}: {_listed(ids)}"
     alike: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for metric, sides in snapshot["without_pair"].items():
         for side in ("baseline", "candidate"):

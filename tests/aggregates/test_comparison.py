@@ -101,6 +101,10 @@ def row_of(metric: str, both: Sequence[tuple[tuple[float, int], tuple[float, int
 
 def oracle(baseline: Results, candidate: Results, *, include_errors: bool) -> dict[str, Any]:
     """What can be said of two runs, but for verdicts and Holm's correction."""
+    asked = [{each["question_id"] for each in results} for results in (baseline, candidate)]
+    baseline, candidate = (
+        [each for each in results if "pending" not in each] for results in (baseline, candidate)
+    )
     sides = {
         side: values_of(results, include_errors=include_errors)
         for side, results in (("baseline", baseline), ("candidate", candidate))
@@ -152,8 +156,12 @@ def oracle(baseline: Results, candidate: Results, *, include_errors: bool) -> di
         "worse": {
             metric: [question for _, question in sorted(worse[metric])] for metric in METRICS if worse[metric]
         },
-        "only_in_baseline": sorted({*sides["baseline"]} - {*shared}),
-        "only_in_candidate": sorted({*sides["candidate"]} - {*shared}),
+        "only_in_baseline": sorted({*sides["baseline"]} - asked[1]),
+        "only_in_candidate": sorted({*sides["candidate"]} - asked[0]),
+        "pending": {
+            "baseline": sorted(asked[0] - {*sides["baseline"]}),
+            "candidate": sorted(asked[1] - {*sides["candidate"]}),
+        },
         "without_pair": lone,
     }  # fmt: skip
 
@@ -205,7 +213,15 @@ def runs(draw: st.DrawFn) -> Results:
         },
         optional=optional,
     )  # fmt: skip
-    return draw(st.lists(each, max_size=8))
+    part = st.fixed_dictionaries(
+        {
+            "template_id": st.sampled_from("ab"),
+            "question_id": st.sampled_from("qrstuv"),
+            "steps_score": scores,
+            "pending": st.just(["answer_f1"]),
+        }
+    )  # fmt: skip
+    return draw(st.lists(each, max_size=8)) + draw(st.lists(part, max_size=2))
 
 
 @given(runs(), runs(), st.booleans())
@@ -452,7 +468,27 @@ def test_nothing_is_counted_of_what_is_no_result(bad: Any) -> None:
 def test_what_is_to_come_whole_is_not_counted() -> None:
     pending = result("q", steps_score=0.0, pending=["answer_f1"])
     whole = result("q", steps_score=1.0)
-    assert compared([whole], [pending, whole]) == compared([whole], [whole])
+    assert compared([whole], [pending, whole]) == compared([whole], [whole, pending])
+    assert compared([whole], [whole, pending]) == compared([whole], [whole])
+
+
+def test_what_never_came_whole_is_listed() -> None:
+    """It is not absent either."""
+    parts = [result(name, steps_score=0.0, pending=["answer_f1"]) for name in ("r", "q", "r")]
+    comparison = RunningComparison()
+    comparison.add_baseline(result("q", steps_score=1.0))
+    for part in parts:
+        comparison.add(part)
+    snapshot = comparison.snapshot()
+    assert snapshot["pending"] == {"baseline": [], "candidate": ["q", "r"]}
+    assert (snapshot["questions"], snapshot["results"]) == (0, {"baseline": 1, "candidate": 0})
+    assert snapshot["only_in_baseline"] == snapshot["only_in_candidate"] == []
+    assert (comparison.standing()["only_in_baseline"], comparison.sums()) == (0, {})
+    comparison.add(result("q", steps_score=1.0))
+    comparison.add(result("s"))
+    snapshot = comparison.snapshot()
+    assert (snapshot["pending"]["candidate"], snapshot["questions"]) == (["r"], 1)
+    assert snapshot["only_in_candidate"] == ["s"]
 
 
 def test_an_output_named_error_rate_is_left_out() -> None:

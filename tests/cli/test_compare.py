@@ -71,6 +71,16 @@ def test_golden(folder: Folder, capfd: pytest.CaptureFixture[str], name: str, ca
     assert not err
 
 
+def test_what_is_pending_is_told(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    broken_off = [GOOD[0], *(each | {"pending": ["answer_f1"]} for each in GOOD[1:14])]
+    assert run(*both(folder, GOOD[:14], broken_off)) == 0
+    out, err = capfd.readouterr()
+    told = "pending in the candidate, and not compared: 13 questions: lines-1, lines-10, lines-11,"
+    assert told in " ".join(out.split())
+    assert "only in the baseline" not in out
+    assert not err
+
+
 def test_a_regression_is_told(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(*both(folder, GOOD, WORSE), "--fail-on-regression") == 1
     _, err = capfd.readouterr()
