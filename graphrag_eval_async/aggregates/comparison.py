@@ -204,6 +204,8 @@ class RunningComparison:
         return sorted(names, key=position)
 
     def _without_any_pair(self) -> list[str]:
+        if not all(self._results[side] for side in SIDES):
+            return []
         paired = self._paired()
         lone = {metric for side in SIDES for metric in self._metrics(side) if metric not in paired}
         return [f"{metric}: no question has it on both sides" for metric in sorted(lone, key=position)]

@@ -593,3 +593,13 @@ def test_outputs_that_turn_out_to_be_fractions_have_confidence_at_once() -> None
     live = comparison.look()
     assert "confidence" in live["per_template"]["a"]["tone"]
     assert live["overall"]["tone"]["verdict"] == "undecided"
+
+
+def test_where_a_side_has_no_results_that_is_all_there_is_to_say() -> None:
+    some = scored([1.0, 0.5], elapsed_sec=2.0)
+    for sides in ((some, []), ([], some), ([], [])):
+        snapshot = compared(*sides)
+        assert snapshot["warnings"] == []
+        assert [*snapshot["results"].values()] == [*map(len, sides)]
+    other = [result("elsewhere", steps_score=1.0)]
+    assert "steps_score: no question has it on both sides" in compared(some, other)["warnings"]
