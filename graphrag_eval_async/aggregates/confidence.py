@@ -25,7 +25,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import exp, fsum, inf, lgamma, log, log1p, nan
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 CONCENTRATION = 30.0
 """Of the beta distribution; with it the interval is narrow at any n from 10 to 10,000."""
@@ -39,11 +42,19 @@ TOUCHING = 0.75
 FRACTIONS = tuple(0.004 * (0.98 / 0.004) ** (i / 11) for i in range(12))
 """λm: the parts of the wealth that are lost if the value is 0."""
 
+_FANS_GAMES = tuple((fraction, log1p(-fraction) + fraction) for fraction in FRACTIONS)
+
 _LOG_BETA_SHARE = log(BETA_SHARE)
 _LOG_SHARE = log((1 - BETA_SHARE) / 2 / 2 / len(FRACTIONS))  # Half of the rest bets that the mean is less.
 
 TOLERANCE = 1e-6
-"""By how much an end may be farther out than need be; a little more where Fan's bound has to help."""
+"""By how much an end may be farther out than need be, as long as that takes no more than `SEARCHES`.
+
+So it is for nearly all values. For a few that are small and nearly equal, such as 20 about 0.04, the wealth
+may stay just above the wanted one over many means. There an end may be 0.001 too far out.
+"""
+
+SEARCHES = 24
 
 
 class Sums(NamedTuple):
@@ -97,60 +108,83 @@ def is_above(mean: float, sums: Sums, *, level: float) -> bool:
     """
     if sums.total <= sums.n * mean:
         return False
-    parts, wanted = _log_parts(mean, sums, FRACTIONS), -log(1 - level)
+    parts, wanted = _log_parts(mean, sums) + _fans_parts(mean, sums), -log(1 - level)
     if max(parts) < wanted - log(len(parts)) or _log_sum(parts) < wanted:
         return False
     return _lower_end(sums, level) > mean
 
 
+class _Place(NamedTuple):
+    """A mean that is asked for.
+
+    Attributes:
+        mean: more than 0.
+        excess: the logarithm of what the wealth against it is of the wanted one, or of less.
+        fans: the logarithms of what the games of Fan's bound have made of their shares.
+    """
+
+    mean: float
+    excess: float
+    fans: Sequence[float]
+
+
 def _lower_end(sums: Sums, level: float) -> float:
     """All means below it are refuted.
 
-    The wealth against a mean falls as that grows towards the mean of the values, without the part of Fan's
-    bound. Where that alone refutes all, Fan's is added as far as it falls from there on, too.
+    The wealth against a mean falls as that grows towards the mean of the values, but for the games of Fan's
+    bound, each of which grows up to some mean and falls from there on. So each counts for no more than at the
+    place up to which all is refuted already: that falls, too, and is more from each such place to the next.
     """
     if sums.total <= sums.n * TOLERANCE:
         return 0.0
     wanted = -log(1 - level)
-    low = _fall(0.0, sums, wanted, (), min(1e-3, sums.total / sums.n / 10))
-    falling = tuple(fraction for fraction in FRACTIONS if _fans_peak(fraction, sums) <= low)
-    return _fall(low, sums, wanted, falling, TOLERANCE)
+    low = _Place(0.0, inf, (-inf,) * len(FRACTIONS))
+    top = _look(sums.total / sums.n, low, sums, wanted)
+    if top.excess >= 0:
+        return top.mean
+    for _ in range(SEARCHES):
+        low, high = _fall(low, top, sums, wanted)
+        beyond = _look(high, low, sums, wanted)
+        if beyond.excess < 0:
+            break
+        low = beyond
+    return low.mean
 
 
-def _fall(low: float, sums: Sums, wanted: float, fans: tuple[float, ...], tolerance: float) -> float:
-    """From `low` on, where the logarithm of the wealth falls to `wanted`, or by `tolerance` before."""
-    high = sums.total / sums.n
-    above = log_wealth(low, sums, fans) - wanted if low else inf
-    below = log_wealth(high, sums, fans) - wanted
-    if below >= 0:
-        return high
+def _fall(low: _Place, top: _Place, sums: Sums, wanted: float) -> tuple[_Place, float]:
+    """The place from `low` on where the excess falls to 0, or less before, and a mean beyond it."""
+    above, high, below = low.excess, top.mean, top.excess
     last = nan
-    while high - low > tolerance:
-        middle = (low + high) / 2
+    while high - low.mean > TOLERANCE:
+        middle = (low.mean + high) / 2
         if above < 40:  # The false position; halves while one end is far away.
-            middle = high - below * (high - low) / (below - above)
-            middle = min(max(middle, low + tolerance / 2), high - tolerance / 2)
-        excess = log_wealth(middle, sums, fans) - wanted
-        if excess >= 0:
-            low, above = middle, excess
+            middle = high - below * (high - low.mean) / (below - above)
+            middle = min(max(middle, low.mean + TOLERANCE / 2), high - TOLERANCE / 2)
+        place = _look(middle, low, sums, wanted)
+        if place.excess >= 0:
+            low, above = place, place.excess
             below /= 2 if last >= 0 else 1  # The rule of Illinois: where the other end moves twice.
         else:
-            high, below = middle, excess
+            high, below = middle, place.excess
             above /= 2 if last < 0 else 1
-        last = excess
-    return low
+        last = place.excess
+    return low, high
 
 
-def log_wealth(mean: float, sums: Sums, fans: tuple[float, ...] = FRACTIONS) -> float:
+def _look(mean: float, low: _Place, sums: Sums, wanted: float) -> _Place:
+    """A mean, where all up to `low` is refuted."""
+    fans = _fans_parts(mean, sums)
+    return _Place(mean, _log_sum([*_log_parts(mean, sums), *map(min, fans, low.fans)]) - wanted, fans)
+
+
+def log_wealth(mean: float, sums: Sums) -> float:
     """The logarithm of what 1 has become by betting that the mean of the values is more than `mean`.
 
     Args:
         mean: more than 0 and at most that of the values.
         sums: of the values so far.
-        fans: for which fractions Fan's bound has a part in it. To do without what one has won is always
-            allowed.
     """
-    return _log_sum(_log_parts(mean, sums, fans))
+    return _log_sum(_log_parts(mean, sums) + _fans_parts(mean, sums))
 
 
 def _log_sum(parts: list[float]) -> float:
@@ -158,12 +192,12 @@ def _log_sum(parts: list[float]) -> float:
     return most + log(fsum([exp(part - most) for part in parts]))
 
 
-def _log_parts(mean: float, sums: Sums, fans: tuple[float, ...]) -> list[float]:
-    """The logarithm of what each game has made of its share."""
+def _log_parts(mean: float, sums: Sums) -> list[float]:
+    """The logarithm of what each game has made of its share, without those of Fan's bound."""
     n, total, squares = sums
     parts = [
         _LOG_SHARE + n * fixed + total * slope + squares * curve
-        for fixed, slope, curve in _quadratic_games(mean, fans)
+        for fixed, slope, curve in _quadratic_games(mean)
     ]
     if (wealth := _log_beta_wealth(mean, sums)) >= 0:  # It is convex, and not more than 0 at the mean found.
         parts.append(_LOG_BETA_SHARE + wealth)
@@ -171,19 +205,27 @@ def _log_parts(mean: float, sums: Sums, fans: tuple[float, ...]) -> list[float]:
 
 
 @lru_cache(maxsize=64)
-def _quadratic_games(mean: float, fans: tuple[float, ...]) -> list[tuple[float, float, float]]:
+def _quadratic_games(mean: float) -> list[tuple[float, float, float]]:
     """What each adds for a value: a number, a multiple of the value, and one of its square.
 
     Cached, since a condition asks for the same mean after each value.
     """
-    places = [(TOUCHING, fraction) for fraction in FRACTIONS] + [(mean, fraction) for fraction in fans]
     games = []
-    for place, fraction in places:
-        won = log1p(fraction * (place / mean - 1))
+    for fraction in FRACTIONS:
+        won = log1p(fraction * (TOUCHING / mean - 1))
         lost = 1 - (1 - fraction) * exp(-won)
         curve = log1p(-fraction) - won + lost
-        games.append((won - lost + curve, (lost - 2 * curve) / place, curve / place**2))
+        games.append((won - lost + curve, (lost - 2 * curve) / TOUCHING, curve / TOUCHING**2))
     return games
+
+
+def _fans_parts(mean: float, sums: Sums) -> list[float]:
+    """The same of the games that touch at the mean."""
+    n, total, squares = sums.n, sums.total / mean, sums.squares / mean**2
+    return [
+        _LOG_SHARE + fraction * (total - n) + curve * (n - 2 * total + squares)
+        for fraction, curve in _FANS_GAMES
+    ]
 
 
 def _log_beta_wealth(mean: float, sums: Sums) -> float:
@@ -194,9 +236,3 @@ def _log_beta_wealth(mean: float, sums: Sums) -> float:
     of_prior = lgamma(a) + lgamma(b) - lgamma(a + b)
     of_values = lgamma(a + total) + lgamma(b + rest) - lgamma(a + b + sums.n)
     return of_values - of_prior - total * log(mean) - rest * log1p(-mean)
-
-
-def _fans_peak(fraction: float, sums: Sums) -> float:
-    """The mean from which on the wealth of Fan's bound falls."""
-    curve = -log1p(-fraction) - fraction
-    return 2 * curve * sums.squares / (sums.total * (fraction + 2 * curve))

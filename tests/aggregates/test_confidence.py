@@ -21,6 +21,7 @@ from graphrag_eval_async.aggregates.confidence import (
     TOUCHING,
     Sums,
     confidence_sequence,
+    is_above,
     log_wealth,
 )
 
@@ -235,6 +236,35 @@ def test_an_interval_leaves_out_no_more_than_the_wealth_refutes(name: str) -> No
             wanted = -log(0.05)
             for mean in (end * part / 50 for part in range(1, 50) if end):
                 assert log_wealth(mean, side) >= wanted - 1e-6
+
+
+skewed = st.floats(0, 1).map(lambda value: value**6)
+
+
+@pytest.mark.parametrize("values", [[0.02] * 12 + [1.0] * 4, [0.1, 0.5] * 8, [1.0] * 7 + [0.0]])
+@given(
+    few=st.lists(skewed | skewed.map(lambda value: 1 - value), max_size=20),
+    level=st.sampled_from([0.5, 0.95, 0.99]),
+)
+def test_an_interval_has_hardly_more_than_the_wealth_allows(
+    values: list[float], few: list[float], level: float
+) -> None:
+    """Just beyond an end, a mean is not refuted, even by all games together."""
+    sums = sums_of(values + few)
+    low, high = confidence_sequence(sums, level=level)
+    for side, end in ((sums, low), (sums.mirrored(), 1 - high)):
+        beyond = end + 2 * TOLERANCE
+        if beyond < side.total / side.n:
+            assert log_wealth(beyond, side) < -log(1 - level)
+            assert not is_above(beyond, side, level=level)
+        assert not end or is_above(end / 2, side, level=level)
+
+
+def test_the_most_that_an_interval_has_beyond_that() -> None:
+    """Against means of 0.005 and more, the wealth is for long just what refutes them."""
+    sums = Sums(19, 0.8592675502348537, 0.0389560180721385)
+    low, _ = confidence_sequence(sums, level=0.99)
+    assert log_wealth(low + 0.001, sums) < -log(1 - 0.99)
 
 
 @pytest.mark.parametrize(
