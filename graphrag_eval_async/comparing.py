@@ -45,8 +45,8 @@ def compare(
         - `worse`: by score (any metric but tokens, seconds and costs), the questions in which the candidate
           is worse, the worst first: `question_id`, `template_id`, `baseline`, `candidate` and `difference`;
         - `only_in_baseline` and `only_in_candidate`: ids of the questions that only one side has;
-        - `pending`: for `baseline` and for `candidate` the ids of questions of which that side has only results
-          with metrics in `pending`, as of a run in stages that broke off: they are not compared;
+        - `pending`: for `baseline` and for `candidate` the ids of questions of which that side has results
+          with metrics in `pending` only, as of a run in stages that broke off: they are not compared;
         - `without_pair`: by metric, for `baseline` and for `candidate` the ids of questions that both sides
           have, but a value of the metric only that side, as on the other it failed or was not asked for.
           Scores that were asked for on both sides have `p`, of the sign test over such questions with as many

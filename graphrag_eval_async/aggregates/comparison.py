@@ -56,8 +56,8 @@ class RunningComparison:
     def add(self, result: Mapping[str, Any]) -> None:
         """Count one result of the candidate: a dict with the keys that an evaluation gives it.
 
-        One with metrics in `pending` is not counted: it comes again, whole. As long as it has not, and nothing
-        else of its question has come whole, a snapshot lists the question as `pending`.
+        One with metrics in `pending` is not counted: it comes again, whole. As long as nothing of a question
+        has come whole, a snapshot lists that as `pending`.
 
         Raises:
             AggregationError: it is not a result of a question, or a metric of it is not a finite number of at

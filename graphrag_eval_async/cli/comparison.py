@@ -146,12 +146,11 @@ def worst_questions(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int
 
 def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
     """What has no partner, by the keys of a snapshot that say so."""
-    for side in ("baseline", "candidate"):
-        if ids := snapshot[f"only_in_{side}"]:
-            yield f"only in the {side}: {_questions(len(ids))}: {_listed(ids)}"
-    for side, ids in snapshot["pending"].items():
+    lone = {f"only in the {side}": snapshot[f"only_in_{side}"] for side in ("baseline", "candidate")}
+    lone |= {f"pending in the {side}, and not compared": ids for side, ids in snapshot["pending"].items()}
+    for told, ids in lone.items():
         if ids:
-            yield f"pending in the {side}, and not compared: {_questions(len(ids))}: {_listed(ids)}"
+            yield f"{told}: {_questions(len(ids))}: {_listed(ids)}"
     alike: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for metric, sides in snapshot["without_pair"].items():
         for side in ("baseline", "candidate"):

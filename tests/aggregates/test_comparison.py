@@ -597,9 +597,10 @@ def test_outputs_that_turn_out_to_be_fractions_have_confidence_at_once() -> None
 
 def test_where_a_side_has_no_results_that_is_all_there_is_to_say() -> None:
     some = scored([1.0, 0.5], elapsed_sec=2.0)
-    for sides in ((some, []), ([], some), ([], [])):
-        snapshot = compared(*sides)
+    nothing: Results = []
+    for baseline, candidate in ((some, nothing), (nothing, some), (nothing, nothing)):
+        snapshot = compared(baseline, candidate)
         assert snapshot["warnings"] == []
-        assert [*snapshot["results"].values()] == [*map(len, sides)]
+        assert snapshot["results"] == {"baseline": len(baseline), "candidate": len(candidate)}
     other = [result("elsewhere", steps_score=1.0)]
     assert "steps_score: no question has it on both sides" in compared(some, other)["warnings"]
