@@ -89,7 +89,8 @@ def observe(result: Mapping[str, Any], *, include_errors: bool) -> Observation:
     fractions: Sequence[str] = ()
     judge = result.get("judge")
     if judge is not None and _is_mapping(judge) and "outputs" in judge:
-        _collect_outputs(judge["outputs"], values, failures, result)
+        texts = _outputs(judge.get("texts", []), "texts", result)
+        _collect_outputs(judge["outputs"], texts, values, failures, result)
         fractions = _outputs(judge.get("fractions", []), "fractions", result)
     _collect_of_steps(steps, values, failures, result)
     return Observation(template_id, failed, values, steps, failures, fractions)
@@ -175,8 +176,10 @@ def _collect_of_steps(steps: Steps, values: Values, failures: list[Tally], resul
                 failures += failures_of_step(step, layout.errors)
 
 
-def _collect_outputs(outputs: Any, values: Values, failures: list[Tally], result: Mapping[str, Any]) -> None:
-    names = _outputs(outputs, "outputs", result)
+def _collect_outputs(
+    outputs: Any, texts: Container[str], values: Values, failures: list[Tally], result: Mapping[str, Any]
+) -> None:
+    names = [name for name in _outputs(outputs, "outputs", result) if name not in texts]
     failures += failures_of_outputs(result, names)
     for key in names:
         value = result.get(key)

@@ -60,6 +60,11 @@ def fractions(config: CustomEvaluationConfig) -> list[str]:
     return [name for name, output in config.outputs.items() if _Output(output).is_fraction]
 
 
+def texts(config: CustomEvaluationConfig) -> list[str]:
+    """The outputs that are always texts."""
+    return [name for name, output in config.outputs.items() if _Output(output).is_text]
+
+
 _WANTED = {"number": "a finite number of at most 64 bits", "string": "a string"}
 
 
@@ -83,6 +88,11 @@ class _Output:
     def is_fraction(self) -> bool:
         """Whether it is always a number from 0 to 1."""
         return self._is_fraction and self._types == ["number"]
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is never a number."""
+        return self._types == ["string"]
 
     @property
     def wanted(self) -> str:

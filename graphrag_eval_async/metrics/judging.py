@@ -14,7 +14,7 @@ from graphrag_eval_async.config.checks import metrics_that_embed
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.opening import Opening
 from graphrag_eval_async.metrics.configured import configured, loader
-from graphrag_eval_async.metrics.custom import fractions
+from graphrag_eval_async.metrics.custom import fractions, texts
 from graphrag_eval_async.metrics.evaluation import Case
 from graphrag_eval_async.metrics.retrieval import add_f1
 from graphrag_eval_async.records.copying import copier
@@ -22,6 +22,7 @@ from graphrag_eval_async.records.copying import copier
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from graphrag_eval_async.config.model import CustomEvaluationConfig
     from graphrag_eval_async.judge.protocol import Judge
     from graphrag_eval_async.judge.session import JudgeSession, ResultCalls
     from graphrag_eval_async.metrics.evaluation import Evaluation
@@ -59,7 +60,7 @@ class Judging:
         names: of the metrics, as in the configuration.
         provenance: returns what a result says of its judge: the `model`; the `embedding` model, if a metric
             embeds; a hash of the `prompts` of all metrics and of the models' parameters; the `outputs` of
-            custom evaluations, and which of these are `fractions`, numbers from 0 to 1.
+            custom evaluations, and which of these are `fractions`, numbers from 0 to 1, or `texts`.
         fingerprint: JSON that tells what these metrics say from what others say.
     """
 
@@ -86,10 +87,9 @@ class Judging:
         provenance: dict[str, Any] = {"model": self._opening.model, "prompts": digest}
         if embeds and judge is None and config.llm is not None and config.llm.embedding is not None:
             provenance["embedding"] = str(config.llm.embedding.model)
-        if outputs := [name for evaluation in config.custom_evaluations for name in evaluation.outputs]:
-            provenance["outputs"] = outputs
-        if parts := [name for evaluation in config.custom_evaluations for name in fractions(evaluation)]:
-            provenance["fractions"] = parts
+        for key, names in (("outputs", _outputs), ("fractions", fractions), ("texts", texts)):
+            if found := [name for evaluation in config.custom_evaluations for name in names(evaluation)]:
+                provenance[key] = found
         self.provenance: Callable[[], dict[str, Any]] = copier(provenance)
         sections = {name: msgspec.to_builtins(getattr(config, name)) for name in SECTIONS}
         self.fingerprint = [provenance, self._opening.identities, sections]
@@ -147,6 +147,10 @@ class Judging:
         for index, keys in judged.of_steps.items():
             judged.of_steps[index] = add_f1(keys)
         return judged
+
+
+def _outputs(config: CustomEvaluationConfig) -> list[str]:
+    return [*config.outputs]
 
 
 class _Outcome:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async import Last, RunningAggregates
+from graphrag_eval_async import AggregationError, Last, RunningAggregates
 from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
 from graphrag_eval_async.errors import FAILURES
 from tests.aggregates.test_detail import bits, counted
@@ -261,6 +261,23 @@ def test_outputs_that_are_fractions_may_be_known_late() -> None:
     assert bits(counted([last]).merge(counted(values))) == bits(aggregates)
     aggregates.add({**last, "tone": 1.5})
     assert "confidence" not in aggregates.snapshot(detail=True)["micro"]["tone"]
+
+
+def test_an_output_that_is_a_text_only_is_no_metric() -> None:
+    """Even if the judge failed each time; where results do not say what it is, it may be one."""
+    judge = {"outputs": ["tone", "why"], "texts": ["why"]}
+    failed = {"template_id": "a", "judge": judge, "tone": None, "why": None, "x_error": "budget: spent"}
+    unanswered = {"template_id": "a", "judge": judge, "actual_answer": ""}
+    aggregates = counted([failed, unanswered])
+    micro = aggregates.snapshot(detail=True)["micro"]
+    assert micro["tone"]["coverage"]["failed"] == {"budget": 1, "no_answer": 1}
+    assert "why" not in micro
+    before = [*micro]
+    aggregates.add({"template_id": "a", "judge": judge, "actual_answer": "so", "tone": 0.5, "why": "so"})
+    assert [*aggregates.snapshot(detail=True)["micro"]] == before
+    assert "why" in counted([{**failed, "judge": {"outputs": ["why"]}}]).snapshot(detail=True)["micro"]
+    with pytest.raises(AggregationError, match=r"judge\.texts: must be a list of names"):
+        aggregates.add({**failed, "judge": {**judge, "texts": "why"}})
 
 
 def test_pending() -> None:

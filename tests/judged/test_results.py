@@ -173,6 +173,23 @@ async def test_inputs_are_not_changed() -> None:
 
 
 @without_waiting
+async def test_a_text_that_is_never_given_is_no_metric() -> None:
+    outputs = {"score": "fraction 0-1", "reason": {"type": "string", "description": "why"}}
+    evaluation = METRICS["custom_evaluations"][0] | {"outputs": outputs}
+    async with serving(FAULTS["400"]) as server:
+        settings = config(server, custom_evaluations=[evaluation])
+        async with evaluate_stream(templates(2), [response(0), response(1)], config=settings) as stream:
+            results = await collect(stream)
+        for result in results.values():
+            assert (result["score"], result["reason"]) == (None, None)
+            assert result["judge"]["outputs"] == ["score", "reason"]
+            assert (result["judge"]["fractions"], result["judge"]["texts"]) == (["score"], ["reason"])
+        micro = stream.aggregates.snapshot(detail=True)["micro"]
+        assert micro["score"]["coverage"]["failed"] == {"invalid_request": 2}
+        assert "reason" not in micro
+
+
+@without_waiting
 async def test_judged_results_are_aggregated() -> None:
     def script(request: Any) -> Any:
         return FAULTS["400"](request) if b"riddle 3" in request.raw else sensible(request)
