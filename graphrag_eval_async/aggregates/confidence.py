@@ -55,6 +55,7 @@ may stay just above the wanted one over many means. There an end may be 0.001 to
 """
 
 SEARCHES = 24
+"""For an end, at most: each goes on from the place up to which the one before has refuted all."""
 
 
 class Sums(NamedTuple):
@@ -221,11 +222,9 @@ def _quadratic_games(mean: float) -> list[tuple[float, float, float]]:
 
 def _fans_parts(mean: float, sums: Sums) -> list[float]:
     """The same of the games that touch at the mean."""
-    n, total, squares = sums.n, sums.total / mean, sums.squares / mean**2
-    return [
-        _LOG_SHARE + fraction * (total - n) + curve * (n - 2 * total + squares)
-        for fraction, curve in _FANS_GAMES
-    ]
+    excess = sums.total / mean - sums.n
+    spread = sums.squares / mean**2 - sums.n - 2 * excess
+    return [_LOG_SHARE + fraction * excess + curve * spread for fraction, curve in _FANS_GAMES]
 
 
 def _log_beta_wealth(mean: float, sums: Sums) -> float:
