@@ -451,6 +451,7 @@ async def test_calls_of_results_that_are_not_finished_do_not_count(tmp_path: Pat
     assert decision.holds is False
     assert decision.remaining == 1000 - len(results) > 900
     # Two for each; what was let go may not have been finished.
+    assert decision.saved_calls is not None
     assert decision.saved_calls in range(2 * (1000 - opened), 2 * decision.remaining + 1, 2)
     assert decision.saved_dollars == pytest.approx(COST * decision.saved_calls)
 

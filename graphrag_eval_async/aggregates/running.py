@@ -55,7 +55,7 @@ class RunningAggregates:
 
     __slots__ = (
         *("_fractions", "_groups", "_include_errors", "_micro", "_order", "_pending"),
-        *("_sliding", "_sorted", "_unflushed", "_waiting"),
+        *("_sliding", "_unflushed", "_waiting"),
     )
 
     def __init__(
@@ -74,7 +74,6 @@ class RunningAggregates:
         self._order: dict[str, int] = {}
         self._pending = Pending()
         self._fractions: set[str] = set()
-        self._sorted: list[str] = []
         self._unflushed: set[Group] = set()
         self._waiting = 0
         self.order_templates(templates)
@@ -155,7 +154,7 @@ class RunningAggregates:
         self._flush()
         if detail:
             return self._show_detail(level)
-        per_template = {name: self._groups[name].snapshot() for name in self._names()}
+        per_template = {name: self._groups[name].snapshot() for name in self._in_order(self._groups)}
         micro = show_micro(self._groups.values(), self._micro)
         macro = {metric: macro_of(metric, per_template) for metric in micro if metric in self._micro}
         return {"per_template": per_template, "micro": micro, "macro": macro}
@@ -203,17 +202,10 @@ class RunningAggregates:
     def _of(self, template: str, detail: Detail) -> Detail:
         return detail._replace(pending=self._pending.counts(template))
 
-    def _names(self) -> list[str]:
-        """The templates in their order."""
-        if not self._sorted:
-            self._sorted = self._in_order(self._groups)
-        return self._sorted
-
     def _with_pending(self) -> dict[str, Group]:
         """The templates in their order, with those of which all results are pending."""
-        waiting = self._pending.templates() - self._groups.keys()
-        groups = self._groups | {name: Group({}) for name in waiting}
-        return {name: groups[name] for name in (self._in_order(groups) if waiting else self._names())}
+        groups = {name: Group({}) for name in self._pending.templates()} | self._groups
+        return {name: groups[name] for name in self._in_order(groups)}
 
     def merge(self, other: RunningAggregates) -> Self:
         """Count all that `other` has counted, and take over its order of templates.
@@ -277,7 +269,7 @@ class RunningAggregates:
     def _slide(self, sliding: Sliding) -> None:
         new, gone = sliding.slide()
         if len(gone) > len(sliding.samples):  # It is less work to begin again than to remove them.
-            self._groups, self._micro, self._sorted = {}, {}, []
+            self._groups, self._micro = {}, {}
             new, gone = [*sliding.samples], []
         slide(self._micro, new, gone)
         changes: defaultdict[str, tuple[list[Sample], list[Sample]]] = defaultdict(lambda: ([], []))
@@ -289,13 +281,11 @@ class RunningAggregates:
             group.slide(came, went)
             if not group.errors + group.successes:
                 del self._groups[name]
-                self._sorted = []
 
     def _group(self, name: str) -> Group:
         group = self._groups.get(name)
         if group is None:
             group = self._groups[name] = Group(self._micro)
-            self._sorted = []
         return group
 
     def _in_order(self, templates: Iterable[str]) -> list[str]:
@@ -304,4 +294,3 @@ class RunningAggregates:
     def _place(self, places: Mapping[str, int]) -> None:
         for template, place in places.items():
             self._order[template] = min(place, self._order.get(template, place))
-        self._sorted = []

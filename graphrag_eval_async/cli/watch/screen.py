@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from graphrag_eval_async.cli.text import one_line
+from graphrag_eval_async.cli.text import one_line, percent
 from graphrag_eval_async.cli.watch.baseline import comparison_lines
 from graphrag_eval_async.cli.watch.columns import lay_out
 from graphrag_eval_async.cli.watch.durations import duration_name
@@ -114,7 +114,7 @@ class _Screen:
         """The ends of the confidence sequences of a group, and a high quantile, where there are any."""
         values = [column.of(group) or {} for column in self._grid.columns]
         levels = [value["confidence"]["level"] for value in values if "confidence" in value]
-        level = f"{100 * levels[0]:.4g} %" if levels else ""
+        level = percent(levels[0]) if levels else ""
         rows = [
             (f"  {level} from", "confidence", "low"),
             (f"  {level} to", "confidence", "high"),
