@@ -64,14 +64,17 @@ class Facts:
         stream = self._stream
         total, recent = stream.aggregates.snapshot(), self._counting.recent.snapshot()
         overall = _group(total["micro"], recent["micro"])
+        groups = total["per_template"]
+        details = stream.aggregates.per_template() if len(groups) <= detailed else {}
+        # Those of which all results are pending have nothing but details.
+        groups = {template: detail for template, (detail, _) in details.items()} | groups
         templates = {
             template: _group(group, recent["per_template"].get(template))
-            for template, group in total["per_template"].items()
+            for template, group in groups.items()
         }
         sums = _add_detail(overall, *stream.aggregates.overall())
-        if len(templates) <= detailed:
-            for template, detail in stream.aggregates.per_template().items():
-                sums += _add_detail(templates[template], *detail)
+        for template, detail in details.items():
+            sums += _add_detail(templates[template], *detail)
         lag, comparison = self._follower.lag, self._counting.comparison
         return {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),

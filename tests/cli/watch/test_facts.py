@@ -12,6 +12,7 @@ from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
 from graphrag_eval_async.cli.watch.alerts import parse_alert
 from graphrag_eval_async.cli.watch.counting import Counting, Showing
 from graphrag_eval_async.cli.watch.facts import Facts, complete
+from graphrag_eval_async.cli.watch.screen import render
 from tests.cli.support import COLOURS, ODD, REFERENCE, failed, response
 from tests.cli.watch.support import JUDGE
 from tests.cli.watch.support import facts as shown_facts
@@ -184,6 +185,25 @@ async def test_templates_have_details_if_there_are_not_too_many() -> None:
             complete(collected)
             assert all(("coverage" in each) == detailed for each in collected["templates"].values())
             assert "confidence" in collected["overall"]["metrics"]["steps_score"]
+
+
+async def test_a_template_of_which_all_is_pending() -> None:
+    reference, showing = load_reference(REFERENCE), Showing(Last(2), "last", 10.0, [], None)
+    counting = Counting(showing, include_errors=False)
+    async with evaluate_stream(reference, [response("q1")]) as stream:
+        result = await anext(stream)
+        counting.add(result)
+        stream.aggregates.add(
+            result | {"template_id": ODD, "response_id": "odd", "pending": ["answer_correctness"]}
+        )
+        facts = Facts(stream, LAG, counting, showing, None, reference, [])
+        collected = facts.collect()
+        complete(collected)
+        check_details(collected, stream.aggregates.snapshot(detail=True))
+        assert collected["templates"][ODD]["samples"] == {"total": 0, "window": 0}
+        assert collected["templates"][ODD]["coverage"]["answer_f1"]["pending"] == 1
+        lines = render({**shown_facts(), **collected}, width=80, height=60)
+        assert any(line.plain.startswith(ODD) for line in lines)
 
 
 async def test_results_that_are_not_whole_do_not_count() -> None:
