@@ -154,7 +154,7 @@ def test_the_methods() -> None:
     assert public(stream) - public(type(stream)) == {"aggregates", "rejects", "usage"}  # type: ignore[arg-type]
     for method in ("__aiter__", "__anext__", "__aenter__", "__aexit__"):
         assert hasattr(stream, method)
-    expected = {"add", "snapshot", "overall", "per_template", "merge"}
+    expected = {"add", "snapshot", "overall", "per_template", "prepare", "merge"}
     expected |= {"to_bytes", "from_bytes", "order_templates"}
     assert public(package.RunningAggregates) == expected
     assert public(package.Last) == {"count"}

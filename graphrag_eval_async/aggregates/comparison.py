@@ -16,7 +16,7 @@ from graphrag_eval_async.errors import AggregationError, UsageError
 from graphrag_eval_async.records.metrics import ERROR_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from graphrag_eval_async.aggregates.live import LiveRows
     from graphrag_eval_async.aggregates.questions import Side
@@ -125,6 +125,13 @@ class RunningComparison:
             },
             {metric: sum(map(bool, questions.values())) for metric, questions in self._templates.items()},
         )
+
+    def prepare(self) -> Iterator[None]:
+        """Make in steps what takes `sums` long; results may come between them."""
+        for group in [*self._per_template.values()]:
+            for sums in [*group.values()]:
+                sums.copy()
+            yield
 
     def look(self, *, level: float = 0.95) -> LiveRows:
         """`overall` and `per_template` of a snapshot without the sign test, which must not be looked at while

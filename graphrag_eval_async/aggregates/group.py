@@ -192,6 +192,14 @@ def show(errors: int, successes: int, steps: StepCounts, series: dict[str, Serie
     return shown
 
 
+def tallies_of(groups: Iterable[Group]) -> Tallies:
+    """Those of all groups together."""
+    tallies: Tallies = {}
+    for group in groups:
+        add_tallies(tallies, group.tallies)
+    return tallies
+
+
 def show_micro(groups: Iterable[Group], series: dict[str, Series]) -> dict[str, Any]:
     """The same for several groups together, whose values are in `series`."""
     errors = successes = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -46,14 +46,13 @@ class Pending:
         for key, expected in other.results.items():
             self.results[key] = sorted([*self.results.get(key, ()), *expected])
 
-    def templates(self) -> set[str]:
-        """Those of the results that are expected."""
-        return {template for template, _, _ in self.results}
-
-    def counts(self, template: str | None = None) -> Counter[str]:
-        """How many values of each metric are to come: of one template, or of all."""
-        parts = [part for key, part in self.results.items() if template is None or key[0] == template]
-        return Counter(metric for part in parts for metrics in part for metric in metrics)
+    def by_template(self) -> dict[str, Counter[str]]:
+        """How many values of each metric are to come, of each template of which any are."""
+        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for (template, _, _), parts in self.results.items():
+            for metrics in parts:
+                counts[template].update(metrics)
+        return counts
 
 
 def _key(result: Mapping[str, Any], template: str) -> Awaited:

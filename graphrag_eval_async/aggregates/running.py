@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
+from collections import Counter, defaultdict
 from math import inf
 from typing import TYPE_CHECKING, Any, Self
 
 from graphrag_eval_async.aggregates import state
-from graphrag_eval_async.aggregates.coverage import Tallies, add_tallies, covered_metrics
+from graphrag_eval_async.aggregates.coverage import covered_metrics
 from graphrag_eval_async.aggregates.group import (
     Detail,
     Group,
@@ -18,6 +18,7 @@ from graphrag_eval_async.aggregates.group import (
     macro_of,
     show_micro,
     slide,
+    tallies_of,
 )
 from graphrag_eval_async.aggregates.pending import Pending
 from graphrag_eval_async.aggregates.reading import describe, observe
@@ -25,7 +26,7 @@ from graphrag_eval_async.aggregates.window import Last, Sample, Seconds, Sliding
 from graphrag_eval_async.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from graphrag_eval_async.aggregates.group import Detailed
     from graphrag_eval_async.aggregates.series import Series
@@ -165,20 +166,25 @@ class RunningAggregates:
         This takes little time, however many templates there are; an interval takes half a millisecond.
         """
         self._flush()
-        return self._detailed_micro(*self._detail(None)), bounded_sums(self._micro, self._fractions)
+        return self._detailed_micro(self._detail(None)), bounded_sums(self._micro, self._fractions)
 
     def per_template(self) -> dict[str, Detailed]:
         """The same of each template, not to be changed; it is made again only of those that have changed."""
         self._flush()
-        detail, _ = self._detail(None)
-        groups = self._with_pending()
-        return {name: group.detailed(self._of(name, detail)) for name, group in groups.items()}
+        groups = self._groups_of(self._detail(None))
+        return {name: group.detailed(own) for name, (group, own) in groups.items()}
+
+    def prepare(self) -> Iterator[None]:
+        """Make in steps what takes `per_template` long; results may come between them."""
+        for group, own in self._groups_of(self._detail(None)).values():
+            self._flush()
+            group.detailed(own)
+            yield
 
     def _show_detail(self, level: float) -> dict[str, Any]:
-        detail, tallies = self._detail(level)
-        groups = self._with_pending()
-        per_template = {name: group.snapshot(self._of(name, detail)) for name, group in groups.items()}
-        micro = self._detailed_micro(detail, tallies)
+        detail = self._detail(level)
+        per_template = {name: group.snapshot(own) for name, (group, own) in self._groups_of(detail).items()}
+        micro = self._detailed_micro(detail)
         macro = {
             metric: shown
             for metric in micro
@@ -187,25 +193,24 @@ class RunningAggregates:
         }
         return {"per_template": per_template, "micro": micro, "macro": macro}
 
-    def _detail(self, level: float | None) -> tuple[Detail, Tallies]:
-        """What is shown of all results, and what failed in them."""
-        tallies: Tallies = {}
-        for group in self._groups.values():
-            add_tallies(tallies, group.tallies)
-        pending = self._pending.counts()
-        metrics = covered_metrics(self._micro, tallies, pending)
-        return Detail(level, metrics, frozenset(self._fractions), pending), tallies
+    def _detail(self, level: float | None) -> Detail:
+        """What is shown of all results."""
+        pending = sum(self._pending.by_template().values(), Counter[str]())
+        metrics = covered_metrics(self._micro, tallies_of(self._groups.values()), pending)
+        return Detail(level, metrics, frozenset(self._fractions), pending)
 
-    def _detailed_micro(self, detail: Detail, tallies: Tallies) -> dict[str, Any]:
-        return add_detail(show_micro(self._groups.values(), self._micro), self._micro, tallies, detail)
+    def _detailed_micro(self, detail: Detail) -> dict[str, Any]:
+        groups = self._groups.values()
+        return add_detail(show_micro(groups, self._micro), self._micro, tallies_of(groups), detail)
 
-    def _of(self, template: str, detail: Detail) -> Detail:
-        return detail._replace(pending=self._pending.counts(template))
-
-    def _with_pending(self) -> dict[str, Group]:
-        """The templates in their order, with those of which all results are pending."""
-        groups = {name: Group({}) for name in self._pending.templates()} | self._groups
-        return {name: groups[name] for name in self._in_order(groups)}
+    def _groups_of(self, detail: Detail) -> dict[str, tuple[Group, Detail]]:
+        """The templates in their order, also if all results are pending, and what is shown of each."""
+        pending = self._pending.by_template()
+        groups = {name: Group({}) for name in pending} | self._groups
+        return {
+            name: (groups[name], detail._replace(pending=pending.get(name, {})))
+            for name in self._in_order(groups)
+        }
 
     def merge(self, other: RunningAggregates) -> Self:
         """Count all that `other` has counted, and take over its order of templates.

@@ -94,8 +94,9 @@ def test_order_shards_and_bytes_do_not_matter(results: list[dict[str, Any]], dra
 def test_details_of_each_template_while_results_come(
     results: list[dict[str, Any]], data: st.DataObject
 ) -> None:
-    """Looked at now and then, they are those of a snapshot."""
+    """Looked at now and then, they are those of a snapshot, whatever was prepared between results."""
     aggregates = RunningAggregates()
+    steps = aggregates.prepare()
     for result in results:
         more: dict[str, Any] = {}
         if data.draw(st.booleans()):
@@ -105,6 +106,8 @@ def test_details_of_each_template_while_results_come(
         if data.draw(st.booleans()):
             more["pending"] = ["answer_correctness"]
         aggregates.add({**result, **more})
+        for _ in range(data.draw(st.integers(0, 2))):
+            steps = steps if next(steps, "end") is None else aggregates.prepare()
         if data.draw(st.booleans()):
             assert intervals_made(aggregates.per_template()) == with_detail(aggregates)["per_template"]
             assert intervals_made({"": aggregates.overall()}) == {"": with_detail(aggregates)["micro"]}

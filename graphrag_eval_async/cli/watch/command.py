@@ -70,7 +70,7 @@ def watch(
     with run as (stream, lines):
         sending = Sending(lines, stop.set)
         facts = Facts(stream, follower, counting, showing, config, reference, following.paths)
-        view = open_view(facts.collect, showing, interrupts)
+        view = open_view(facts, showing, interrupts)
         work = _watch(stream, sending, counting, view, showing.on_alert)
         ending = run_to_end(work, interrupts, drain=sending.drain)
         ending = _finish(view.finish if has_begun(stream, outputs) else view.clear, ending)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
+from itertools import chain
 from math import fsum, inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -13,6 +15,7 @@ from graphrag_eval_async.cli.costs import judge_of
 from graphrag_eval_async.cli.watch.durations import window_facts
 from graphrag_eval_async.cli.watch.rates import Rate
 from graphrag_eval_async.cli.watch.results import is_counted_cost
+from graphrag_eval_async.concurrency import SLICE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,6 +57,15 @@ class Facts:
         self._show = showing.show
         self._start = monotonic()
         self._pace, self._calls = Rate(self._start), Rate(self._start)
+
+    async def prepare(self) -> None:
+        """Do what takes `collect` long while others run."""
+        comparison, due = self._counting.comparison, monotonic() + SLICE_SECONDS
+        steps = [] if comparison is None else [comparison.prepare()]
+        for _ in chain(self._stream.aggregates.prepare(), *steps):
+            if monotonic() >= due:
+                await asyncio.sleep(0)
+                due = monotonic() + SLICE_SECONDS
 
     def collect(self, detailed: float = inf) -> dict[str, Any]:
         """All of it as it is now, but what `complete` adds; the dict is the caller's own.

@@ -43,8 +43,16 @@ MAX_MESSAGES = 1000
 PRINTED_RESULTS = 10
 """In each line of JSON."""
 
-Collect = Callable[[float], dict[str, Any]]
-"""The facts, with details of templates if there are at most so many."""
+
+class Source(Protocol):
+    """What there is to show."""
+
+    async def prepare(self) -> None:
+        """Do what takes `collect` long while others run."""
+
+    def collect(self, detailed: float) -> dict[str, Any]:
+        """The facts, with details of templates if there are at most so many."""
+
 
 Loop = Callable[[], "Coroutine[Any, Any, NoReturn]"]
 
@@ -77,24 +85,24 @@ class View(Protocol):
         """
 
 
-def open_view(collect: Collect, showing: Showing, interrupts: Interrupts) -> View:
+def open_view(source: Source, showing: Showing, interrupts: Interrupts) -> View:
     """The view on the terminal behind standard output or, where that is none, as lines of JSON.
 
     Raises:
         UsageError: there is no standard output.
     """
     if sys.stdout is not None and (terminal := Terminal(sys.stdout)).is_usable:
-        return Screen(terminal, collect, Trends(showing.window))
+        return Screen(terminal, source, Trends(showing.window))
     stdout = open_output(partial(LineFile, wait=interrupts.wait_writable), "-")
-    return Lines(stdout, collect, showing.interval)
+    return Lines(stdout, source, showing.interval)
 
 
 class Screen:
     """A view on a terminal: what happened stands above, and stays."""
 
-    def __init__(self, terminal: Terminal, collect: Collect, trends: Trends) -> None:
+    def __init__(self, terminal: Terminal, source: Source, trends: Trends) -> None:
         self._terminal = terminal
-        self._collect = collect
+        self._source = source
         self._trends = trends
         self._messages: deque[str] = deque(maxlen=MAX_MESSAGES)
         # What is cancelled while a thread draws does not wait for it.
@@ -117,13 +125,14 @@ class Screen:
         with redirect_stderr(_Said(self.say)) if shared else nullcontext():
             while True:
                 start = monotonic()
+                await self._source.prepare()
                 # Not on the event loop: somebody may have stopped the terminal.
                 await anyio.to_thread.run_sync(self._draw, self._facts())
                 await asyncio.sleep(max(DRAW_SECONDS, (monotonic() - start) / DRAW_SHARE))
 
     def _facts(self) -> dict[str, Any]:
         _, rows = self._terminal.size()
-        facts = self._collect(rows // TRUSTED_LINES)
+        facts = self._source.collect(rows // TRUSTED_LINES)
         self._trends.add_to(facts)
         return facts
 
@@ -161,9 +170,9 @@ class _Said(StringIO):
 class Lines:
     """A view without a terminal: facts on stdout every so often, and what happened on stderr."""
 
-    def __init__(self, stdout: LineFile, collect: Collect, interval: float) -> None:
+    def __init__(self, stdout: LineFile, source: Source, interval: float) -> None:
         self._stdout = stdout
-        self._collect = collect
+        self._source = source
         self._interval = interval
         self._messages: deque[str] = deque(maxlen=MAX_MESSAGES)
         self._said = asyncio.Event()
@@ -176,7 +185,7 @@ class Lines:
     def finish(self) -> None:
         self._tell(_take_all(self._messages))
         with suppress(BrokenPipeError, InterruptedError):
-            self._stdout.write([_line(self._collect(inf))])
+            self._stdout.write([_line(self._source.collect(inf))])
 
     def clear(self) -> None:
         """Nothing: what was printed was printed."""
@@ -186,8 +195,9 @@ class Lines:
         while True:
             await asyncio.sleep(max(self._interval, took / DRAW_SHARE))
             start = monotonic()
+            await self._source.prepare()
             # Not on the event loop: of many templates, it takes a second.
-            line = await anyio.to_thread.run_sync(_line, self._collect(inf))
+            line = await anyio.to_thread.run_sync(_line, self._source.collect(inf))
             took = monotonic() - start
             await self._stdout.send(line)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from graphrag_eval_async import evaluate_stream, load_config, load_reference
 from graphrag_eval_async.aggregates import Last
+from graphrag_eval_async.aggregates.comparison import RunningComparison
 from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
 from graphrag_eval_async.cli.watch.alerts import parse_alert
 from graphrag_eval_async.cli.watch.counting import Counting, Showing
@@ -185,6 +187,31 @@ async def test_templates_have_details_if_there_are_not_too_many() -> None:
             complete(collected)
             assert all(("coverage" in each) == detailed for each in collected["templates"].values())
             assert "confidence" in collected["overall"]["metrics"]["steps_score"]
+
+
+@pytest.mark.parametrize(("pause", "turns"), [(-1.0, 4), (1e9, 0)])
+async def test_what_takes_long_lets_others_run(
+    monkeypatch: pytest.MonkeyPatch, pause: float, turns: int
+) -> None:
+    """Between any two templates, of all results and of a comparison."""
+    monkeypatch.setattr("graphrag_eval_async.cli.watch.facts.SLICE_SECONDS", pause)
+    reference, showing = load_reference(REFERENCE), Showing(Last(2), "last", 10.0, [], None)
+    comparison = RunningComparison()
+    counting = Counting(showing, include_errors=False, comparison=comparison)
+    async with evaluate_stream(reference, [response("q1"), response("q3")]) as stream:
+        async for result in stream:
+            comparison.add_baseline(result)
+            counting.add(result)
+        facts = Facts(stream, LAG, counting, showing, None, reference, [])
+        expected = facts.collect()
+        taken, task = 0, asyncio.ensure_future(facts.prepare())
+        while not task.done():
+            await asyncio.sleep(0)
+            taken += 1
+        assert taken == turns + 1
+        collected = facts.collect()
+        assert collected["templates"] == expected["templates"]
+        assert collected["comparison"] == expected["comparison"]
 
 
 async def test_a_template_of_which_all_is_pending() -> None:

@@ -35,6 +35,21 @@ class Drawn(Terminal):
         self._loop.call_soon_threadsafe(self.times.put_nowait, None)
 
 
+class Shown:
+    """Facts to be shown, and for how many templates and on which thread they were asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[float, int]] = []
+        self.prepared = 0
+
+    async def prepare(self) -> None:
+        self.prepared += 1
+
+    def collect(self, detailed: float) -> dict[str, Any]:
+        self.asked.append((detailed, threading.get_ident()))
+        return facts()
+
+
 async def test_what_others_write_to_the_terminal_stands_above_the_view(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -42,7 +57,7 @@ async def test_what_others_write_to_the_terminal_stands_above_the_view(
     stderr = Stream()
     monkeypatch.setattr(sys, "stderr", stderr)
     terminal = Drawn()
-    view = Screen(terminal, lambda _detailed: facts(), Trends(Last(200)))
+    view = Screen(terminal, Shown(), Trends(Last(200)))
     async with leaving_nothing():
         task = asyncio.create_task(view.loops[0]())
         await terminal.times.get()
@@ -80,7 +95,7 @@ class Slow(Drawn):
 async def test_no_view_is_drawn_after_the_end() -> None:
     """One that is being drawn when its task is cancelled is in a thread, which goes on."""
     terminal = Slow()
-    view = Screen(terminal, lambda _detailed: facts(), Trends(Last(200)))
+    view = Screen(terminal, Shown(), Trends(Last(200)))
     async with leaving_nothing():
         task = asyncio.create_task(view.loops[0]())
         await asyncio.to_thread(terminal.begun.wait)
@@ -114,13 +129,8 @@ async def test_intervals_of_lines_are_not_made_on_the_event_loop(monkeypatch: py
 
     monkeypatch.setattr("graphrag_eval_async.cli.watch.views.complete", complete)
     stdout: Any = Printed()
-    asked = []
-
-    def collect(detailed: float) -> dict[str, Any]:
-        asked.append((detailed, threading.get_ident()))
-        return facts()
-
-    view = Lines(stdout, collect, 0.001)
+    shown = Shown()
+    view = Lines(stdout, shown, 0.001)
     async with leaving_nothing():
         task = asyncio.create_task(view.loops[0]())
         line = json.loads(await stdout.lines.get())
@@ -128,17 +138,13 @@ async def test_intervals_of_lines_are_not_made_on_the_event_loop(monkeypatch: py
         await asyncio.wait([task])
     assert len(line.pop("results")) == 10
     assert line.items() <= facts().items()
-    assert asked[0] == (math.inf, threading.get_ident())
+    assert shown.asked[0] == (math.inf, threading.get_ident())
+    assert shown.prepared in {len(shown.asked), len(shown.asked) + 1}
     assert threads
     assert threading.get_ident() not in threads
 
 
 def test_a_screen_asks_for_details_of_as_many_templates_as_it_may_show() -> None:
-    asked: list[float] = []
-
-    def collect(detailed: float) -> dict[str, Any]:
-        asked.append(detailed)
-        return facts()
-
-    Screen(Terminal(80, 60), collect, Trends(Last(200))).finish()
-    assert asked == [10]
+    shown = Shown()
+    Screen(Terminal(80, 60), shown, Trends(Last(200))).finish()
+    assert [detailed for detailed, _ in shown.asked] == [10]
