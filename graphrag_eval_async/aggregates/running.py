@@ -207,10 +207,8 @@ class RunningAggregates:
         """The templates in their order, also if all results are pending, and what is shown of each."""
         pending = self._pending.by_template()
         groups = {name: Group({}) for name in pending} | self._groups
-        return {
-            name: (groups[name], detail._replace(pending=pending.get(name, {})))
-            for name in self._in_order(groups)
-        }
+        details = {name: detail._replace(pending=pending.get(name, {})) for name in groups}
+        return {name: (groups[name], details[name]) for name in self._in_order(groups)}
 
     def merge(self, other: RunningAggregates) -> Self:
         """Count all that `other` has counted, and take over its order of templates.

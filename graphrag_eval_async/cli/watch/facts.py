@@ -73,28 +73,12 @@ class Facts:
         Templates have details like all results if there are at most so many that are to be `detailed`.
         """
         now = monotonic()
-        stream = self._stream
-        total, recent = stream.aggregates.snapshot(), self._counting.recent.snapshot()
-        overall = _group(total["micro"], recent["micro"])
-        groups = total["per_template"]
-        details = stream.aggregates.per_template() if len(groups) <= detailed else {}
-        # Those of which all results are pending have nothing but details.
-        groups = {template: detail for template, (detail, _) in details.items()} | groups
-        templates = {
-            template: _group(group, recent["per_template"].get(template))
-            for template, group in groups.items()
-        }
-        sums = _add_detail(overall, *stream.aggregates.overall())
-        for template, detail in details.items():
-            sums += _add_detail(templates[template], *detail)
-        lag, comparison = self._follower.lag, self._counting.comparison
+        stream, lag, comparison = self._stream, self._follower.lag, self._counting.comparison
         return {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "elapsed_sec": now - self._start,
             **self._fixed,
-            "overall": overall,
-            SUMS: sums,
-            "templates": templates,
+            **self._groups(detailed),
             "comparison": None if comparison is None else {SUMS: comparison.sums(), **comparison.standing()},
             "results_per_sec": self._pace.at(now, self._counting.count),
             "in_flight": stream.in_flight,
@@ -109,6 +93,23 @@ class Facts:
             "show": self._show,
             "results": self._counting.results.facts(),
         }
+
+    def _groups(self, detailed: float) -> dict[str, Any]:
+        aggregates = self._stream.aggregates
+        total, recent = aggregates.snapshot(), self._counting.recent.snapshot()
+        overall = _group(total["micro"], recent["micro"])
+        groups = total["per_template"]
+        details = aggregates.per_template() if len(groups) <= detailed else {}
+        # Those of which all results are pending have nothing but details.
+        groups = {template: detail for template, (detail, _) in details.items()} | groups
+        templates = {
+            template: _group(group, recent["per_template"].get(template))
+            for template, group in groups.items()
+        }
+        sums = _add_detail(overall, *aggregates.overall())
+        for template, detail in details.items():
+            sums += _add_detail(templates[template], *detail)
+        return {"overall": overall, SUMS: sums, "templates": templates}
 
     def _judge(self, now: float) -> dict[str, Any] | None:
         if self._model is None or self._limits is None:
