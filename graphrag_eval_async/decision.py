@@ -186,12 +186,13 @@ class UntilDecided:
         is_done = False
         try:
             result = await later.call(hand_out)
+            seen = Seen() if result is None else self._see(result)
             is_done = True
         finally:
             if not is_done:
                 self._give_up()
         self._done += 1
-        return await self._wait(place, Seen() if result is None else self._see(result), result, hand_out)
+        return await self._wait(place, seen, result, hand_out)
 
     async def _wait(
         self, place: int, seen: Seen, result: Result | None, _: Callable[[Result], None]

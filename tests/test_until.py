@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async import (
+    AggregationError,
     Decision,
     JudgeError,
     JudgeUnavailable,
@@ -321,6 +322,27 @@ async def test_a_judge_that_fails_for_good_leaves_nothing_decided_past_it() -> N
     stream = stream_of(source, Judge())
     with pytest.raises(JudgeUnavailable):
         await collect(stream)
+    assert outcome(stream) == (None, 2, 0)
+
+
+async def test_a_result_that_cannot_be_counted_keeps_nothing_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Deciding.read
+
+    def fail(self: Deciding, result: Mapping[str, Any]) -> Sample | None:
+        if result["response_id"] == "r2":
+            raise AggregationError("odd")
+        return read(self, result)
+
+    monkeypatch.setattr(Deciding, "read", fail)
+    stream, came = stream_of([response(i, 1) for i in range(60)], Judge()), set()
+
+    async def consume() -> None:
+        async for result in stream:
+            came.add(result["response_id"])
+
+    with pytest.raises(AggregationError, match="odd"):
+        await asyncio.wait_for(consume(), 30)
+    assert {"r0", "r1", "r3"} <= came
     assert outcome(stream) == (None, 2, 0)
 
 
