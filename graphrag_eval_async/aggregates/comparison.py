@@ -89,14 +89,16 @@ class RunningComparison:
         self._results[side] += 1
 
     def _expect(self, question: Question, side: Side) -> None:
-        self._count(question, -1, side)
-        question.expect(side)
-        self._count(question, 1, side)
+        if side not in question.values and side not in question.pending:
+            self._count(question, -1, side)
+            question.expect(side)
+            self._count(question, 1, side)
 
     def _count(self, question: Question, sign: int, side: Side) -> None:
-        if side == "baseline":
-            for metric in question.values.get(side, ()):
-                self._templates[metric][question.template] += sign
+        if side == "baseline" and side in question.values:
+            template = question.template
+            for metric in question.values[side]:
+                self._templates[metric][template] += sign
         self._differing += sign * question.differs
         if not question.is_shared:
             if lone := question.only_in:

@@ -49,9 +49,8 @@ class Question:
         self.differs |= reference not in (None, self._reference)
 
     def expect(self, side: Side) -> None:
-        """Note that a part has come; once anything is whole, samples that are not are left out."""
-        if side not in self.values and side not in self.pending:
-            self.pending += (side,)
+        """Note that a part has come of a side that has nothing whole as yet."""
+        self.pending += (side,)
 
     @property
     def template(self) -> str:

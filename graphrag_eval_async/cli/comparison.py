@@ -108,13 +108,16 @@ def _templates(snapshot: Mapping[str, Any]) -> Iterator[list[str]]:
             [one_line(name, limit=NAME_CHARACTERS), *_cells(group), _p_value(group["p_holm"], sign="")]
             for name, group in groups.items()
         ]
-        decided = [
-            f"{one_line(name)} is {group['verdict']}"
-            for name, group in groups.items()
-            if group["verdict"] != UNDECIDED
-        ]
-        note = f"p: sign test, {_correction(groups.values())}; {', '.join(decided) or 'undecided'}."
+        note = f"p: sign test, {_correction(groups.values())}; {decided(groups) or 'undecided'}."
         yield _table([metric, *HEADINGS, "p"], rows) + folded([note])
+
+
+def decided(groups: Mapping[str, Mapping[str, Any]]) -> str:
+    """The templates that are better or worse in a score, by its rows."""
+    verdicts = {name: row.get("verdict", UNDECIDED) for name, row in groups.items()}
+    return ", ".join(
+        f"{one_line(name)} is {verdict}" for name, verdict in verdicts.items() if verdict != UNDECIDED
+    )
 
 
 def _correction(groups: Collection[Mapping[str, Any]]) -> str:

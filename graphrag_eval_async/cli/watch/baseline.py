@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from graphrag_eval_async.aggregates.comparison import RunningComparison
-from graphrag_eval_async.aggregates.verdicts import UNDECIDED
-from graphrag_eval_async.cli.comparison import folded, one_sided, sentences, signed, worst_questions
+from graphrag_eval_async.cli.comparison import decided, folded, one_sided, sentences, signed, worst_questions
 from graphrag_eval_async.cli.text import one_line
 from graphrag_eval_async.cli.watch.results import SCORES
 from graphrag_eval_async.comparing import add_results
@@ -102,8 +101,6 @@ def _templates(live: LiveRows) -> Iterator[str]:
     """What is decided in templates, by metric."""
     for metric in live["overall"]:
         groups = {name: group[metric] for name, group in live["per_template"].items() if metric in group}
-        decided = {name: row for name, row in groups.items() if row.get("verdict", UNDECIDED) != UNDECIDED}
-        if decided:
-            told = ", ".join(f"{name} is {row['verdict']}" for name, row in decided.items())
-            level = 100 * next(iter(decided.values()))["confidence"]["level"]
+        if told := decided(groups):
+            level = 100 * max(row["confidence"]["level"] for row in groups.values() if "confidence" in row)
             yield f"{metric} by template: {told} (intervals at {level:g} %, which all hold together)"
