@@ -15,11 +15,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from bench.report import Row, show
-from graphrag_eval_async.aggregates import Last, RunningAggregates
-from graphrag_eval_async.aggregates.comparison import RunningComparison
-from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
-from graphrag_eval_async.aggregates.deciding import Deciding
-from graphrag_eval_async.aggregates.until import Until
+from graphrag_eval_async import Last, RunningAggregates
+from graphrag_eval_async.aggregates.exact import Sums
+from graphrag_eval_async.inference.comparison import RunningComparison
+from graphrag_eval_async.inference.confidence import confidence_sequence
+from graphrag_eval_async.inference.deciding import Deciding
+from graphrag_eval_async.inference.until import Until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

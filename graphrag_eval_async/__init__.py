@@ -1,7 +1,6 @@
 """Evaluate question-answering agents over knowledge graphs while they run."""
 
-from graphrag_eval_async.aggregates import Last, RunningAggregates, Seconds
-from graphrag_eval_async.aggregates.until import Until
+from graphrag_eval_async.aggregates import Last, Seconds
 from graphrag_eval_async.batch import compute_aggregates, run_evaluation
 from graphrag_eval_async.comparing import compare
 from graphrag_eval_async.config import (
@@ -21,7 +20,6 @@ from graphrag_eval_async.config import (
     StepsConfig,
     load_config,
 )
-from graphrag_eval_async.decision import Decision
 from graphrag_eval_async.errors import (
     AggregationError,
     ConfigError,
@@ -39,6 +37,8 @@ from graphrag_eval_async.errors import (
     UsageError,
 )
 from graphrag_eval_async.evaluator import Evaluator
+from graphrag_eval_async.inference.running import RunningAggregates
+from graphrag_eval_async.inference.until import Until
 from graphrag_eval_async.judge import Judge, JudgeUsage, TokenUsage
 from graphrag_eval_async.records import Line, LongLine, Position, Question, Reject, Rejects
 from graphrag_eval_async.reference import Reference, load_reference
@@ -46,6 +46,7 @@ from graphrag_eval_async.sinks.journal import Journal
 from graphrag_eval_async.sources import Follower, Lag, follow_jsonl, read_jsonl
 from graphrag_eval_async.steps import average_precision, recall_at_k
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
+from graphrag_eval_async.stream.ending import Decision
 
 __all__ = [
     "AggregationError",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from graphrag_eval_async.aggregates import RunningAggregates
 from graphrag_eval_async.errors import MissingResponses, RejectedResponses, UsageError
+from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, evaluate_stream
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.evaluator import StepsGroups
-    from graphrag_eval_async.intake import OnReject, Result
     from graphrag_eval_async.judge import Judge
     from graphrag_eval_async.metrics import OnFatal
     from graphrag_eval_async.reference import Reference, Templates
     from graphrag_eval_async.sources import Responses
     from graphrag_eval_async.steps import Comparator
+    from graphrag_eval_async.stream.intake import OnReject, Result
 
 
 async def run_evaluation(

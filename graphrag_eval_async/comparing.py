@@ -73,7 +73,7 @@ def compare(
         SourceError: a file cannot be read.
         UsageError: an argument has a value it cannot have.
     """
-    from graphrag_eval_async.aggregates.comparison import RunningComparison
+    from graphrag_eval_async.inference.comparison import RunningComparison
 
     comparison = RunningComparison(include_errors=include_errors)
     comparison.look(level=level)  # Before anything is read: it checks the level.

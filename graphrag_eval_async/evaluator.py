@@ -8,7 +8,6 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
-from graphrag_eval_async.concurrency import run_in_thread
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, UsageError
 from graphrag_eval_async.judge.cache import digest
 from graphrag_eval_async.records import Line, Reject, read_record, write_line
@@ -16,6 +15,7 @@ from graphrag_eval_async.records.copying import copier
 from graphrag_eval_async.reference import Groups, Reference, Templates, load_reference
 from graphrag_eval_async.result import blank, complete, fill
 from graphrag_eval_async.steps import QUICK_SEARCH_STEPS, Budget, Facts, prepare_step, score_steps
+from graphrag_eval_async.threads import run_in_thread
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:

@@ -15,18 +15,17 @@ LEVELS = [
     {"__main__"},
     {"cli"},
     {"batch", "comparing"},
-    {"stream", "resultfiles"},
-    {"decision"},
-    {"intake"},
-    {"resuming"},
-    {"sources", "sinks", "evaluator"},
+    {"resultfiles"},
+    {"stream"},
+    {"sources", "sinks", "evaluator", "inference"},
     {"result"},
-    {"concurrency", "reference"},  # what the evaluator builds on
+    {"reference"},
     {"metrics"},
     {"steps", "aggregates"},
     {"judge"},
     {"config"},
     {"records"},
+    {"threads"},
     {"errors", "version"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(LEVELS) for room in rooms}
@@ -80,7 +79,7 @@ def test_every_room_has_its_place() -> None:
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
     heavy = "openai, ragas, pydantic, rich, typer, yaml, uvloop, hypothesis"
-    heavy += "".join(f", {PACKAGE}.aggregates.{name}" for name in ("comparison", "confidence", "signs"))
+    heavy += "".join(f", {PACKAGE}.inference.{name}" for name in ("comparison", "confidence", "signs"))
     script = f"""
 import sys
 import {PACKAGE}

@@ -1,6 +1,6 @@
 """Statistics over results: exact, mergeable, and ready at any moment of a stream."""
 
-from graphrag_eval_async.aggregates.running import RunningAggregates
+from graphrag_eval_async.aggregates.running import Aggregates
 from graphrag_eval_async.aggregates.window import Last, Seconds
 
-__all__ = ["Last", "RunningAggregates", "Seconds"]
+__all__ = ["Aggregates", "Last", "Seconds"]

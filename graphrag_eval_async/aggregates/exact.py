@@ -7,13 +7,32 @@ nothing, so it cannot depend on the order of its terms; it is rounded once, when
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 UNIT_BITS = 1074
 ONE = 1 << UNIT_BITS
+
+
+class Sums(NamedTuple):
+    """Of values in [0, 1].
+
+    Attributes:
+        n: how many there are.
+        total: their sum, from 0 to n.
+        squares: the sum of their squares, at most their sum.
+    """
+
+    n: int
+    total: float
+    squares: float
+
+    def mirrored(self) -> Sums:
+        """Those of 1 - x for each value x."""
+        squares = max(0.0, self.n - 2 * self.total + self.squares)
+        return Sums(self.n, self.n - self.total, squares)
 
 
 def to_units(value: float) -> int:

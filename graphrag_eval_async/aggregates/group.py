@@ -13,9 +13,9 @@ from graphrag_eval_async.aggregates.series import Series
 from graphrag_eval_async.records.outputs import is_empty
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from graphrag_eval_async.aggregates.confidence import Sums
+    from graphrag_eval_async.aggregates.exact import Sums
     from graphrag_eval_async.aggregates.reading import Observation, Steps
     from graphrag_eval_async.aggregates.window import Sample
 
@@ -33,13 +33,13 @@ class Detail(NamedTuple):
     """What a detailed snapshot shows of a group.
 
     Attributes:
-        level: of confidence; None where there is to be none.
+        confidence: shows the confidence sequence of sums; None where there is to be none.
         metrics: that are shown if they apply, even if they have no value.
         fractions: outputs of custom evaluations that are from 0 to 1.
         pending: how many values of each metric are to come.
     """
 
-    level: float | None
+    confidence: Callable[[Sums], dict[str, float]] | None
     metrics: Collection[str]
     fractions: Collection[str]
     pending: Mapping[str, int]
@@ -225,20 +225,18 @@ def add_detail(
         if covered["applied"]:
             failed = sum(covered["failed"].values())
             bounded = is_bounded(metric) or metric in detail.fractions
-            level = detail.level if bounded else None
-            whole[metric] = {} if own is None else shown[metric] | _detail(own, level)
+            confidence = detail.confidence if bounded else None
+            whole[metric] = {} if own is None else shown[metric] | _detail(own, confidence)
             if bounded and values + failed:
                 whole[metric]["bounds"] = bounds(own, failed)
             whole[metric]["coverage"] = covered
     return whole
 
 
-def _detail(series: Series, level: float | None) -> dict[str, Any]:
+def _detail(series: Series, confidence: Callable[[Sums], dict[str, float]] | None) -> dict[str, Any]:
     detail: dict[str, Any] = {"quantiles": series.quantiles()}
-    if level is not None and (sums := series.sums()):
-        from graphrag_eval_async.aggregates.confidence import show_confidence
-
-        detail["confidence"] = show_confidence(sums, level)
+    if confidence is not None and (sums := series.sums()):
+        detail["confidence"] = confidence(sums)
     return detail
 
 

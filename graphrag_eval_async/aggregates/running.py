@@ -26,8 +26,9 @@ from graphrag_eval_async.aggregates.window import Last, Sample, Seconds, Sliding
 from graphrag_eval_async.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from graphrag_eval_async.aggregates.exact import Sums
     from graphrag_eval_async.aggregates.group import Detailed
     from graphrag_eval_async.aggregates.series import Series
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 BATCH = 1024
 
 
-class RunningAggregates:
+class Aggregates:
     """Statistics per template, micro (over all results) and macro (over the means of the templates).
 
     They are exact: sums and means are those of the numbers themselves, rounded once, as by `math.fsum` and
@@ -124,37 +125,9 @@ class RunningAggregates:
         if self._waiting >= batch:
             self._flush()
 
-    def snapshot(self, *, detail: bool = False, level: float = 0.95) -> dict[str, Any]:
-        """`per_template`, `micro` and `macro` over the results that count; the dict is the caller's own.
-
-        A metric without values is absent, and so is a `sum` beyond the largest double.
-
-        Args:
-            detail: whether there is more to each metric, and each metric that applies, even without a value:
-
-                - `coverage`: how many samples it is `applied` to, or retrieval steps, and how many of these
-                  have `values`, `failed` (by kind), or are `pending`;
-                - if it is from 0 to 1 by definition, `bounds`: the mean (`low`, `high`) if each that failed
-                  had been 0, and if it had been 1; for macro, too;
-                - `quantiles`: p50, p90, p95 and p99, exact, between two values by their distances from it;
-                - if it is from 0 to 1 by definition, a `confidence` sequence: `low` and `high`, between which
-                  its mean is with a probability of `level` at all times at once, however often one looks, as
-                  long as values come with the same mean all the time (those that are quick to judge may have
-                  another, so while results still come, a stream should be `ordered`); over a window, at any
-                  one time. Each takes about half a millisecond.
-
-                And whether there is `failure`: how often there was which reason of failure. A template is
-                there even if all of its results are `pending`.
-            level: more than 0 and less than 1.
-
-        Raises:
-            UsageError: `level` is not that.
-        """
-        if not isinstance(level, float) or not 0 < level < 1:
-            raise UsageError(f"level: expected a number between 0 and 1, got {describe(level)}")
+    def snapshot(self) -> dict[str, Any]:
+        """`per_template`, `micro` and `macro` over the results that count; the dict is the caller's own."""
         self._flush()
-        if detail:
-            return self._show_detail(level)
         per_template = {name: self._groups[name].snapshot() for name in self._in_order(self._groups)}
         micro = show_micro(self._groups.values(), self._micro)
         macro = {metric: macro_of(metric, per_template) for metric in micro if metric in self._micro}
@@ -181,8 +154,10 @@ class RunningAggregates:
             group.detailed(own)
             yield
 
-    def _show_detail(self, level: float) -> dict[str, Any]:
-        detail = self._detail(level)
+    def _details(self, confidence: Callable[[Sums], dict[str, float]] | None = None) -> dict[str, Any]:
+        """A snapshot in detail; `confidence` shows the sums of a metric from 0 to 1 as an interval."""
+        self._flush()
+        detail = self._detail(confidence)
         per_template = {name: group.snapshot(own) for name, (group, own) in self._groups_of(detail).items()}
         micro = self._detailed_micro(detail)
         macro = {
@@ -193,11 +168,11 @@ class RunningAggregates:
         }
         return {"per_template": per_template, "micro": micro, "macro": macro}
 
-    def _detail(self, level: float | None) -> Detail:
+    def _detail(self, confidence: Callable[[Sums], dict[str, float]] | None) -> Detail:
         """What is shown of all results."""
         pending = sum(self._pending.by_template().values(), Counter[str]())
         metrics = covered_metrics(self._micro, tallies_of(self._groups.values()), pending)
-        return Detail(level, metrics, frozenset(self._fractions), pending)
+        return Detail(confidence, metrics, frozenset(self._fractions), pending)
 
     def _detailed_micro(self, detail: Detail) -> dict[str, Any]:
         groups = self._groups.values()
@@ -210,7 +185,7 @@ class RunningAggregates:
         details = {name: detail._replace(pending=pending.get(name, {})) for name in groups}
         return {name: (groups[name], details[name]) for name in self._in_order(groups)}
 
-    def merge(self, other: RunningAggregates) -> Self:
+    def merge(self, other: Aggregates) -> Self:
         """Count all that `other` has counted, and take over its order of templates.
 
         Returns:
@@ -246,7 +221,7 @@ class RunningAggregates:
         return state.dump(self._include_errors, self._order, self._groups, self._pending, self._fractions)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> RunningAggregates:
+    def from_bytes(cls, data: bytes) -> Self:
         """What `to_bytes` was called on.
 
         Raises:

@@ -6,13 +6,11 @@ from contextlib import suppress
 from operator import neg
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.aggregates.exact import ONE, mean, sum_floats, sum_units, to_units
+from graphrag_eval_async.aggregates.exact import ONE, Sums, mean, sum_floats, sum_units, to_units
 from graphrag_eval_async.aggregates.ordered import OrderedValues
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-
-    from graphrag_eval_async.aggregates.confidence import Sums
 
 # Up to here every int is a double.
 DOUBLE_INTS = 2**53
@@ -153,8 +151,6 @@ class Series:
         """What a confidence sequence for the mean is made of; None where values are not from 0 to 1."""
         if not self._bounded or self.values.first() < 0 or self.values.last() > 1:
             return None
-        from graphrag_eval_async.aggregates.confidence import Sums  # which is imported where it is asked for
-
         return Sums(len(self.values), self._units / ONE, self._squares / ONE)
 
     def quantile(self, percent: int) -> float:

@@ -6,7 +6,6 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.aggregates import RunningAggregates
 from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.files import check_distinct, open_rejects
 from graphrag_eval_async.cli.gates import MISSING_RATE
@@ -14,6 +13,7 @@ from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.reading import Reading
 from graphrag_eval_async.cli.report import Run, report
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources import read_jsonl
 

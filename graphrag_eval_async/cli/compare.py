@@ -6,7 +6,6 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.aggregates.comparison import RunningComparison
 from graphrag_eval_async.cli.comparison import regressions, render_comparison
 from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.files import check_distinct, open_rejects, write_aggregates
@@ -15,6 +14,7 @@ from graphrag_eval_async.cli.reading import Reading
 from graphrag_eval_async.cli.report import list_rejects, tell_error
 from graphrag_eval_async.cli.text import one_line, tell
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.sources import read_jsonl
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from graphrag_eval_async.cli.text import describe, one_line, tell
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Set
 
-    from graphrag_eval_async.aggregates import RunningAggregates
     from graphrag_eval_async.cli.exits import Ending, Exit
-    from graphrag_eval_async.decision import Decision
+    from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.records import Reason
     from graphrag_eval_async.reference import Reference
     from graphrag_eval_async.stream import EvaluationStream
+    from graphrag_eval_async.stream.ending import Decision
 
 LISTED_REJECTS = 10
 """How many rejects are listed where no file takes them."""

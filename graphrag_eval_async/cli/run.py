@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.aggregates import RunningAggregates
 from graphrag_eval_async.cli.costs import judge_of, judging
 from graphrag_eval_async.cli.files import open_output, open_rejects
 from graphrag_eval_async.cli.report import LISTED_REJECTS, Run, journaling, report, tell_error
 from graphrag_eval_async.cli.until import deciding
+from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.aggregates.until import Until
 from graphrag_eval_async.cli.costs import dollars
 from graphrag_eval_async.cli.gates import MISSING_RATE
 from graphrag_eval_async.cli.text import one_line, percent, tell
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.inference.until import Until
 from graphrag_eval_async.sources import read_jsonl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphrag_eval_async.cli.gates import Gate
-    from graphrag_eval_async.decision import Decision
+    from graphrag_eval_async.stream.ending import Decision
 
 DEFAULT_SEED = 0
 

@@ -8,8 +8,8 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from graphrag_eval_async.concurrency import run_in_thread
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import AggregationError, Last, RunningAggregates
-from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
+from graphrag_eval_async.aggregates.exact import Sums
 from graphrag_eval_async.errors import FAILURES
+from graphrag_eval_async.inference.confidence import confidence_sequence
 from tests.aggregates.test_detail import bits, counted
 
 if TYPE_CHECKING:

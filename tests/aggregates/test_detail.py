@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import Last, RunningAggregates, UsageError
-from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
+from graphrag_eval_async.aggregates.exact import Sums
+from graphrag_eval_async.inference.confidence import confidence_sequence
 
 if TYPE_CHECKING:
     import random
@@ -172,9 +173,9 @@ from graphrag_eval_async import RunningAggregates
 aggregates = RunningAggregates()
 aggregates.add({"template_id": "a", "steps_score": 0.5})
 aggregates.snapshot()
-assert "graphrag_eval_async.aggregates.confidence" not in sys.modules
+assert "graphrag_eval_async.inference.confidence" not in sys.modules
 aggregates.snapshot(detail=True)
-assert "graphrag_eval_async.aggregates.confidence" in sys.modules
+assert "graphrag_eval_async.inference.confidence" in sys.modules
 assert "numpy" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async.aggregates import Last, RunningAggregates, Seconds, ordered, running, window
+from graphrag_eval_async import Last, RunningAggregates, Seconds
+from graphrag_eval_async.aggregates import ordered, running, window
 from tests.aggregates.oracle import batch_aggregates
 from tests.aggregates.strategies import TEMPLATES, results
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from graphrag_eval_async.aggregates import RunningAggregates
+from graphrag_eval_async import RunningAggregates
 from graphrag_eval_async.errors import AggregationError, UsageError
 
 GOLDEN = Path(__file__).parents[3] / "shared" / "golden"

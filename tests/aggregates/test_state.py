@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from graphrag_eval_async.aggregates import RunningAggregates
+from graphrag_eval_async import RunningAggregates
 from graphrag_eval_async.errors import AggregationError
 
 HEADER = struct.Struct(">4sHI")

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from graphrag_eval_async.aggregates import Last, RunningAggregates, Seconds, window
+from graphrag_eval_async import Last, RunningAggregates, Seconds
+from graphrag_eval_async.aggregates import window
 from graphrag_eval_async.aggregates.ordered import OrderedValues
 from graphrag_eval_async.errors import AggregationError, UsageError
 

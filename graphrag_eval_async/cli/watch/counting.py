@@ -5,20 +5,20 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.aggregates import RunningAggregates
 from graphrag_eval_async.aggregates.reading import observe
 from graphrag_eval_async.cli.watch.alerts import Alerts, find_alerts
 from graphrag_eval_async.cli.watch.results import LastResults, WorstResults, shorten
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.inference.running import RunningAggregates
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from graphrag_eval_async.aggregates import Last, Seconds
-    from graphrag_eval_async.aggregates.comparison import RunningComparison
     from graphrag_eval_async.cli.watch.alerts import Alert
     from graphrag_eval_async.cli.watch.results import Show
     from graphrag_eval_async.config import Config
+    from graphrag_eval_async.inference.comparison import RunningComparison
 
 KEPT_RESULTS = 100
 """More than most terminals show."""

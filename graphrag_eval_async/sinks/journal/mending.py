@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from graphrag_eval_async.concurrency import SLICE_SECONDS, run_in_thread
 from graphrag_eval_async.errors import AggregationError, JournalError
 from graphrag_eval_async.sinks.append_file import AppendFile
+from graphrag_eval_async.threads import SLICE_SECONDS, run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from graphrag_eval_async.concurrency import SLICE_SECONDS, run_in_thread
 from graphrag_eval_async.sinks.append_file import AppendFile
 from graphrag_eval_async.sinks.journal.fingerprints import RunFile
 from graphrag_eval_async.sinks.journal.mending import read_lines
 from graphrag_eval_async.sinks.journal.syncing import Syncing
 from graphrag_eval_async.sinks.rejects import reject_line
+from graphrag_eval_async.threads import SLICE_SECONDS, run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

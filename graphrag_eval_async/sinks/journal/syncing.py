@@ -6,8 +6,8 @@ import asyncio
 from math import inf
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.concurrency import outlast
 from graphrag_eval_async.errors import JournalError
+from graphrag_eval_async.threads import outlast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

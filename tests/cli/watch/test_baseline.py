@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async import compare, run_evaluation
-from graphrag_eval_async.aggregates.comparison import RunningComparison
 from graphrag_eval_async.cli.watch.baseline import comparison_lines, final_lines
+from graphrag_eval_async.inference.comparison import RunningComparison
 from tests.cli.support import COLOURS, ODD, REFERENCE, failed, response, run
 from tests.cli.watch.support import append
 from tests.cli.watch.test_watch import IDLE, facts, watch

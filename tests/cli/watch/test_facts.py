@@ -9,12 +9,13 @@ import pytest
 
 from graphrag_eval_async import evaluate_stream, load_config, load_reference
 from graphrag_eval_async.aggregates import Last
-from graphrag_eval_async.aggregates.comparison import RunningComparison
-from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
+from graphrag_eval_async.aggregates.exact import Sums
 from graphrag_eval_async.cli.watch.alerts import parse_alert
 from graphrag_eval_async.cli.watch.counting import Counting, Showing
 from graphrag_eval_async.cli.watch.facts import Facts, complete
 from graphrag_eval_async.cli.watch.screen import render
+from graphrag_eval_async.inference.comparison import RunningComparison
+from graphrag_eval_async.inference.confidence import confidence_sequence
 from tests.cli.support import COLOURS, ODD, REFERENCE, failed, response
 from tests.cli.watch.support import JUDGE
 from tests.cli.watch.support import facts as shown_facts

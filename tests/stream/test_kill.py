@@ -21,7 +21,7 @@ from tests.killed import MAX_IN_FLIGHT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 ROTATED_BYTES = 1500

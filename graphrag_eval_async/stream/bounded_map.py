@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar
 
 import anyio
 
-from graphrag_eval_async.concurrency.exchange import Exchange
-from graphrag_eval_async.concurrency.threads import CLOSING_SECONDS, outlast
+from graphrag_eval_async.stream.exchange import Exchange
+from graphrag_eval_async.threads import CLOSING_SECONDS, SLICE_SECONDS, outlast
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
-
-SLICE_SECONDS = 0.004
-"""How long work that never waits may keep the event loop."""
 
 
 class Source(Protocol[T_co]):

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.aggregates.failures import OF_PENDING
 from graphrag_eval_async.aggregates.reading import is_bounded
-from graphrag_eval_async.aggregates.until import Until, parse_condition, unknown_metric
-from graphrag_eval_async.concurrency import Later
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.inference.until import Until, parse_condition, unknown_metric
 from graphrag_eval_async.sinks.journal.admission import digest_of
 from graphrag_eval_async.sources import JsonlFiles, read_jsonl
+from graphrag_eval_async.stream.bounded_map import Later
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphrag_eval_async.aggregates.deciding import Sample
     from graphrag_eval_async.evaluator import Evaluator
-    from graphrag_eval_async.intake import Intake, Result
+    from graphrag_eval_async.inference.deciding import Sample
     from graphrag_eval_async.judge import JudgeSession
     from graphrag_eval_async.records import Record
-    from graphrag_eval_async.resuming import Resuming
     from graphrag_eval_async.sinks.journal.admission import KeptLine
     from graphrag_eval_async.sources import Responses
+    from graphrag_eval_async.stream.intake import Intake, Result
+    from graphrag_eval_async.stream.resuming import Resuming
 
     Outcome = Result | Later[Result] | None
 
@@ -145,7 +145,7 @@ class UntilDecided:
         responses: Responses,
     ) -> None:
         """Count what `intake` makes of `responses`, and what `resuming` brings back of earlier runs."""
-        from graphrag_eval_async.aggregates.deciding import Deciding  # which other streams do not need
+        from graphrag_eval_async.inference.deciding import Deciding  # which other streams do not need
 
         self.end: Callable[[], object] = _do_nothing
         self._until = until

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.aggregates.confidence import (
+from graphrag_eval_async.aggregates.exact import Sums
+from graphrag_eval_async.inference.confidence import (
     BETA_SHARE,
     CONCENTRATION,
     FRACTIONS,
     TOLERANCE,
     TOUCHING,
-    Sums,
     confidence_sequence,
     is_above,
     log_wealth,

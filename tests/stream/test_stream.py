@@ -27,7 +27,7 @@ from graphrag_eval_async import (
     evaluate_stream,
     load_reference,
 )
-from graphrag_eval_async.concurrency import bounded_map
+from graphrag_eval_async.stream import bounded_map
 from tests.conftest import HEAVY_BYTES, answer, heavy, settle, templates
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async import AggregationError, UsageError, compare
-from graphrag_eval_async.aggregates.comparison import RunningComparison
-from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
+from graphrag_eval_async.aggregates.exact import Sums
+from graphrag_eval_async.inference.comparison import RunningComparison
+from graphrag_eval_async.inference.confidence import confidence_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

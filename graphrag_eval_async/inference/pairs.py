@@ -7,7 +7,7 @@ from math import isclose
 from sys import float_info
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from graphrag_eval_async.aggregates.exact import ONE, mean, sum_floats
+from graphrag_eval_async.aggregates.exact import ONE, Sums, mean, sum_floats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -209,7 +209,7 @@ class PairSums:
         self._flush()
         if self._counts["inside"] < self.pairs:
             return None
-        from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence
+        from graphrag_eval_async.inference.confidence import confidence_sequence
 
         # Of (1 + change) / 2, which is from 0 to 1.
         *_, changes, squares = self._units

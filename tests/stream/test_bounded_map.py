@@ -16,7 +16,9 @@ import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.concurrency import BoundedMap, Later, bounded_map, run_in_thread
+from graphrag_eval_async.stream import bounded_map
+from graphrag_eval_async.stream.bounded_map import BoundedMap, Later
+from graphrag_eval_async.threads import run_in_thread
 from tests.conftest import leaving_nothing, settle
 
 if TYPE_CHECKING:

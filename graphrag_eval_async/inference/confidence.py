@@ -30,6 +30,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from graphrag_eval_async.aggregates.exact import Sums
+
 CONCENTRATION = 30.0
 """Of the beta distribution; with it the interval is narrow at any n from 10 to 10,000."""
 
@@ -56,25 +58,6 @@ may stay just above the wanted one over many means. There an end may be 0.001 to
 
 SEARCHES = 24
 """For an end, at most: each goes on from the place up to which the one before has refuted all."""
-
-
-class Sums(NamedTuple):
-    """Of values in [0, 1].
-
-    Attributes:
-        n: how many there are.
-        total: their sum, from 0 to n.
-        squares: the sum of their squares, at most their sum.
-    """
-
-    n: int
-    total: float
-    squares: float
-
-    def mirrored(self) -> Sums:
-        """Those of 1 - x for each value x."""
-        squares = max(0.0, self.n - 2 * self.total + self.squares)
-        return Sums(self.n, self.n - self.total, squares)
 
 
 @lru_cache(maxsize=4096)

@@ -6,21 +6,21 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.failures import RESPONSE_ERROR
-from graphrag_eval_async.aggregates.live import LiveSums, in_order, merged
-from graphrag_eval_async.aggregates.pairs import PairSums
-from graphrag_eval_async.aggregates.provenance import judge_warnings, judges, note_judge, reference_hash
-from graphrag_eval_async.aggregates.questions import SIDES, Question, position, without_pair, worse
 from graphrag_eval_async.aggregates.reading import describe, observe
-from graphrag_eval_async.aggregates.verdicts import NOTES, decide, decide_values, is_score
 from graphrag_eval_async.errors import AggregationError, UsageError
+from graphrag_eval_async.inference.live import LiveSums, in_order, merged
+from graphrag_eval_async.inference.pairs import PairSums
+from graphrag_eval_async.inference.provenance import judge_warnings, judges, note_judge, reference_hash
+from graphrag_eval_async.inference.questions import SIDES, Question, position, without_pair, worse
+from graphrag_eval_async.inference.verdicts import NOTES, decide, decide_values, is_score
 from graphrag_eval_async.records.metrics import ERROR_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from graphrag_eval_async.aggregates.live import LiveRows
-    from graphrag_eval_async.aggregates.questions import Side
     from graphrag_eval_async.aggregates.reading import Observation
+    from graphrag_eval_async.inference.live import LiveRows
+    from graphrag_eval_async.inference.questions import Side
 
 
 class RunningComparison:

@@ -10,7 +10,7 @@ from graphrag_eval_async.records.metrics import COST, ERROR_RATE, RESOURCES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphrag_eval_async.aggregates.pairs import PairSums
+    from graphrag_eval_async.inference.pairs import PairSums
 
 NOTES = {
     "overall": "The verdict is by the confidence sequence of the mean difference, which holds at all times "
@@ -79,7 +79,7 @@ def decide(
 
 def decide_values(gained: int, lost: int, level: float) -> dict[str, Any]:
     """Whether more questions lost their value of a metric than gained one, for one look."""
-    from graphrag_eval_async.aggregates.signs import sign_test
+    from graphrag_eval_async.inference.signs import sign_test
 
     p = sign_test(gained, lost)
     verdict = UNDECIDED if p >= 1 - level else "better" if gained > lost else "worse"
@@ -98,7 +98,7 @@ def _corrected(metric: str, groups: Mapping[str, PairSums], level: float) -> dic
     count in the correction: how many changed says nothing of whether they won or lost. It is the idea of
     Tarone (1990, "A modified Bonferroni method for discrete data").
     """
-    from graphrag_eval_async.aggregates.signs import holm, sign_test
+    from graphrag_eval_async.inference.signs import holm, sign_test
 
     rows = {template: _tested(metric, sums, level) for template, sums in groups.items()}
     counted = [t for t, sums in groups.items() if sign_test(sum(sums.even_changes()), 0) < 1 - level]
@@ -111,7 +111,7 @@ def _corrected(metric: str, groups: Mapping[str, PairSums], level: float) -> dic
 
 
 def _tested(metric: str, sums: PairSums, level: float) -> Row:
-    from graphrag_eval_async.aggregates.signs import sign_test
+    from graphrag_eval_async.inference.signs import sign_test
 
     return {**look_at(metric, sums, level), "p": sign_test(*sums.even_changes())}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
-from graphrag_eval_async.aggregates.pairs import PairSums
-from graphrag_eval_async.aggregates.questions import position
-from graphrag_eval_async.aggregates.verdicts import Row, look_at
+from graphrag_eval_async.inference.pairs import PairSums
+from graphrag_eval_async.inference.questions import position
+from graphrag_eval_async.inference.verdicts import Row, look_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

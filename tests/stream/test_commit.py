@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async.concurrency import BoundedMap, Later, bounded_map
+from graphrag_eval_async.stream import bounded_map
+from graphrag_eval_async.stream.bounded_map import BoundedMap, Later
 from tests.conftest import leaving_nothing, settle
-from tests.test_concurrency import Gates, Source, collect, mapped, ready
+from tests.stream.test_bounded_map import Gates, Source, collect, mapped, ready
 
 if TYPE_CHECKING:
     import random

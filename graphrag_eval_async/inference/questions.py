@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from graphrag_eval_async.aggregates.pairs import count_of, pair_of, put
 from graphrag_eval_async.aggregates.reading import metric_position
-from graphrag_eval_async.aggregates.verdicts import lower_is_better
+from graphrag_eval_async.inference.pairs import count_of, pair_of, put
+from graphrag_eval_async.inference.verdicts import lower_is_better
 from graphrag_eval_async.records.metrics import ERROR_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from graphrag_eval_async.aggregates.pairs import Pair, PairedValues
+    from graphrag_eval_async.inference.pairs import Pair, PairedValues
 
 Side = Literal["baseline", "candidate"]
 SIDES: tuple[Side, Side] = ("baseline", "candidate")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async.aggregates.comparison import RunningComparison
-from tests.aggregates.test_comparison import compared, result, scored
+from graphrag_eval_async.inference.comparison import RunningComparison
+from tests.inference.test_comparison import compared, result, scored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tests.aggregates.test_comparison import Results
+    from tests.inference.test_comparison import Results
 
 
 def row_of(baseline: Results, candidate: Results) -> dict[str, Any]:

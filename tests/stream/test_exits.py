@@ -431,10 +431,8 @@ def test_leaving_the_loop_itself(new_loop: Callable[[], asyncio.AbstractEventLoo
 
 
 def test_nothing_is_said_on_the_way() -> None:
-    command = [sys.executable, "-X", "dev", "-W", "error", "-m", "tests.test_stream_exits"]
-    done = subprocess.run(
-        command, capture_output=True, cwd=Path(__file__).parent.parent, text=True, check=False
-    )
+    command = [sys.executable, "-X", "dev", "-W", "error", "-m", "tests.stream.test_exits"]
+    done = subprocess.run(command, capture_output=True, cwd=Path(__file__).parents[2], text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

@@ -6,25 +6,25 @@ from functools import partial
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Self
 
-from graphrag_eval_async.aggregates import RunningAggregates
-from graphrag_eval_async.concurrency import BoundedMap
-from graphrag_eval_async.decision import Decision, UntilDecided, as_until, in_fair_order
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import Evaluator, StepsGroups
-from graphrag_eval_async.intake import Intake, OnReject, Result
+from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.judge.usage import JudgeUsage
 from graphrag_eval_async.records import Rejects
-from graphrag_eval_async.resuming import Resuming, Tally
 from graphrag_eval_async.sinks.journal import Dedupe, Journal
 from graphrag_eval_async.sources import Follower, Responses, Source, open_source
+from graphrag_eval_async.stream.bounded_map import BoundedMap
+from graphrag_eval_async.stream.ending import Decision, UntilDecided, as_until, in_fair_order
+from graphrag_eval_async.stream.intake import Intake, OnReject, Result
+from graphrag_eval_async.stream.resuming import Resuming, Tally
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
     from types import TracebackType
 
-    from graphrag_eval_async.aggregates.until import Until
     from graphrag_eval_async.config import Config
+    from graphrag_eval_async.inference.until import Until
     from graphrag_eval_async.judge import Judge, JudgeSession
     from graphrag_eval_async.metrics import OnFatal
     from graphrag_eval_async.reference import Reference, Templates

@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async import Until
-from graphrag_eval_async.aggregates.confidence import TOLERANCE, Sums, confidence_sequence
-from graphrag_eval_async.aggregates.deciding import Deciding, Sample
-from graphrag_eval_async.aggregates.until import Condition, parse_condition
+from graphrag_eval_async.aggregates.exact import Sums
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.inference.confidence import TOLERANCE, confidence_sequence
+from graphrag_eval_async.inference.deciding import Deciding, Sample
+from graphrag_eval_async.inference.until import Condition, parse_condition
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS
-from tests.aggregates.test_confidence import log_wealths
+from tests.inference.test_confidence import log_wealths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

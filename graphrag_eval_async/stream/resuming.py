@@ -6,15 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, get_args
 
 from graphrag_eval_async.aggregates.exact import ONE, sum_units
-from graphrag_eval_async.concurrency import run_in_thread
 from graphrag_eval_async.records import Reason
 from graphrag_eval_async.records.metrics import COST
 from graphrag_eval_async.sinks.journal import Admission, Numbers, OpenJournal, read_source
+from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
-    from graphrag_eval_async.aggregates import RunningAggregates
+    from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.judge import JudgeUsage
     from graphrag_eval_async.records import Record, Reject, Rejects
     from graphrag_eval_async.sinks.journal import Dedupe, Journal, Source

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.aggregates.confidence import Sums, confidence_sequence, is_above
-from graphrag_eval_async.aggregates.exact import ONE, mean, sum_units, to_units
+from graphrag_eval_async.aggregates.exact import ONE, Sums, mean, sum_units, to_units
 from graphrag_eval_async.aggregates.failures import has_answer
 from graphrag_eval_async.aggregates.reading import observe
-from graphrag_eval_async.aggregates.until import parse_condition
+from graphrag_eval_async.inference.confidence import confidence_sequence, is_above
+from graphrag_eval_async.inference.until import parse_condition
 from graphrag_eval_async.records.metrics import RESULT_METRICS, RETRIEVAL_METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from graphrag_eval_async.aggregates.reading import Observation
-    from graphrag_eval_async.aggregates.until import Until
+    from graphrag_eval_async.inference.until import Until
 
 
 class Sample(NamedTuple):

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+SLICE_SECONDS = 0.004
+"""How long work that never waits may keep the event loop."""
+
 CLOSING_SECONDS = 10.0
 """How long to wait for a worker or a source that does not heed its cancellation."""
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async import EvaluationStream
 
 LINES = responses(30)
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

@@ -6,18 +6,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from graphrag_eval_async.concurrency import Later
 from graphrag_eval_async.errors import RejectedResponse
 from graphrag_eval_async.evaluator import weight
 from graphrag_eval_async.records import Reject, read_record
 from graphrag_eval_async.records.copying import copier
+from graphrag_eval_async.stream.bounded_map import Later
 
 if TYPE_CHECKING:
     from graphrag_eval_async.evaluator import Evaluator, Scored
     from graphrag_eval_async.judge import JudgeSession
     from graphrag_eval_async.records import Record, Response
-    from graphrag_eval_async.resuming import Resuming, Tally
     from graphrag_eval_async.sinks.journal import Source
+    from graphrag_eval_async.stream.resuming import Resuming, Tally
 
 Result = dict[str, Any]
 OnReject = Literal["collect", "raise"] | Callable[[Reject], object]

@@ -1,0 +1,1 @@
+"""Concluding from aggregates: intervals, comparisons and decisions."""
