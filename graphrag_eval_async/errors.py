@@ -205,3 +205,14 @@ class ComparatorError(GraphragEvalError):
 
 class ComparisonBudgetExceeded(GraphragEvalError):  # noqa: N818
     """Pairing the columns or rows of two tables took more than the fixed search budget."""
+
+
+def describe(value: object) -> str:
+    """`value` in a few words, whatever it is: printing an int of 10,000 digits is itself an error."""
+    if isinstance(value, str):
+        return repr(value[:200])
+    if value is None or isinstance(value, bool | float):
+        return repr(value)
+    if isinstance(value, int):
+        return repr(value) if value.bit_length() <= 64 else f"an int of {value.bit_length()} bits"
+    return type(value).__name__

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import msgspec
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, UsageError
 from graphrag_eval_async.judge.cache import digest
 from graphrag_eval_async.records import Line, Reject, read_record, write_line
-from graphrag_eval_async.records.copying import copier
-from graphrag_eval_async.reference import Groups, Reference, Templates, load_reference
-from graphrag_eval_async.result import blank, complete, fill
-from graphrag_eval_async.steps import QUICK_SEARCH_STEPS, Budget, Facts, prepare_step, score_steps
+from graphrag_eval_async.records.evaluation import Evaluation, count_unjudged, kinds_of
+from graphrag_eval_async.records.results import count_metrics
+from graphrag_eval_async.reference import PreparedSteps, Reference, Templates, load_reference
+from graphrag_eval_async.steps import (
+    QUICK_SEARCH_STEPS,
+    Budget,
+    Facts,
+    failure_of,
+    right_answer,
+    score_steps,
+)
 from graphrag_eval_async.threads import run_in_thread
 from graphrag_eval_async.version import version
 
@@ -35,14 +44,14 @@ LARGE_BYTES = 128 * 1024
 tables would hold up the event loop."""
 
 
-class Scored(NamedTuple):
-    """A result whose steps are scored, and what is still to be judged of it, if anything.
+class Scored(msgspec.Struct, frozen=True):
+    """An evaluation whose steps are scored, and what is still to be judged of it, if anything.
 
     `facts` are what its failure is decided by, where its question has reference steps: once more when it is
     judged.
     """
 
-    result: dict[str, Any]
+    evaluation: Evaluation
     facts: Facts | None
     plan: Plan | None = None
 
@@ -97,6 +106,8 @@ class Evaluator:
         for name, comparator in (comparators or {}).items():
             if not isinstance(name, str) or not callable(comparator):
                 raise UsageError(f"comparators[{name!r}]: expected a function, got {comparator!r}")
+            if iscoroutinefunction(comparator):
+                raise UsageError(f"comparators[{name!r}]: must be a plain function")
         self._mode: StepsGroups = steps_groups or "last"
         self._comparators = dict(comparators or {})
         self._judging: Judging | None = None
@@ -104,11 +115,9 @@ class Evaluator:
             self._configure(config, judge, on_fatal, steps_groups)
         self._opened: tuple[asyncio.AbstractEventLoop, JudgeSession] | None = None
         self.reference = load_reference(reference, comparators=comparators)
-        self._groups = self.reference.prepared
+        self._prepared = self.reference.prepared
         if comparators and self.reference is reference:  # Loaded before, and without them.
-            self._groups = _with_comparators(self.reference, comparators)
-        self._large = {question.id for question in self.reference if _is_large(question)}
-        self._blanks = {question.id: copier(blank(question)) for question in self.reference}
+            self._prepared = PreparedSteps(self.reference.questions, comparators)
 
     def _configure(
         self,
@@ -129,7 +138,8 @@ class Evaluator:
         """The result of one response: a dict, or the same as JSON text.
 
         Args:
-            response: is not changed; the result holds copies.
+            response: is not changed; the result holds copies. The values of the keys of reference steps, such
+                as `args`, belong to the reference set and must not be changed.
             sample: the `sample` that the result carries.
 
         Raises:
@@ -145,47 +155,73 @@ class Evaluator:
         if isinstance(read, Reject):
             raise RejectedResponse(read)
         scored = self.score_at_once(record, read, sample) or await self.score_in_thread(read, sample)
-        if scored.plan is None:
-            return scored.result
-        session = self._own_session()
-        session.usage.outcomes["skipped"] += scored.plan.skipped
-        return await self.judge(scored, scored.plan, session) if scored.plan.due else scored.result
+        evaluation, plan = scored.evaluation, scored.plan
+        if plan is not None:
+            session = self._own_session()
+            session.usage.outcomes["skipped"] += plan.skipped
+            if plan.due:
+                await self.judge(scored, plan, session)
+        return evaluation.as_dict()  # type: ignore[no-any-return]
 
     def score_at_once(self, record: Record, response: Response, sample: int) -> Scored | None:
-        """The result of the response in `record`, or None where finding it would hold up an event loop."""
-        if weight(record) or response.question_id in self._large:
+        """The evaluation of the response in `record`, or None where that would hold up an event loop."""
+        question = self.reference.questions[response.question_id]
+        if weight(record) or (question.data is not None and len(question.data) >= LARGE_BYTES):
             return None
         try:
-            return self._score(response, sample, Budget(QUICK_SEARCH_STEPS), quick=True)
+            return self._score(question, response, sample, Budget(QUICK_SEARCH_STEPS), quick=True)
         except ComparisonBudgetExceeded:
             return None
 
     async def score_in_thread(self, response: Response, sample: int) -> Scored:
-        """The result of one response, however long it takes; a cancellation ends the work, too."""
+        """The evaluation of one response, however long it takes; a cancellation ends the work, too."""
         budget = Budget()
-        return await run_in_thread(partial(self._score, response, sample, budget), budget.stop)
-
-    def _score(self, response: Response, sample: int, budget: Budget, *, quick: bool = False) -> Scored:
-        steps = response.fields.get("actual_steps")
-        groups = self._groups.get(response.question_id)
-        scored = facts = None
-        if groups is not None:
-            if steps is None or response.failed:
-                facts = Facts(attempted=bool(steps), failed=response.failed)
-            else:
-                scored = score_steps(groups, steps, budget, mode=self._mode, quick=quick)
-                facts = scored.facts
-        result: dict[str, Any] = self._blanks[response.question_id]()
-        fill(result, response, sample, scored, facts)
-        if self._judging is None or response.failed:
-            return Scored(result, facts)
         question = self.reference.questions[response.question_id]
-        matches = scored.matches if scored else ()
-        return Scored(result, facts, self._judging.plan(question, response.fields, matches))
+        return await run_in_thread(partial(self._score, question, response, sample, budget), budget.stop)
+
+    def _score(
+        self, question: Question, response: Response, sample: int, budget: Budget, *, quick: bool = False
+    ) -> Scored:
+        failed, steps = response.failed, response.fields.get("actual_steps")
+        evaluation = Evaluation(
+            question.template_id, question.id, failed, sample, question=question, response=response
+        )
+        scored = facts = None
+        if question.data is not None:
+            prepared = self._prepared[question.id]
+            evaluation.reference_steps = prepared.steps
+            if steps is None or failed:
+                facts = Facts(attempted=bool(steps), failed=failed)
+            else:
+                scored = score_steps(
+                    prepared.groups, steps, budget, mode=self._mode, quick=quick, usable=response.usable
+                )
+                evaluation.score, evaluation.matches, evaluation.errors = (
+                    scored.score,
+                    scored.matches,
+                    scored.errors,
+                )
+                facts = scored.facts
+            evaluation.failure = failure_of(facts)
+        if steps:
+            evaluation.steps = kinds_of(steps, scored.outputs if scored else None)
+        count_unjudged(evaluation, question, response)
+        if self._judging is None or failed:
+            return Scored(evaluation, facts)
+        return Scored(evaluation, facts, self._judging.plan(question, response.fields, evaluation.matches))
 
     def fingerprints(self) -> dict[str, str]:
         """What tells results of this evaluator from those of others: a word or a hash, by what it is of."""
-        questions = [asdict(question) for question in self.reference]
+        questions = [
+            {
+                "template_id": question.template_id,
+                "id": question.id,
+                "text": question.text,
+                "reference_answer": question.reference_answer,
+                "reference_steps": question.reference_steps,
+            }
+            for question in self.reference
+        ]
         config = [self._mode, self._judging and self._judging.fingerprint, sorted(self._comparators)]
         return {
             "version": version(),
@@ -207,15 +243,20 @@ class Evaluator:
         """The judge, as one stream calls it; None where only steps are scored."""
         return self._judging.session() if self._judging is not None else None
 
-    async def judge(self, scored: Scored, plan: Plan, session: JudgeSession) -> dict[str, Any]:
-        """The whole result, judged.
+    async def judge(self, scored: Scored, plan: Plan, session: JudgeSession) -> None:
+        """Judge an evaluation.
 
         Raises:
             JudgeUnavailable: the judge will not answer any call, and `on_fatal` is "raise".
         """
         assert self._judging is not None  # noqa: S101  (plans come from it)
-        judged = await self._judging.run(plan, session)
-        return complete(scored.result, scored.facts, judged, self._judging.provenance())
+        evaluation, facts = scored.evaluation, scored.facts
+        evaluation.judged, evaluation.judged_steps = await self._judging.run(plan, session)
+        evaluation.provenance = self._judging.provenance()
+        if facts is not None:
+            evaluation.failure = failure_of(facts._replace(right_answer=right_answer(evaluation.judged)))
+        result = evaluation.as_dict()
+        count_metrics(evaluation, result, result.get("actual_steps") or [])
 
     @property
     def usage(self) -> JudgeUsage | None:
@@ -250,22 +291,3 @@ class Evaluator:
 def weight(record: Record) -> int:
     """The size of a record in units of `LARGE_BYTES`."""
     return len(record.data) // LARGE_BYTES if isinstance(record, Line) else 0
-
-
-def _is_large(question: Question) -> bool:
-    outputs = (step.get("output") for group in question.reference_steps or () for step in group)
-    return sum(len(output) for output in outputs if isinstance(output, str)) >= LARGE_BYTES
-
-
-def _with_comparators(reference: Reference, comparators: Mapping[str, Comparator]) -> Mapping[str, Groups]:
-    """The prepared steps of a reference set, those with a comparator of the caller's prepared anew."""
-    return {
-        question_id: tuple(
-            tuple(
-                prepare_step(step.step, comparators) if step.step["name"] in comparators else step
-                for step in group
-            )
-            for group in groups
-        )
-        for question_id, groups in reference.prepared.items()
-    }

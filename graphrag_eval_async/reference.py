@@ -6,18 +6,63 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import ReferenceDataError
+from graphrag_eval_async.records.question import decode_steps
 from graphrag_eval_async.records.templates import TemplateReader
-from graphrag_eval_async.steps import PreparedStep, prepare_step
+from graphrag_eval_async.steps import PreparedStep, check_step, prepare_step
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Question
     from graphrag_eval_async.steps import Comparator
 
 Templates = Sequence[Mapping[str, Any]]
-Groups = tuple[tuple[PreparedStep, ...], ...]
+
+KEPT_BYTES = 1 << 20
+"""Of sets whose steps take up to so much JSON text, they are kept, ready to be compared."""
+
+
+class Prepared(NamedTuple):
+    """The reference steps of a question, decoded, and ready to be compared; both by group."""
+
+    steps: list[list[dict[str, Any]]]
+    groups: tuple[tuple[PreparedStep, ...], ...]
+
+
+class PreparedSteps(Mapping[str, Prepared]):
+    """The reference steps by question id, of the questions that have any; prepared when they are asked for.
+
+    Those of a large set are prepared each time: to keep them would have the garbage collector walk them all.
+    """
+
+    def __init__(
+        self, questions: Mapping[str, Question], comparators: Mapping[str, Comparator] | None
+    ) -> None:
+        self._questions = questions
+        self._comparators = comparators
+        self._kept: dict[str, Prepared] = {}
+        self._keeps = sum(len(each.data or b"") for each in questions.values()) <= KEPT_BYTES
+
+    def __getitem__(self, question_id: str) -> Prepared:
+        return self._kept.get(question_id) or self._prepare(question_id)
+
+    def _prepare(self, question_id: str) -> Prepared:
+        data = self._questions[question_id].data
+        if data is None:
+            raise KeyError(question_id)
+        steps = decode_steps(data)
+        groups = tuple(tuple(prepare_step(step, self._comparators) for step in group) for group in steps)
+        prepared = Prepared(steps, groups)
+        if self._keeps:
+            self._kept[question_id] = prepared
+        return prepared
+
+    def __iter__(self) -> Iterator[str]:
+        return (each.id for each in self._questions.values() if each.data is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class Reference:
@@ -26,15 +71,14 @@ class Reference:
     Attributes:
         questions: every question by its id, in the order of the reference set.
         templates: the template ids, in that order.
-        prepared: by question id, the groups of its reference steps, ready to be compared; only of questions
-            that have steps.
+        prepared: by question id, its reference steps, ready to be compared; only of questions that have any.
     """
 
     __slots__ = ("prepared", "questions", "templates")
 
     questions: Mapping[str, Question]
     templates: tuple[str, ...]
-    prepared: Mapping[str, Groups]
+    prepared: Mapping[str, Prepared]
 
     def __init__(
         self,
@@ -54,13 +98,13 @@ class Reference:
         Raises:
             ReferenceDataError: with every problem found.
         """
-        reader = TemplateReader(partial(prepare_step, comparators=comparators))
+        reader = TemplateReader(partial(check_step, comparators=comparators))
         reader.read(templates)
         if reader.problems:
             raise ReferenceDataError(reader.problems, source)
         self.questions = MappingProxyType(reader.questions)
         self.templates = reader.templates
-        self.prepared = MappingProxyType(reader.prepared)
+        self.prepared = PreparedSteps(reader.questions, comparators)
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -88,8 +132,12 @@ def load_reference(
     """
     if isinstance(reference, Reference):
         return reference
-    if isinstance(reference, str | os.PathLike):
-        from graphrag_eval_async.records.template_file import read_templates  # YAML takes long to import
+    if not isinstance(reference, str | os.PathLike):
+        return Reference(reference, comparators=comparators)
+    from graphrag_eval_async.records.yaml_file import read_templates  # YAML takes long to import
 
-        return Reference(read_templates(reference), source=os.fspath(reference), comparators=comparators)
-    return Reference(reference, comparators=comparators)
+    source = os.fspath(reference)
+    try:
+        return Reference(read_templates(source, raw_questions=True), source=source, comparators=comparators)
+    except ValueError:  # A question is no JSON: the whole file tells where.
+        return Reference(read_templates(source), source=source, comparators=comparators)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
-from graphrag_eval_async.aggregates.reading import is_metric
 from graphrag_eval_async.errors import AggregationError
 from graphrag_eval_async.records import Line, LongLine
 from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load, nests_deeper, too_deep
+from graphrag_eval_async.records.metrics import is_metric
 from graphrag_eval_async.records.reject import reject, reject_long
 from graphrag_eval_async.records.response import BEYOND_64_BITS
 from graphrag_eval_async.sources import open_source

@@ -6,7 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.aggregates.exact import ONE, mean
-from graphrag_eval_async.aggregates.failures import (
+from graphrag_eval_async.records.metrics import is_metric
+from graphrag_eval_async.records.outcomes import (
     CORRECTNESS,
     NO_ANSWER,
     OUTPUTS,
@@ -15,7 +16,6 @@ from graphrag_eval_async.aggregates.failures import (
     TEXT,
     Tally,
 )
-from graphrag_eval_async.aggregates.reading import is_metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,10 +26,10 @@ Tallies: TypeAlias = dict[Tally, int]
 """How often a metric failed in some way, or there was some reason of failure."""
 
 
-def count(tallies: Tallies, more: Iterable[Tally], sign: int = 1) -> None:
-    """Count `more`, or with a `sign` of -1 no longer count it."""
+def count(tallies: Tallies, more: Iterable[Tally], times: int = 1) -> None:
+    """Count `more` so many times, which may be -1."""
     for tally in more:
-        if total := tallies.get(tally, 0) + sign:
+        if total := tallies.get(tally, 0) + times:
             tallies[tally] = total
         else:
             del tallies[tally]
@@ -70,6 +70,6 @@ def coverage(metric: str, values: int, tallies: Tallies, pending: int) -> dict[s
 
 def bounds(series: Series | None, failed: int) -> dict[str, float]:
     """The mean of a metric from 0 to 1 if each of the `failed` had been 0, and if it had been 1."""
-    total, values = (0, 0) if series is None else (series.units, len(series.values))
+    total, values = (0, 0) if series is None else (series.units, len(series))
     low, high = (mean(total + most, values + failed, integral=False) for most in (0, failed * ONE))
     return {"low": low, "high": high}

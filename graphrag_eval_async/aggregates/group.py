@@ -7,23 +7,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphrag_eval_async.aggregates.coverage import Tallies, add_tallies, bounds, count, coverage, reasons
 from graphrag_eval_async.aggregates.exact import mean, sum_units
-from graphrag_eval_async.aggregates.failures import REASON
-from graphrag_eval_async.aggregates.reading import is_bounded, may_be_bounded, metric_position
 from graphrag_eval_async.aggregates.series import Series
-from graphrag_eval_async.records.outputs import is_empty
+from graphrag_eval_async.aggregates.steps import STEP_COUNTS, StepCounts, add_steps, counts_of
+from graphrag_eval_async.records.metrics import is_bounded, may_be_bounded, metric_position
+from graphrag_eval_async.records.outcomes import REASON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.exact import Sums
-    from graphrag_eval_async.aggregates.reading import Observation, Steps
     from graphrag_eval_async.aggregates.window import Sample
-
-STEP_COUNTS = ("total", "once_per_sample", "empty_results", "errors")
-TOTAL, ONCE, EMPTY, ERRORS = range(4)
-
-# By step name, a count for each of STEP_COUNTS.
-StepCounts: TypeAlias = dict[str, list[int]]
+    from graphrag_eval_async.records.evaluation import StepKinds
+    from graphrag_eval_async.records.outcomes import Tally
 
 Detailed: TypeAlias = "tuple[dict[str, Any], dict[str, Sums]]"
 """What is shown in detail without `confidence`, and what that is made of for each metric."""
@@ -46,47 +41,33 @@ class Detail(NamedTuple):
 
 
 class Group:
-    """Counts, step counts and metrics of results; the metrics pass their values on to those in `micro`.
+    """Counts, step counts and metrics of results.
 
     `tallies` has the metrics that failed, and the reasons of failure.
     """
 
-    __slots__ = ("_detailed", "_micro", "_shown", "errors", "series", "steps", "successes", "tallies")
+    __slots__ = ("_detailed", "_shown", "errors", "series", "steps", "successes", "tallies")
 
-    def __init__(self, micro: dict[str, Series]) -> None:
+    def __init__(self) -> None:
         self.errors = 0
         self.successes = 0
         self.steps: StepCounts = {}
         self.tallies: Tallies = {}
         self.series: dict[str, Series] = {}
-        self._micro = micro
         self._shown: dict[str, Any] | None = None
         self._detailed: tuple[Detail, Detailed] | None = None
 
-    def add(self, seen: Observation) -> None:
-        """Count one result."""
+    def count(self, failed: bool, steps: StepKinds, tallies: Sequence[Tally], times: int) -> None:
+        """Count so many results that have all of this in common, without their values."""
         self._shown = self._detailed = None
-        if seen.failed:
-            self.errors += 1
+        if failed:
+            self.errors += times
         else:
-            self.successes += 1
-        for metric, value in seen.values:
-            series = self.series.get(metric) or self.metric(metric)
-            series.add(value)
-        count_steps(self.steps, seen.steps)
-        if seen.failures:
-            count(self.tallies, seen.failures)
-
-    def flush(self) -> None:
-        for series in self.series.values():
-            series.flush()
-
-    def metric(self, name: str) -> Series:
-        series = self.series.get(name)
-        if series is None:
-            parent = self._micro.setdefault(name, _series(name))
-            series = self.series[name] = _series(name, parent)
-        return series
+            self.successes += times
+        if steps:
+            add_steps(self.steps, counts_of(steps), times)
+        if tallies:
+            count(self.tallies, tallies, times)
 
     def slide(self, new: Sequence[Sample], gone: Sequence[Sample]) -> None:
         """Count samples, and no longer count others that were counted so."""
@@ -100,14 +81,14 @@ class Group:
         slide(self.series, new, gone)
 
     def merge(self, other: Group) -> None:
-        """Add what is in `other`, whose metrics have been flushed."""
+        """Add what is in `other`."""
         self._shown = self._detailed = None
         self.errors += other.errors
         self.successes += other.successes
         add_steps(self.steps, other.steps.items())
         add_tallies(self.tallies, other.tallies)
         for name, series in other.series.items():
-            self.metric(name).merge(series)
+            metric(self.series, name).merge(series)
 
     def snapshot(self, detail: Detail | None = None) -> dict[str, Any]:
         """The part of a snapshot about this group; the caller may change it."""
@@ -126,45 +107,12 @@ class Group:
         return self._detailed[1]
 
 
-def count_steps(counted: StepCounts, steps: Steps) -> StepCounts:
-    seen = set()
-    for step in steps:
-        name, status = step.get("name"), step.get("status")
-        if not isinstance(name, str):
-            continue
-        counts = counted.get(name)
-        if counts is None:
-            counts = counted[name] = [0] * len(STEP_COUNTS)
-        counts[TOTAL] += 1
-        if name not in seen:
-            seen.add(name)
-            counts[ONCE] += 1
-        if status == "error":
-            counts[ERRORS] += 1
-        elif is_empty(step.get("output")):
-            counts[EMPTY] += 1
-    return counted
-
-
-def add_steps(steps: StepCounts, more: Iterable[tuple[str, Sequence[int]]], sign: int = 1) -> None:
-    """Add `more`, or with a `sign` of -1 subtract it; a name of which nothing is left is dropped."""
-    for name, counts in more:
-        mine = steps.get(name, [0] * len(STEP_COUNTS))
-        summed = [a + sign * b for a, b in zip(mine, counts, strict=True)]
-        if any(summed):
-            steps[name] = summed
-        else:
-            steps.pop(name, None)
-
-
 def slide(series: dict[str, Series], new: Iterable[Sample], gone: Iterable[Sample]) -> None:
     """Let values of samples come and go; a metric without any is dropped."""
     came, went = _by_metric(new), _by_metric(gone)
     for name in {**came, **went}:
-        if name not in series:
-            series[name] = _series(name)
-        series[name].slide(came[name], went[name])
-        if not series[name].values:
+        metric(series, name).slide(came[name], went[name])
+        if not series[name]:
             del series[name]
 
 
@@ -187,8 +135,8 @@ def show(errors: int, successes: int, steps: StepCounts, series: dict[str, Serie
     }
     if tables:
         shown["steps"] = tables
-    for metric in sorted(series, key=metric_position):
-        shown[metric] = series[metric].stats()
+    for name in sorted(series, key=metric_position):
+        shown[name] = series[name].stats()
     return shown
 
 
@@ -220,7 +168,7 @@ def add_detail(
         whole[REASON] = found
     for metric in sorted(detail.metrics, key=metric_position):
         own = series.get(metric)
-        values = 0 if own is None else len(own.values)
+        values = 0 if own is None else len(own)
         covered = coverage(metric, values, tallies, detail.pending.get(metric, 0))
         if covered["applied"]:
             failed = sum(covered["failed"].values())
@@ -247,8 +195,12 @@ def bounded_sums(series: Mapping[str, Series], fractions: Collection[str]) -> di
     return {metric: own for metric, own in sums.items() if own is not None}
 
 
-def _series(name: str, parent: Series | None = None) -> Series:
-    return Series(parent, bounded=may_be_bounded(name))
+def metric(series: dict[str, Series], name: str) -> Series:
+    """The values of a metric, which may be the first."""
+    own = series.get(name)
+    if own is None:
+        own = series[name] = Series(bounded=may_be_bounded(name))
+    return own
 
 
 def macro_of(metric: str, per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from graphrag_eval_async.aggregates.failures import NO_STEPS, OF_PENDING
+from graphrag_eval_async.records.outcomes import NO_STEPS, OF_PENDING
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.aggregates.reading import Observation
+    from collections.abc import Iterator
+
+    from graphrag_eval_async.records.evaluation import Evaluation
 
 # Template, question and sample, which two results may share if they are of two runs.
 Awaited: TypeAlias = tuple[str, str, str]
@@ -27,15 +29,15 @@ class Pending:
     def __init__(self) -> None:
         self.results: dict[Awaited, list[tuple[str, ...]]] = {}
 
-    def add(self, result: Mapping[str, Any], seen: Observation) -> None:
+    def add(self, seen: Evaluation) -> None:
         """Expect the whole of a result, whose values do not count as yet."""
-        scored = ["steps_score"] if ("steps_score", NO_STEPS) in seen.failures else []
-        metrics = [*_metrics(result), *(metric for metric, _ in seen.values), *scored]
-        self.results.setdefault(_key(result, seen.template), []).append(tuple(sorted(metrics)))
+        scored = ["steps_score"] if ("steps_score", NO_STEPS) in seen.tallies else []
+        metrics = [*_metrics(seen), *seen.metrics, *scored]
+        self.results.setdefault(_key(seen), []).append(tuple(sorted(metrics)))
 
-    def remove(self, result: Mapping[str, Any], template: str) -> None:
+    def remove(self, seen: Evaluation) -> None:
         """Take a whole result, whether it was expected or not."""
-        key = _key(result, template)
+        key = _key(seen)
         if expected := self.results.get(key):
             expected.pop()
             if not expected:
@@ -55,15 +57,14 @@ class Pending:
         return counts
 
 
-def _key(result: Mapping[str, Any], template: str) -> Awaited:
-    return template, str(result.get("question_id")), str(result.get("sample"))
+def _key(seen: Evaluation) -> Awaited:
+    return seen.template_id, str(seen.question_id), str(seen.sample)
 
 
-def _metrics(result: Mapping[str, Any]) -> Iterator[str]:
+def _metrics(seen: Evaluation) -> Iterator[str]:
     """The metrics that are to come; of a custom evaluation its name, since its outputs are not known yet."""
-    names, steps = result["pending"], result.get("actual_steps") or ()
-    retrievals = sum(map(_is_retrieval, steps))
-    for name in names if isinstance(names, list | tuple) else ():
+    retrievals = sum(map(_is_retrieval, seen.as_dict().get("actual_steps") or ()))
+    for name in seen.pending if isinstance(seen.pending, list | tuple) else ():
         if isinstance(name, str):
             metrics = OF_PENDING.get(name, (name,))
             yield from metrics * (retrievals if metrics[0].startswith("retrieval_") else 1)

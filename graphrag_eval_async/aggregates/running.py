@@ -14,16 +14,17 @@ from graphrag_eval_async.aggregates.group import (
     Group,
     add_detail,
     bounded_sums,
-    count_steps,
     macro_of,
+    metric,
     show_micro,
     slide,
     tallies_of,
 )
 from graphrag_eval_async.aggregates.pending import Pending
-from graphrag_eval_async.aggregates.reading import describe, observe
-from graphrag_eval_async.aggregates.window import Last, Sample, Seconds, Sliding
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.aggregates.window import Alike, Last, Sample, Seconds, Sliding
+from graphrag_eval_async.errors import UsageError, describe
+from graphrag_eval_async.records.evaluation import Evaluation
+from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates.group import Detailed
     from graphrag_eval_async.aggregates.series import Series
 
-# So many values wait, at most, to be counted together; that takes about a millisecond.
+# So many results wait, at most, to be counted together; that takes about a millisecond.
 BATCH = 1024
 
 
@@ -57,7 +58,7 @@ class Aggregates:
 
     __slots__ = (
         *("_fractions", "_groups", "_include_errors", "_micro", "_order", "_pending"),
-        *("_sliding", "_unflushed", "_waiting"),
+        *("_results", "_sliding", "_waiting"),
     )
 
     def __init__(
@@ -76,8 +77,9 @@ class Aggregates:
         self._order: dict[str, int] = {}
         self._pending = Pending()
         self._fractions: set[str] = set()
-        self._unflushed: set[Group] = set()
-        self._waiting = 0
+        # The values of results that have all else in common.
+        self._waiting: dict[Alike, list[tuple[float, ...]]] = {}
+        self._results = 0
         self.order_templates(templates)
 
     def order_templates(self, templates: Iterable[str]) -> None:
@@ -92,37 +94,38 @@ class Aggregates:
             places.setdefault(template, place)
         self._place(places)
 
-    def add(self, result: Mapping[str, Any], *, batch: int = BATCH) -> None:
+    def add(self, result: Mapping[str, Any] | Evaluation) -> None:
         """Count one result: a dict with the keys that an evaluation gives it.
 
         One with metrics in `pending` is not counted: it comes again, whole.
 
         Args:
             result: is not changed.
-            batch: how many values may wait to be counted together.
 
         Raises:
             AggregationError: it is not a result, or a metric of it is not a finite number of at most 64 bits;
                 nothing of it has been counted then.
         """
-        seen = observe(result, include_errors=self._include_errors)
-        if "pending" in result:
-            self._pending.add(result, seen)
+        seen = result if type(result) is Evaluation else observe(result, include_errors=self._include_errors)
+        if seen.pending is not None:
+            self._pending.add(seen)
             return
         if self._pending.results:
-            self._pending.remove(result, seen.template)
+            self._pending.remove(seen)
         if seen.fractions:
             self._fractions.update(seen.fractions)
-        if self._sliding is None:
-            group = self._group(seen.template)
-            group.add(seen)
-            self._unflushed.add(group)
+        if seen is result and seen.failed and not self._include_errors:
+            seen = seen.without_values()
+        alike = (seen.template_id, seen.failed, seen.metrics, seen.steps, seen.tallies)
+        numbers = seen.numbers
+        if self._sliding is not None:
+            self._sliding.add(alike, numbers)
+        elif (same := self._waiting.get(alike)) is not None:
+            same.append(numbers)
         else:
-            self._sliding.add(seen, count_steps({}, seen.steps))
-            # It will be both counted and removed, and takes memory even if it has no values.
-            self._waiting += 1 + len(seen.values)
-        self._waiting += len(seen.values)
-        if self._waiting >= batch:
+            self._waiting[alike] = [numbers]
+        self._results += 1
+        if self._results >= BATCH:
             self._flush()
 
     def snapshot(self) -> dict[str, Any]:
@@ -181,7 +184,7 @@ class Aggregates:
     def _groups_of(self, detail: Detail) -> dict[str, tuple[Group, Detail]]:
         """The templates in their order, also if all results are pending, and what is shown of each."""
         pending = self._pending.by_template()
-        groups = {name: Group({}) for name in pending} | self._groups
+        groups = {name: Group() for name in pending} | self._groups
         details = {name: detail._replace(pending=pending.get(name, {})) for name in groups}
         return {name: (groups[name], details[name]) for name in self._in_order(groups)}
 
@@ -205,6 +208,8 @@ class Aggregates:
         self._place(other._order)
         for name, group in other._groups.items():
             self._group(name).merge(group)
+        for name, series in other._micro.items():
+            metric(self._micro, name).merge(series)
         self._pending.merge(other._pending)
         self._fractions |= other._fractions
         return self
@@ -235,14 +240,17 @@ class Aggregates:
         return aggregates
 
     def _flush(self) -> None:
+        self._results = 0
         if self._sliding:
             self._slide(self._sliding)
-        for group in self._unflushed:
-            group.flush()
-        for series in self._micro.values():
-            series.settle()
-        self._unflushed.clear()
-        self._waiting = 0
+            return
+        waiting, self._waiting = self._waiting, {}
+        for (template, failed, metrics, steps, tallies), rows in waiting.items():
+            group = self._group(template)
+            group.count(failed, steps, tallies, len(rows))
+            for name, values in zip(metrics, zip(*rows, strict=True), strict=bool(metrics)):
+                metric(group.series, name).add(values)
+                metric(self._micro, name).add(values)
 
     def _slide(self, sliding: Sliding) -> None:
         new, gone = sliding.slide()
@@ -263,7 +271,7 @@ class Aggregates:
     def _group(self, name: str) -> Group:
         group = self._groups.get(name)
         if group is None:
-            group = self._groups[name] = Group(self._micro)
+            group = self._groups[name] = Group()
         return group
 
     def _in_order(self, templates: Iterable[str]) -> list[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from contextlib import suppress
 from operator import neg
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.aggregates.exact import ONE, Sums, mean, sum_floats, sum_units, to_units
-from graphrag_eval_async.aggregates.ordered import OrderedValues
+from graphrag_eval_async.aggregates.ordered import CHUNK, OrderedValues
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -27,83 +28,84 @@ def stored(value: float) -> float:
 class Series:
     """The values of one metric: their order statistics and their exact sum.
 
-    What `add` takes waits for `flush`, since many values at once cost less than one by one, and is then also
-    passed on to `parent`, the same metric over more results. `integral` says whether all values are ints;
-    even so they are stored as doubles, but for those that no double equals.
+    Values that are added wait, 8 bytes each, to be summed and ordered together, until there are `CHUNK` of
+    them or somebody looks. `integral` says whether all values are ints; even so they are held as doubles, but
+    for those that no double equals.
 
     Where values also leave, all of them come and go by `slide`, which counts the floats for the sake of
-    `integral`, and has no `parent`. If `bounded`, they may be meant to be from 0 to 1, and their squares are
-    summed, too: exactly, each rounded as a double.
+    `integral`. If `bounded`, they may be meant to be from 0 to 1, and their squares are summed, too: exactly,
+    each rounded as a double.
     """
 
-    __slots__ = ("_bounded", "_floats", "_parent", "_pending", "_squares", "_units", "integral", "values")
+    __slots__ = ("_bounded", "_floats", "_ordered", "_squares", "_units", "_waiting", "integral")
 
-    def __init__(self, parent: Series | None = None, *, bounded: bool = False) -> None:
+    def __init__(self, *, bounded: bool = False) -> None:
         self._bounded = bounded
         self._squares = 0
         self.integral = True
-        self.values = OrderedValues()
+        self._ordered: OrderedValues | None = None
         self._floats = 0
         self._units = 0
-        self._parent = parent
-        self._pending: list[float] = []
+        self._waiting = array("d")
 
-    def add(self, value: float) -> None:
-        """Add one finite float or one int."""
-        if type(value) is float:
+    def add(self, values: Sequence[float]) -> None:
+        """Add finite floats and ints."""
+        kinds = set(map(type, values))
+        if kinds != {int}:
             self.integral = False
-            self._pending.append(value)
-        elif -DOUBLE_INTS <= value <= DOUBLE_INTS or stored(value) is not value:
-            self._pending.append(float(value))
-        else:
-            self.extend([value], integral=True, wide=True)
+        if int in kinds and not -DOUBLE_INTS <= min(values) <= max(values) <= DOUBLE_INTS:
+            values = [stored(value) for value in values]
+            wide = [value for value in values if type(value) is int]
+            self._count(wide, wide=bool(wide))
+            values = [value for value in values if type(value) is float]
+        self._waiting.extend(values)
+        if len(self._waiting) > CHUNK:
+            self._settle()
 
-    def flush(self) -> None:
-        """Count what waits; in the parent it waits for `settle`."""
-        pending = self._pending
-        if pending:
-            units = sum_floats(pending)
-            squares = self._square(pending)
-            self._units += units
-            self._squares += squares
-            if (parent := self._parent) is not None:
-                parent._units += units
-                parent._squares += squares
-                parent.integral &= self.integral
-                parent._pending += pending
-            self.settle()
+    def _settle(self) -> OrderedValues:
+        """Count all values that wait."""
+        waiting = self._waiting
+        if waiting:
+            self._waiting = array("d")
+            self._count(waiting)
+        elif self._ordered is None:
+            self._ordered = OrderedValues()
+        return self._ordered  # type: ignore[return-value]
 
-    def settle(self) -> None:
-        """Put the values that wait in their places, when all else of them is counted."""
-        pending, self._pending = self._pending, []
-        self.values.extend(pending)
+    @property
+    def values(self) -> OrderedValues:
+        """All values, in order."""
+        return self._settle()
+
+    def __len__(self) -> int:
+        return len(self._waiting) + (0 if self._ordered is None else len(self._ordered))
 
     @property
     def units(self) -> int:
         """The exact sum of the values, as a whole number of 2**-1074."""
+        self._settle()
         return self._units
 
     def merge(self, other: Series) -> None:
-        """Add the values of `other`, which has been flushed."""
-        for chunk in other.values.chunks:
-            self.extend(chunk, integral=other.integral, wide=other.values.wide)
+        """Add the values of `other`."""
+        self.integral &= other.integral
+        ordered = other.values
+        for chunk in ordered.chunks:
+            self._count(chunk, wide=ordered.wide)
 
     def extend(self, values: Collection[float], *, integral: bool, wide: bool = False) -> None:
         """Add values as `self.values` has them: floats, and ints only if `wide`."""
-        units = sum_units(values) if wide else sum_floats(values)
-        self._absorb(values, units, self._square(values), integral=integral, wide=wide)
-
-    def _absorb(
-        self, values: Collection[float], units: int, squares: int, *, integral: bool, wide: bool
-    ) -> None:
-        if wide:
-            self.values.widen()
-        self.values.extend(values)
-        self._units += units
-        self._squares += squares
         self.integral &= integral
-        if self._parent is not None:
-            self._parent._absorb(values, units, squares, integral=integral, wide=wide)
+        self._count(values, wide=wide)
+
+    def _count(self, values: Collection[float], *, wide: bool = False) -> None:
+        if self._ordered is None:
+            self._ordered = OrderedValues()
+        if wide:
+            self._ordered.widen()
+        self._ordered.extend(values)
+        self._units += sum_units(values) if wide else sum_floats(values)
+        self._squares += self._square(values)
 
     def _square(self, values: Collection[float]) -> int:
         """The sum of the squares; of what is not from 0 to 1, nothing is made of them."""
@@ -129,15 +131,15 @@ class Series:
             self.values.remove(value)
 
     def stats(self) -> dict[str, float]:
-        """`sum`, `mean`, `median`, `min` and `max` of the values, one at least and all flushed.
+        """`sum`, `mean`, `median`, `min` and `max` of the values, one at least.
 
         Ints where `sum` and `statistics` give ints, as long as all values are; else floats, but for an
         extreme or a median that is an int no double equals. `sum` is absent where it is beyond the doubles.
         """
         stats: dict[str, float] = {}
         with suppress(OverflowError):
-            stats["sum"] = self._units // ONE if self.integral else self._units / ONE
-        stats["mean"] = mean(self._units, len(self.values), integral=self.integral)
+            stats["sum"] = self.units // ONE if self.integral else self.units / ONE
+        stats["mean"] = mean(self.units, len(self), integral=self.integral)
         stats["median"] = self.quantile(50)
         stats["min"] = self._shown(self.values.first())
         stats["max"] = self._shown(self.values.last())
@@ -151,7 +153,7 @@ class Series:
         """What a confidence sequence for the mean is made of; None where values are not from 0 to 1."""
         if not self._bounded or self.values.first() < 0 or self.values.last() > 1:
             return None
-        return Sums(len(self.values), self._units / ONE, self._squares / ONE)
+        return Sums(len(self), self.units / ONE, self._squares / ONE)
 
     def quantile(self, percent: int) -> float:
         """The value that `percent` of the others are below; between two values, by their distances from it.
@@ -159,7 +161,7 @@ class Series:
         That of 50 is the median. It is the inclusive method of `statistics.quantiles`, type 7 of Hyndman and
         Fan (1996, "Sample quantiles in statistical packages"), rounded once.
         """
-        place, part = divmod((len(self.values) - 1) * percent, 100)
+        place, part = divmod((len(self) - 1) * percent, 100)
         low = self.values.select(place)
         if not part:
             return self._shown(low)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 import msgspec
 
-from graphrag_eval_async.aggregates.group import Group
+from graphrag_eval_async.aggregates.group import Group, metric
 from graphrag_eval_async.aggregates.pending import Pending
-from graphrag_eval_async.aggregates.reading import fits, may_be_metric
 from graphrag_eval_async.aggregates.series import Series, stored
 from graphrag_eval_async.errors import AggregationError
+from graphrag_eval_async.records.metrics import fits, may_be_metric
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -135,7 +135,7 @@ def _dump_group(group: Group) -> _Group:
 def _load_group(state: _Group, micro: dict[str, Series]) -> Group:
     if not state.errors + state.successes:
         raise ValueError("a template without results")
-    group = Group(micro)
+    group = Group()
     group.errors, group.successes = state.errors, state.successes
     group.steps = {_decode(name): counts for name, counts in state.steps.items()}
     group.tallies = {(_decode(what), _decode(kind)): total for what, kind, total in state.tallies}
@@ -144,7 +144,9 @@ def _load_group(state: _Group, micro: dict[str, Series]) -> Group:
         if not may_be_metric(name):
             raise ValueError(f"{name!r} is not a metric")
         wide = isinstance(series.values, list)
-        group.metric(name).extend(_load_values(series), integral=series.integral, wide=wide)
+        values = _load_values(series)
+        for owner in (group.series, micro):
+            metric(owner, name).extend(values, integral=series.integral, wide=wide)
     return group
 
 

@@ -8,17 +8,16 @@ from functools import lru_cache
 from itertools import takewhile
 from sys import float_info
 from time import monotonic
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
 
-from graphrag_eval_async.aggregates.reading import describe
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.aggregates.steps import counts_of
+from graphrag_eval_async.errors import UsageError, describe
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.aggregates.failures import Tally
-    from graphrag_eval_async.aggregates.group import StepCounts
-    from graphrag_eval_async.aggregates.reading import Observation
+    from graphrag_eval_async.records.evaluation import StepKinds
+    from graphrag_eval_async.records.outcomes import Tally
 
 T = TypeVar("T")
 
@@ -54,6 +53,10 @@ class Seconds:
             raise UsageError(f"seconds: expected a finite number above 0, got {describe(self.seconds)}")
 
 
+Alike: TypeAlias = "tuple[str, bool, tuple[str, ...], StepKinds, tuple[Tally, ...]]"
+"""What many results have in common: template, whether the agent failed, metrics, steps and tallies."""
+
+
 class Sample(msgspec.Struct, frozen=True, gc=False):
     """What counts of a result, and when it came; the numbers are those of its `metrics`.
 
@@ -83,15 +86,10 @@ class Sliding:
         self._window = window
         self._new: list[Sample] = []
 
-    def add(self, seen: Observation, steps: StepCounts) -> None:
-        """Take a result, with the counts of its steps."""
-        metrics, numbers = zip(*seen.values, strict=True) if seen.values else ((), ())
-        counts = _shared(tuple((name, tuple(counts)) for name, counts in steps.items()))
-        failures = _shared(tuple(seen.failures))
-        template = _shared(seen.template)
-        self._new.append(
-            Sample(monotonic(), template, seen.failed, _shared(metrics), numbers, counts, failures)
-        )
+    def add(self, alike: Alike, numbers: tuple[float, ...]) -> None:
+        """Take a result."""
+        template, failed, metrics, steps, tallies = map(_shared, alike)
+        self._new.append(Sample(monotonic(), template, failed, metrics, numbers, counts_of(steps), tallies))
 
     def slide(self) -> tuple[list[Sample], list[Sample]]:
         """Bring `samples` up to date; returns those that it has now and had not before, and the reverse."""

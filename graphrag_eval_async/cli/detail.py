@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.aggregates.failures import REASON
 from graphrag_eval_async.cli.costs import by_frequency
 from graphrag_eval_async.cli.table import NAME_CHARACTERS, draw, heading, number, plain_table
 from graphrag_eval_async.cli.text import one_line, percent
+from graphrag_eval_async.records.outcomes import REASON
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.aggregates.failures import RESPONSE_ERROR
-from graphrag_eval_async.aggregates.reading import describe, observe
-from graphrag_eval_async.errors import AggregationError, UsageError
+from graphrag_eval_async.errors import AggregationError, UsageError, describe
 from graphrag_eval_async.inference.live import LiveSums, in_order, merged
 from graphrag_eval_async.inference.pairs import PairSums
 from graphrag_eval_async.inference.provenance import judge_warnings, judges, note_judge, reference_hash
 from graphrag_eval_async.inference.questions import SIDES, Question, position, without_pair, worse
 from graphrag_eval_async.inference.verdicts import NOTES, decide, decide_values, is_score
 from graphrag_eval_async.records.metrics import ERROR_RATE
+from graphrag_eval_async.records.outcomes import RESPONSE_ERROR
+from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from graphrag_eval_async.aggregates.reading import Observation
     from graphrag_eval_async.inference.live import LiveRows
     from graphrag_eval_async.inference.questions import Side
+    from graphrag_eval_async.records.evaluation import Evaluation
 
 
 class RunningComparison:
@@ -53,7 +53,7 @@ class RunningComparison:
         """Count one result of the baseline, as `add` does one of the candidate."""
         self._add(result, "baseline")
 
-    def add(self, result: Mapping[str, Any]) -> None:
+    def add(self, result: Mapping[str, Any] | Evaluation) -> None:
         """Count one result of the candidate: a dict with the keys that an evaluation gives it.
 
         One with metrics in `pending` is not counted: it comes again, whole. As long as nothing of a question
@@ -65,24 +65,25 @@ class RunningComparison:
         """
         self._add(result, "candidate")
 
-    def _add(self, result: Mapping[str, Any], side: Side) -> None:
+    def _add(self, result: Mapping[str, Any] | Evaluation, side: Side) -> None:
         seen = observe(result, include_errors=self._include_errors)
-        question_id = result.get("question_id")
+        question_id = seen.question_id
         if not isinstance(question_id, str):
             raise AggregationError(f"question_id: must be a string, not {describe(question_id)}")
         question = self._questions.get(question_id)
         if question is None:
             question = self._questions[question_id] = Question()
-        if "pending" in result:
+        if seen.pending is not None:
             self._expect(question, side)
             return
+        laid_out = seen.as_dict()
         values = _compared(seen)
-        reference = reference_hash(result)
+        reference = reference_hash(laid_out)
         # Its pairs are taken out, and put in again as they are now.
         self._count(question, -1, side)
-        question.put(side, seen.template, values, reference)
+        question.put(side, seen.template_id, values, reference)
         self._count(question, 1, side)
-        note_judge(self._judges[side], result)
+        note_judge(self._judges[side], laid_out)
         self._asked[side].update([metric for metric, _ in values], _asked(seen))
         if seen.fractions:
             self._note_fractions(seen.fractions)
@@ -228,18 +229,18 @@ def _check(level: float) -> None:
         raise UsageError(f"level: expected a number between 0 and 1, got {describe(level)}")
 
 
-def _compared(seen: Observation) -> list[tuple[str, float]]:
+def _compared(seen: Evaluation) -> list[tuple[str, float]]:
     """The values that are compared of a result."""
     kept = [(metric, value) for metric, value in seen.values if metric != ERROR_RATE]
     return [(ERROR_RATE, float(seen.failed)), *kept]
 
 
-def _asked(seen: Observation) -> list[str]:
+def _asked(seen: Evaluation) -> list[str]:
     """The metrics that failed and that a result was asked for: where the agent failed, any may be named.
 
     An answer that is not there is lost, whoever would have judged it.
     """
-    return [metric for metric, kind in seen.failures if kind != RESPONSE_ERROR]
+    return [metric for metric, kind in seen.tallies if kind != RESPONSE_ERROR]
 
 
 def _uneven(overall: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.aggregates.exact import ONE, Sums, mean, sum_units, to_units
-from graphrag_eval_async.aggregates.failures import has_answer
-from graphrag_eval_async.aggregates.reading import observe
 from graphrag_eval_async.inference.confidence import confidence_sequence, is_above
 from graphrag_eval_async.inference.until import parse_condition
 from graphrag_eval_async.records.metrics import RESULT_METRICS, RETRIEVAL_METRICS
+from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphrag_eval_async.aggregates.reading import Observation
     from graphrag_eval_async.inference.until import Until
+    from graphrag_eval_async.records.evaluation import Evaluation
 
 
 class Sample(NamedTuple):
@@ -34,9 +33,9 @@ class Sample(NamedTuple):
     high: float | None = None
 
 
-def _is_silent(result: Mapping[str, Any], seen: Observation, metric: str) -> bool:
+def _is_silent(seen: Evaluation, metric: str) -> bool:
     """Whether the agent failed or, of an output of a custom evaluation, gave no answer."""
-    return seen.failed or not (metric in RETRIEVAL_METRICS or has_answer(result))
+    return seen.failed or not (metric in RETRIEVAL_METRICS or seen.is_answered)
 
 
 class _Totals:
@@ -88,7 +87,7 @@ class Deciding:
         self._level = until.level
         self._low, self._high = _Totals(), _Totals()
 
-    def read(self, result: Mapping[str, Any]) -> Sample | None:
+    def read(self, result: Mapping[str, Any] | Evaluation) -> Sample | None:
         """What counts of a result; None of one of another template.
 
         Raises:
@@ -96,14 +95,14 @@ class Deciding:
         """
         seen = observe(result, include_errors=False)
         metric = self.condition.metric
-        if self.condition.template not in {None, seen.template}:
+        if self.condition.template not in {None, seen.template_id}:
             return None
         found = [value for name, value in seen.values if name == metric]
         values = [value for value in found if 0 <= value <= 1]  # Of a journal, it may be anything.
-        failed = sum(name == metric for name, _ in seen.failures) + len(found) - len(values)
-        if not (found or failed or metric in RESULT_METRICS) and _is_silent(result, seen, metric):
+        failed = sum(name == metric for name, _ in seen.tallies) + len(found) - len(values)
+        if not (found or failed or metric in RESULT_METRICS) and _is_silent(seen, metric):
             failed = 1  # Whether it would have applied is not known.
-        question = result["question_id"]
+        question = seen.question_id
         if not failed and len(values) == 1:
             return Sample(question, values[0], values[0])
         if not (n := len(values) + failed):

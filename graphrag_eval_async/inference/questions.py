@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from graphrag_eval_async.aggregates.reading import metric_position
 from graphrag_eval_async.inference.pairs import count_of, pair_of, put
 from graphrag_eval_async.inference.verdicts import lower_is_better
-from graphrag_eval_async.records.metrics import ERROR_RATE
+from graphrag_eval_async.records.metrics import ERROR_RATE, metric_position
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

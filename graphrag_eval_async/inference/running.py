@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphrag_eval_async.aggregates import Aggregates
-from graphrag_eval_async.aggregates.reading import describe
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import UsageError, describe
 
 
 class RunningAggregates(Aggregates):

@@ -6,9 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.aggregates.reading import may_be_bounded
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.records.metrics import BOUNDED_METRICS, RESULT_METRICS, RETRIEVAL_METRICS
+from graphrag_eval_async.records.metrics import (
+    BOUNDED_METRICS,
+    RESULT_METRICS,
+    RETRIEVAL_METRICS,
+    may_be_bounded,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

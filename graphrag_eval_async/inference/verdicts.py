@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from graphrag_eval_async.aggregates.reading import is_bounded
-from graphrag_eval_async.records.metrics import COST, ERROR_RATE, RESOURCES
+from graphrag_eval_async.records.metrics import COST, ERROR_RATE, RESOURCES, is_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,3 +20,10 @@ def copier(value: Any) -> Callable[[], Any]:
         return new
 
     return copy
+
+
+def copy_json(value: Any) -> Any:
+    """A deep copy of a JSON value."""
+    if type(value) is dict:
+        return {key: copy_json(item) for key, item in value.items()}
+    return [*map(copy_json, value)] if type(value) is list else value

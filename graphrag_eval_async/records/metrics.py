@@ -1,4 +1,4 @@
-"""The names of keys: of metrics, in the order in which aggregates show them, and of all else in a result."""
+"""The table of metrics: their names in the order in which aggregates show them, ranges, and keys."""
 
 RESULT_METRICS = (
     "steps_score",
@@ -55,3 +55,35 @@ RESULT_KEYS = frozenset(
     }
 )
 """What a result, a step of it or a group of the aggregates may have: names that no user's output may take."""
+
+_POSITIONS = {metric: i for i, metric in enumerate(RESULT_METRICS + RETRIEVAL_METRICS)}
+
+
+def metric_position(metric: str) -> tuple[int, str]:
+    """A sort key: the metrics in their fixed order, the costs after them by name."""
+    return _POSITIONS.get(metric, len(_POSITIONS)), metric
+
+
+def is_bounded(name: str) -> bool:
+    """Whether a metric is from 0 to 1 by its definition; outputs of custom evaluations have their own."""
+    return name in BOUNDED_METRICS
+
+
+def may_be_bounded(name: str) -> bool:
+    """Whether it is, or may be the output of a custom evaluation."""
+    return name in BOUNDED_METRICS or not (name in RESULT_KEYS or name.endswith(COST))
+
+
+def is_metric(name: str) -> bool:
+    """Whether a key of this name in a result or a retrieval step is a metric, whatever the result."""
+    return name in _POSITIONS or name.endswith(COST)
+
+
+def may_be_metric(name: str) -> bool:
+    """Whether some result may have a metric of this name: it may be an output of a custom evaluation."""
+    return is_metric(name) or name not in RESULT_KEYS
+
+
+def fits(value: float) -> bool:
+    """Whether an int, or a float that stands for one, is one of 64 bits, signed or not."""
+    return -(2**63) <= value < 2**64

@@ -10,28 +10,32 @@ import orjson
 
 _find_empty_list = re.compile(r"\[[ \t\n\r]*\]").search
 _ONLY_EMPTY_LIST = re.compile(r"[ \t\n\r]*\[[ \t\n\r]*\][ \t\n\r]*\Z")
-_EMPTY_BINDINGS = re.compile(r'"bindings"[ \t\n\r]*:[ \t\n\r]*\[[ \t\n\r]*\]')
+_BINDINGS = '"bindings"'
 
 
 def is_empty(output: Any) -> bool:
     """Whether the output of a step, JSON text or decoded, is an empty list or SPARQL results without rows."""
-    if isinstance(output, str):
-        # This and what follows rule out nearly every other output, at a fraction of the cost of parsing it.
-        if _find_empty_list(output) is None or not _may_be_empty(output):
+    if type(output) is str or isinstance(output, str):
+        if not _may_be_empty(output):  # So it is of nearly all, at a fraction of the cost of parsing.
             return False
         try:
             output = orjson.loads(output)
         except ValueError:
             return False
-    if isinstance(output, Mapping):
+    if type(output) is dict or isinstance(output, Mapping):
         output = output.get("results")
-        output = output.get("bindings") if isinstance(output, Mapping) else None
+        output = output.get("bindings") if isinstance(output, dict | Mapping) else None
     return isinstance(output, list) and not output
 
 
 def _may_be_empty(text: str) -> bool:
-    return (
-        "\\" in text  # by which "bindings" could be spelt otherwise
-        or _ONLY_EMPTY_LIST.match(text) is not None
-        or _EMPTY_BINDINGS.search(text) is not None
-    )
+    place = text.find(_BINDINGS)
+    if place < 0 and "\\" not in text:
+        return _ONLY_EMPTY_LIST.match(text) is not None
+    while place >= 0:
+        row = text.find("{", place)
+        if row < 0 or text.find("]", place, row) >= 0:  # It ends before any row begins.
+            return True
+        place = text.find(_BINDINGS, place + 1)
+    # By a backslash, "bindings" could be spelt otherwise.
+    return "\\" in text and _find_empty_list(text) is not None

@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+import orjson
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One question of a reference set; `reference_steps` holds groups of steps, in order of execution."""
+
+class Question(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """One question of a reference set.
+
+    Its reference steps are held as JSON text, which the garbage collector need not walk.
+
+    Attributes:
+        template_id: of its template.
+        id: of the question.
+        text: the question.
+        reference_answer: None if there is none.
+        data: JSON text of an object with `reference_steps`; None if there are none.
+    """
 
     template_id: str
     id: str
     text: str
     reference_answer: str | None
-    reference_steps: list[list[dict[str, Any]]] | None
+    data: bytes | None
+
+    @property
+    def reference_steps(self) -> list[list[dict[str, Any]]] | None:
+        """Groups of steps in order of execution, decoded anew each time; None if there are none."""
+        return None if self.data is None else decode_steps(self.data)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Question) and self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        return hash((self.template_id, self.id))
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self.template_id, self.id, self.text, self.reference_answer, self.reference_steps
+
+
+def decode_steps(data: bytes) -> list[list[dict[str, Any]]]:
+    """The reference steps in the `data` of a question."""
+    return orjson.loads(data)["reference_steps"]  # type: ignore[no-any-return]

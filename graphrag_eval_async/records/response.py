@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from graphrag_eval_async.records.decoding import (
     CONTAINERS,
@@ -13,33 +15,38 @@ from graphrag_eval_async.records.decoding import (
     too_deep,
 )
 from graphrag_eval_async.records.metrics import COST, RETRIEVAL_METRICS
+from graphrag_eval_async.records.outcomes import CARRIED_OVER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping, Sequence
 
 BEYOND_64_BITS = 2.0**63
 """orjson reads an integer of more than 64 bits as a float of at least this size, without a word."""
 
 _OF_RETRIEVAL = frozenset(RETRIEVAL_METRICS)
+_KNOWN = frozenset({"question_id", "id", "status", "error", "actual_answer", "actual_steps", *CARRIED_OVER})
 
 
-class Response(NamedTuple):
+class Response(msgspec.Struct, frozen=True, gc=False):
     """One response, checked.
 
     Attributes:
         question_id: id of the question that it answers.
-        fields: the keys that the result carries over, without nulls.
-        metadata: all other keys.
+        fields: its keys, without nulls.
+        metadata: those that the result does not carry over.
+        failed: whether the agent failed to answer.
+        metrics: the names of the metrics that it brings with it, and
+        numbers: their values.
+        usable: for each of its steps the name, or None if it did not succeed or returned nothing.
     """
 
     question_id: str
     fields: dict[str, Any]
     metadata: dict[str, Any]
-
-    @property
-    def failed(self) -> bool:
-        """Whether the agent failed to answer."""
-        return "error" in self.fields or self.fields.get("status") == "error"
+    failed: bool
+    metrics: tuple[str, ...]
+    numbers: tuple[float, ...]
+    usable: Sequence[str | None]
 
 
 def read_response(data: bytes, known: Mapping[str, Any]) -> Response:
@@ -67,18 +74,36 @@ def _check(record: Any, known: Mapping[str, Any]) -> Response:
         raise _invalid("question_id", "a string", question_id)
     if question_id not in known:
         raise InvalidRecord("unknown_question_id", f"question_id {question_id!r} is not in the reference set")
-    fields: dict[str, Any] = {}
     metadata: dict[str, Any] = {}
-    for key, value in record.items():
-        check = _CHECKS.get(key)
-        if check is None:
-            _anything(key, value)
-            metadata[key] = value
-        elif value is not None:
-            check(key, value)
-            fields[key] = value
-    del metadata["question_id"]
-    return Response(question_id, fields, metadata)
+    if not _KNOWN.issuperset(record):
+        metadata = {key: value for key, value in record.items() if key not in _KNOWN}
+        _check_depth(metadata, MAX_DEPTH)
+    fields = record
+    if None in record.values():
+        fields = {key: value for key, value in record.items() if value is not None}
+    metrics, numbers = [], []
+    for key in CARRIED_OVER:
+        if key in fields:
+            value = fields[key]
+            if type(value) is not int or value < 0:
+                _check_count(key, value)
+            metrics.append(key)
+            numbers.append(value)
+    _check_texts(fields)
+    usable = _check_steps(fields["actual_steps"]) if "actual_steps" in fields else ()
+    failed = "error" in fields or ("status" in fields and fields["status"] == "error")
+    return Response(question_id, fields, metadata, failed, tuple(metrics), tuple(numbers), usable)
+
+
+def _check_texts(fields: dict[str, Any]) -> None:
+    if "status" in fields:
+        _check_status(fields["status"])
+    if "error" in fields:
+        _check_depth({"error": fields["error"]}, MAX_DEPTH)
+    if "actual_answer" in fields and type(fields["actual_answer"]) is not str:
+        raise _invalid("actual_answer", "a string", fields["actual_answer"])
+    if "id" in fields and type(fields["id"]) is not str:
+        _check_number("id", fields["id"], "a string or a number")
 
 
 _KINDS = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "an array"}
@@ -92,56 +117,53 @@ def _invalid(key: str, expected: str, value: Any) -> InvalidRecord:
     return InvalidRecord("invalid_field", f"{key}: expected {expected}, got {_kind(value)}")
 
 
-def _anything(_key: str, value: Any) -> None:
-    if type(value) in CONTAINERS and nests_deeper(value, MAX_DEPTH - 1):
-        raise too_deep()
+def _check_depth(members: dict[str, Any], limit: int) -> None:
+    """See that an object nests no more than `limit` deep; most are flat, or nearly so."""
+    for value in members.values():
+        if type(value) in CONTAINERS:
+            for child in value.values() if type(value) is dict else value:
+                if type(child) in CONTAINERS:
+                    if nests_deeper(members, limit):
+                        raise too_deep()
+                    return
 
 
-def _text(key: str, value: Any) -> None:
-    if type(value) is not str:
-        raise _invalid(key, "a string", value)
-
-
-def _text_or_number(key: str, value: Any) -> None:
-    if type(value) is not str:
-        _number(key, value, "a string or a number")
-
-
-def _number(key: str, value: Any, expected: str = "a number") -> None:
+def _check_number(key: str, value: Any, expected: str = "a number") -> None:
     if type(value) is not int and type(value) is not float:
         raise _invalid(key, expected, value)
     if type(value) is float and abs(value) >= BEYOND_64_BITS:
         raise InvalidRecord("invalid_field", f"{key}: expected {expected} of at most 64 bits, got {value}")
 
 
-def _status(key: str, value: Any) -> None:
-    _text(key, value)
+def _check_status(value: Any) -> None:
+    if type(value) is not str:
+        raise _invalid("status", "a string", value)
     if value not in {"success", "error"}:
-        raise InvalidRecord("invalid_field", f'{key}: expected "success" or "error", got {value[:100]!r}')
+        raise InvalidRecord("invalid_field", f'status: expected "success" or "error", got {value[:100]!r}')
 
 
-def _count(key: str, value: Any) -> None:
-    if type(value) is int and value >= 0:
-        return
-    _number(key, value)
+def _check_count(key: str, value: Any) -> None:
+    _check_number(key, value)
     if value < 0:
         raise InvalidRecord("invalid_field", f"{key}: expected 0 or more, got {value}")
 
 
-def _steps(key: str, value: Any) -> None:
-    if type(value) is not list:
-        raise _invalid(key, "an array", value)
-    for index, step in enumerate(value):
+def _check_steps(steps: Any) -> list[str | None]:
+    """The names of those that can be compared."""
+    if type(steps) is not list:
+        raise _invalid("actual_steps", "an array", steps)
+    usable: list[str | None] = []
+    for index, step in enumerate(steps):
         if type(step) is not dict:
-            raise _invalid(f"{key}[{index}]", "an object", step)
+            raise _invalid(f"actual_steps[{index}]", "an object", step)
         name = step.get("name")
         if type(name) is not str and name is not None:
-            raise _invalid(f"{key}[{index}].name", "a string", name)
-        for item in step.values():
-            if type(item) in CONTAINERS and nests_deeper(item, MAX_DEPTH - 3):
-                raise too_deep()
+            raise _invalid(f"actual_steps[{index}].name", "a string", name)
+        _check_depth(step, MAX_DEPTH - 2)
         if name == "retrieval":
             _set_metrics_aside(step)
+        usable.append(name if step.get("status") == "success" and step.get("output") is not None else None)
+    return usable
 
 
 def _set_metrics_aside(step: dict[str, Any]) -> None:
@@ -151,16 +173,3 @@ def _set_metrics_aside(step: dict[str, Any]) -> None:
         if "metadata" in step:
             metadata["metadata"] = step["metadata"]
         step["metadata"] = metadata
-
-
-_CHECKS: dict[str, Callable[[str, Any], None]] = {
-    "id": _text_or_number,
-    "status": _status,
-    "error": _anything,
-    "actual_answer": _text,
-    "actual_steps": _steps,
-    "input_tokens": _count,
-    "output_tokens": _count,
-    "total_tokens": _count,
-    "elapsed_sec": _count,
-}

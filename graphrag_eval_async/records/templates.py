@@ -1,15 +1,18 @@
-"""The structure of reference data: template dicts checked key by key, every problem with its place."""
+"""Reference data checked key by key, every problem with its place."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any
+
+import msgspec
+import orjson
 
 from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
+from graphrag_eval_async.records.json_file import decode_question
 from graphrag_eval_async.records.question import Question
 from graphrag_eval_async.records.question_copy import QuestionCopier
-
-T = TypeVar("T")
 
 _KINDS: dict[type, str] = {
     str: "a string",
@@ -28,28 +31,27 @@ _STEP_KEYS: dict[str, type] = {
     "ignore_duplicates": bool,
     "required_columns": list,
 }
+_STRINGS = frozenset({str})
 
 
-class TemplateReader(Generic[T]):
+class TemplateReader:
     """Reads templates into questions and gathers what is wrong with them.
 
-    `prepare_step` is called with each reference step, or with what of it is laid out as it should be; what it
-    returns is kept, and a `MalformedStep` that it raises adds to the problems.
+    `check_step` is called with each reference step, or with those of its keys that are well formed; a
+    `MalformedStep` that it raises adds to the problems.
 
     Attributes:
         templates: the template ids, in order.
         questions: the questions by id, in order.
-        prepared: by question id, what became of its groups of steps; only of questions that have steps.
         problems: all that was found, as ``place: what``.
     """
 
-    def __init__(self, prepare_step: Callable[[dict[str, Any]], T]) -> None:
-        self._prepare_step = prepare_step
+    def __init__(self, check_step: Callable[[dict[str, Any]], object]) -> None:
+        self._check_step = check_step
         self._template_places: dict[str, str] = {}
         self._question_places: dict[str, str] = {}
         self._copier = QuestionCopier(self._problem)
         self.questions: dict[str, Question] = {}
-        self.prepared: dict[str, tuple[tuple[T, ...], ...]] = {}
         self.problems: list[str] = []
 
     @property
@@ -73,7 +75,49 @@ class TemplateReader(Generic[T]):
         template_id = self._identifier(template, "template_id", place, self._template_places)
         questions = self._get(template, "questions", list, place)
         for index, question in enumerate(questions or ()):
-            self._read_question(question, template_id or "", f"{place}.questions[{index}]")
+            where = f"{place}.questions[{index}]"
+            plain, data = decode_question(question) if type(question) is msgspec.Raw else _copy(question)
+            if data is None or not self._read_plain(plain, data, template_id or "", where):
+                self._read_question(plain, template_id or "", where)
+
+    def _read_plain(self, raw: Any, data: bytes, template_id: str, place: str) -> bool:
+        """Read a question in which nothing is wrong or unusual, as nearly all are; say whether it is one.
+
+        `data` is the text of it.
+        """
+        if type(raw) is not dict:
+            return False
+        question_id, text, answer = raw.get("id"), raw.get("question_text"), raw.get("reference_answer")
+        if type(question_id) is not str or not question_id or question_id in self._question_places:
+            return False
+        if type(text) is not str or not (answer is None or type(answer) is str):
+            return False
+        try:
+            if nests_deeper(raw, MAX_DEPTH):
+                return False
+            self._check_plain(raw.get("reference_steps") or [])
+        except (MalformedStep, TypeError):
+            return False
+        self._question_places[question_id] = place
+        steps = data if raw.get("reference_steps") else None
+        self.questions[question_id] = Question(template_id, question_id, text, answer, steps)
+        return True
+
+    def _check_plain(self, groups: Any) -> None:
+        """Check steps.
+
+        Raises:
+            MalformedStep, TypeError: something about them is wrong, or unusual.
+        """
+        if type(groups) is not list:
+            raise TypeError
+        for group in groups:
+            if type(group) is not list or not group:
+                raise TypeError
+            for step in group:
+                if type(step) is not dict or "matches" in step or not _has_plain_keys(step):
+                    raise TypeError
+                self._check_step(step)
 
     def _read_question(self, raw: Any, template_id: str, place: str) -> None:
         if not self._is_a(dict, raw, place):
@@ -83,39 +127,39 @@ class TemplateReader(Generic[T]):
         text = self._get(raw, "question_text", str, place)
         answer = self._get(raw, "reference_answer", str, place, required=False)
         groups = self._get(raw, "reference_steps", list, place, required=False)
-        prepared = tuple(
+        for index, group in enumerate(groups or ()):
             self._read_group(group, f"{place}.reference_steps[{index}]")
-            for index, group in enumerate(groups or ())
-        )
         if question_id is not None and text is not None:
-            self.questions[question_id] = Question(template_id, question_id, text, answer, groups or None)
-            if prepared:
-                self.prepared[question_id] = prepared
+            steps = orjson.dumps({"reference_steps": groups}) if groups else None
+            self.questions[question_id] = Question(template_id, question_id, text, answer, steps)
 
-    def _read_group(self, group: Any, place: str) -> tuple[T, ...]:
+    def _read_group(self, group: Any, place: str) -> None:
         if not self._is_a(list, group, place):
-            return ()
+            return
         if not group:
             self._problem(place, "a group without steps")
-        return tuple(
-            prepared
-            for index, step in enumerate(group)
-            for prepared in self._read_step(step, f"{place}[{index}]")
-        )
+        for index, step in enumerate(group):
+            self._read_step(step, f"{place}[{index}]")
 
-    def _read_step(self, step: Any, place: str) -> list[T]:
+    def _read_step(self, step: Any, place: str) -> None:
         if not self._is_a(dict, step, place):
-            return []
+            return
         step.pop("matches", None)  # Left over from an evaluation; only ours may stand in a result.
         before = len(self.problems)
         readable = self._read_step_keys(step, place)
         if readable["name"] is None:
             if readable["output_media_type"] is None or step.get("output") is None:
-                return []
+                return
             readable["name"] = ""  # Whatever it is called, its output is to be what its media type says.
         elif len(self.problems) == before:
             readable = {}
-        return self._prepare(step | readable, place)
+        try:
+            self._check_step(step | readable)
+        except MalformedStep as error:
+            for problem in error.problems:
+                where, _, what = problem.partition(": ")
+                if f"{place}.{where}" not in self._copier.incomplete:
+                    self._problem(f"{place}.{where}", what)
 
     def _read_step_keys(self, step: dict[str, Any], place: str) -> dict[str, Any]:
         values = {
@@ -127,16 +171,6 @@ class TemplateReader(Generic[T]):
             if self._is_a(str, column, f"{place}.required_columns[{index}]")
         ]
         return values
-
-    def _prepare(self, step: dict[str, Any], place: str) -> list[T]:
-        try:
-            return [self._prepare_step(step)]
-        except MalformedStep as error:
-            for problem in error.problems:
-                where, _, what = problem.partition(": ")
-                if f"{place}.{where}" not in self._copier.incomplete:
-                    self._problem(f"{place}.{where}", what)
-            return []
 
     def _identifier(self, mapping: dict[str, Any], key: str, place: str, seen: dict[str, str]) -> str | None:
         value: str | None = self._copier.copy(self._get(mapping, key, str, place), place, f".{key}")
@@ -173,6 +207,25 @@ class TemplateReader(Generic[T]):
 
     def _problem(self, place: str, what: str) -> None:
         self.problems.append(f"{place}: {what}")
+
+
+def _copy(question: Any) -> tuple[Any, bytes | None]:
+    """A copy that JSON can hold, and its text; of what is not plainly that, the original and None."""
+    try:
+        data = orjson.dumps(question, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+    except (TypeError, ValueError):
+        return question, None
+    if b"null" in data:  # It may stand for a number that is not finite.
+        return question, None
+    return orjson.loads(data), data
+
+
+def _has_plain_keys(step: dict[str, Any]) -> bool:
+    for key, kind in _STEP_KEYS.items():
+        value = step.get(key)
+        if type(value) is not kind and (value is not None or key == "name"):
+            return False
+    return _STRINGS.issuperset(map(type, step.get("required_columns") or ()))
 
 
 def _kind(value: Any) -> str:

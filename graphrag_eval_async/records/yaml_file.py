@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import os
 import re
 from codecs import BOM_UTF8
-from collections import Counter
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import orjson
 import yaml
 
+from graphrag_eval_async.errors import ReferenceDataError
 from graphrag_eval_async.records.decoding import MAX_DEPTH
-from graphrag_eval_async.records.question_copy import AmbiguousObject
+from graphrag_eval_async.records.json_file import read_json, split_questions
 
 MAX_EXPANSION = 10
 """How many times longer a YAML file may get when its aliases are expanded; 1 MB is always allowed."""
@@ -37,8 +36,10 @@ class UnreadableFile(ValueError):  # noqa: N818
     """The message says why; of the text, which may hold secrets, it quotes only keys that stand twice."""
 
 
-def read_file(path: str) -> Any:
+def read_file(path: str, *, raw_questions: bool = False) -> Any:
     """What a YAML file holds, or a JSON file where the suffix is ``.json``.
+
+    With `raw_questions`, the questions of templates in JSON may stay `msgspec.Raw`, for `decode_question`.
 
     Raises:
         UnreadableFile: it cannot be read or parsed, repeats a key in YAML, or is built to explode.
@@ -49,7 +50,10 @@ def read_file(path: str) -> Any:
     except (OSError, ValueError) as error:  # ValueError: a path that no file can have
         raise UnreadableFile(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     try:
-        return _read_json(text.removeprefix(BOM_UTF8)) if is_json else _read_yaml(text)
+        if not is_json:
+            return _read_yaml(text)
+        text = text.removeprefix(BOM_UTF8)
+        return (raw_questions and split_questions(text)) or read_json(text)
     except ValueError as error:
         raise UnreadableFile(f"not JSON: {error}") from None
     except yaml.YAMLError as error:
@@ -65,83 +69,174 @@ def _without_quotations(error: yaml.YAMLError) -> str:
     return f"{problem}, in line {mark.line + 1}, column {mark.column + 1}"
 
 
-def _read_json(text: bytes) -> Any:
-    """The value with integers of any length, and with an `AmbiguousObject` for each with repeated keys."""
-    orjson.loads(text)  # Is the stricter of the two, but makes floats of integers beyond 64 bits.
-    try:
-        return json.loads(text, object_pairs_hook=_object)
-    except RecursionError:
-        raise ValueError(f"nests more than {MAX_DEPTH} deep") from None
+_NONE_YET = object()
+_STRING = "tag:yaml.org,2002:str"
+_MERGE = "tag:yaml.org,2002:merge"
+_PLAIN_TAGS = {None, "!", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"}
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) == len(pairs):
-        return members
-    times = Counter(key for key, _ in pairs)
-    return AmbiguousObject(members, [key for key in members if times[key] > 1])
+class _Frame:
+    """A sequence or mapping that is being read; `size` is its length in characters, aliases expanded."""
+
+    __slots__ = ("anchor", "container", "key", "merged", "size")
+
+    def __init__(self, container: Any, anchor: str | None) -> None:
+        self.container = container
+        self.anchor = anchor
+        self.key: Any = _NONE_YET
+        self.merged: list[Any] = []
+        self.size = 1
 
 
 def _read_yaml(text: bytes) -> Any:
-    _check_depth(text)
     loader = _Loader(text)
     try:
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        _Survey(MAX_EXPANSION * len(text) + 1_000_000).size(node)
-        return loader.construct_document(node)
+        return _Builder(loader, MAX_EXPANSION * len(text) + 1_000_000).build()
     except (LookupError, AttributeError, ValueError):  # PyYAML's own, as for "!!bool maybe" or "!!int ''"
         raise yaml.YAMLError("a value is not what its tag says, or has too many digits") from None
     finally:
         loader.dispose()
 
 
-def _check_depth(text: bytes) -> None:
-    """Composing nodes recurses, so nesting is measured on the flat events first."""
-    depth = 0
-    for event in yaml.parse(text, Loader=_Parser):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise _error(f"nests more than {MAX_DEPTH} deep", event)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+class _Builder:
+    """Builds values from the parser's events, without recursion, and faster than PyYAML does from nodes."""
 
-
-class _Survey:
-    """Measures each node with its aliases expanded, without expanding them."""
-
-    def __init__(self, limit: int) -> None:
+    def __init__(self, loader: Any, limit: int) -> None:
+        self._loader = loader
         self._limit = limit
-        self._sizes: dict[int, int] = {}
+        self._anchors: dict[str, tuple[Any, int] | None] = {}
+        self._stack: list[_Frame] = []
+        self._value: Any = _NONE_YET
 
-    def size(self, node: yaml.Node) -> int:
-        if id(node) in self._sizes:
-            if not self._sizes[id(node)]:
-                raise _error("an alias stands inside what it names", node)
-            return self._sizes[id(node)]
-        self._sizes[id(node)] = 0
-        own = len(node.value) if isinstance(node, yaml.ScalarNode) else 0
-        size = 1 + own + sum(map(self.size, self._children(node)))
-        if size > self._limit:
-            raise _error(f"aliases make it longer than {self._limit} characters", node)
-        self._sizes[id(node)] = size
-        return size
+    def build(self) -> Any:
+        """The value of the only document, or None."""
+        documents = 0
+        maybe_typed = self._loader.yaml_implicit_resolvers
+        while (event := self._loader.get_event()).__class__ is not yaml.StreamEndEvent:
+            kind = event.__class__
+            if kind is yaml.ScalarEvent:
+                value, implicit = event.value, event.implicit
+                if (implicit[1] or (implicit[0] and value[:1] not in maybe_typed)) and event.anchor is None:
+                    self._put(value, 1 + len(value), event)  # Text, as nearly all is.
+                    continue
+                self._put(self._scalar(event), 1 + len(event.value), event)
+            elif kind is yaml.SequenceStartEvent or kind is yaml.MappingStartEvent:
+                self._open([] if kind is yaml.SequenceStartEvent else {}, event)
+            elif kind is yaml.SequenceEndEvent or kind is yaml.MappingEndEvent:
+                self._close(event)
+            elif kind is yaml.AliasEvent:
+                self._put(*self._named(event), event)
+            elif kind is yaml.DocumentStartEvent:
+                documents += 1
+                if documents > 1:
+                    raise _error("expected a single document", event)
+        return None if self._value is _NONE_YET else self._value
 
-    def _children(self, node: yaml.Node) -> list[yaml.Node]:
-        if isinstance(node, yaml.SequenceNode):
-            return cast(list[yaml.Node], node.value)
-        if isinstance(node, yaml.MappingNode):
-            seen = set()
-            for key, _ in node.value:
-                if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                    if (key.tag, key.value) in seen:
-                        raise _error(f"the key {key.value!r} stands twice in one mapping", key)
-                    seen.add((key.tag, key.value))
-            return [child for pair in node.value for child in pair]
-        return []
+    def _scalar(self, event: Any) -> Any:
+        tag, (is_plain, is_quoted) = event.tag, event.implicit
+        if is_plain:
+            tag = self._loader.resolve(yaml.ScalarNode, event.value, event.implicit)
+        elif is_quoted or tag == "!":
+            tag = _STRING
+        if tag == _STRING:
+            value = event.value
+        elif tag == _MERGE and self._stack and self._stack[-1].key is _NONE_YET:
+            value = _MERGE_KEY
+        else:
+            value = self._loader.construct_object(
+                yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark), deep=True
+            )
+        self._name(event, value, 1 + len(event.value))
+        return value
+
+    def _name(self, event: Any, value: Any, size: int) -> None:
+        if event.anchor is not None:
+            if event.anchor in self._anchors:
+                raise _error(f"the anchor {event.anchor!r} stands twice", event)
+            self._anchors[event.anchor] = None if value is _NONE_YET else (value, size)
+
+    def _named(self, event: Any) -> tuple[Any, int]:
+        try:
+            found = self._anchors[event.anchor]
+        except KeyError:
+            raise _error("an alias of what is not there", event) from None
+        if found is None:
+            raise _error("an alias stands inside what it names", event)
+        return found
+
+    def _open(self, container: Any, event: Any) -> None:
+        if event.tag not in _PLAIN_TAGS:
+            raise _error("a tag that is not known, of a sequence or mapping", event)
+        if len(self._stack) >= MAX_DEPTH:
+            raise _error(f"nests more than {MAX_DEPTH} deep", event)
+        self._name(event, _NONE_YET, 0)
+        self._stack.append(_Frame(container, event.anchor))
+
+    def _close(self, event: Any) -> None:
+        frame = self._stack.pop()
+        value = frame.container
+        if frame.merged:
+            merged: dict[Any, Any] = {}
+            for other in frame.merged:
+                merged.update(other)
+            value = merged | value
+        if frame.anchor is not None:
+            self._anchors[frame.anchor] = value, frame.size
+        self._put(value, frame.size, event)
+
+    def _put(self, value: Any, size: int, event: Any) -> None:
+        if not self._stack:
+            self._value = value
+            return
+        frame = self._stack[-1]
+        frame.size += size
+        if frame.size > self._limit:
+            raise _error(f"aliases make it longer than {self._limit} characters", event)
+        container, key = frame.container, frame.key
+        if type(container) is list:
+            container.append(value)
+        elif key is _NONE_YET:
+            frame.key = _key(value, container, event)
+        else:
+            if key is _MERGE_KEY:
+                frame.merged += _mappings(value, event)
+            else:
+                container[key] = value
+            frame.key = _NONE_YET
+
+
+_MERGE_KEY = object()
+
+
+def _key(value: Any, mapping: dict[Any, Any], event: Any) -> Any:
+    try:
+        if value in mapping:
+            raise _error(f"the key {event.value!r} stands twice in one mapping", event)
+    except TypeError:
+        raise _error("a key that is no scalar", event) from None
+    return value
+
+
+def _mappings(value: Any, event: Any) -> list[Any]:
+    """What is merged, the most important last."""
+    mappings = value[::-1] if type(value) is list else [value]
+    if not all(type(mapping) is dict for mapping in mappings):
+        raise _error("expected a mapping or a list of mappings to merge", event)
+    return mappings
 
 
 def _error(problem: str, at: Any) -> yaml.YAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=at.start_mark)
+
+
+def read_templates(path: str | os.PathLike[str], *, raw_questions: bool = False) -> Any:
+    """The templates in a file, as `read_file` reads it.
+
+    Raises:
+        ReferenceDataError: it cannot be read or parsed, repeats a key in YAML, or is built to explode.
+    """
+    source = os.fspath(path)
+    try:
+        return read_file(source, raw_questions=raw_questions)
+    except UnreadableFile as error:
+        raise ReferenceDataError([str(error)], source) from error

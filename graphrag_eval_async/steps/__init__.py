@@ -1,6 +1,6 @@
 """Scoring an agent's steps against the reference's: pure, synchronous, one comparator per module."""
 
-from graphrag_eval_async.steps.comparators import Comparator, PreparedStep, prepare_step
+from graphrag_eval_async.steps.comparators import Comparator, PreparedStep, check_step, prepare_step
 from graphrag_eval_async.steps.failure import Facts, FailureReason, failure_of, right_answer
 from graphrag_eval_async.steps.matching import StepsScore, score_steps
 from graphrag_eval_async.steps.retrieval import average_precision, read_texts, recall_at_k
@@ -15,6 +15,7 @@ __all__ = [
     "PreparedStep",
     "StepsScore",
     "average_precision",
+    "check_step",
     "failure_of",
     "prepare_step",
     "read_texts",

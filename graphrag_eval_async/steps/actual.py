@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.sparql.budget import Budget
+from graphrag_eval_async.steps.sparql.results import read_document, results_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from graphrag_eval_async.steps.sparql.results import SparqlResults
 
     Score: TypeAlias = Callable[["ActualStep"], float]
     """The match score, from 0 to 1, of an actual step against one reference step read beforehand."""
@@ -75,12 +79,12 @@ class ActualStep:
     `budget` is what comparators may spend on searching.
     """
 
-    __slots__ = ("_read", "budget", "step")
+    __slots__ = ("_known", "budget", "step")
 
     def __init__(self, step: Mapping[str, Any], budget: Budget | None = None) -> None:
         self.step = step
         self.budget = budget or Budget()
-        self._read: dict[Callable[[Any], Any], Any] = {}
+        self._known: dict[Callable[[Any], Any], Any] = {}
 
     def output(self, read: Callable[[Any], T]) -> T:
         """`read(step["output"])`, remembered under `read`, which is therefore to be a module's function.
@@ -88,16 +92,39 @@ class ActualStep:
         Raises:
             MalformedStep: there is no output, or `read` raises it.
         """
-        try:
-            value = self._read[read]
-        except KeyError:
-            value = self._read[read] = self._attempt(read)
-        if isinstance(value, _Unreadable):
+        known = self._known
+        if read not in known:
+            try:
+                known[read] = read_output(self.step, read)
+            except MalformedStep as error:
+                known[read] = _Unreadable(error)
+        value = known[read]
+        if type(value) is _Unreadable:
             raise MalformedStep(value)
         return cast(T, value)
 
-    def _attempt(self, read: Callable[[Any], T]) -> T | _Unreadable:
-        try:
-            return read_output(self.step, read)
-        except MalformedStep as error:
-            return _Unreadable(error)
+    def results(self) -> SparqlResults:
+        """The output as SPARQL results, remembered likewise.
+
+        Raises:
+            MalformedStep: they are none.
+        """
+        return self._derived(results_of, self.output(read_document))
+
+    def _derived(self, make: Callable[[Any], T], source: Any) -> T:
+        known = self._known
+        if make not in known:
+            try:
+                known[make] = make(source)
+            except MalformedStep as error:
+                known[make] = _Unreadable(f"output: {error}")
+        value = known[make]
+        if type(value) is _Unreadable:
+            raise MalformedStep(value)
+        return cast(T, value)
+
+    @property
+    def parsed(self) -> Any:
+        """The output, decoded if it was read as SPARQL results."""
+        document = self._known.get(read_document)
+        return self.step.get("output") if type(document) in {_Unreadable, NoneType} else document

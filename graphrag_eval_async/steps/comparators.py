@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import lru_cache
 from inspect import iscoroutinefunction
 from math import nan
 from numbers import Real
 from reprlib import repr as short_repr
 from traceback import format_exception_only
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
 
 from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep, UsageError
 from graphrag_eval_async.records.copying import copier
@@ -20,15 +22,19 @@ from graphrag_eval_async.steps.json_values import json_comparator, same_output_c
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
 from graphrag_eval_async.steps.sparql import (
     agree_but_for_order,
+    are_plain,
     compare,
+    is_same_table,
     lacks_columns,
     prepare_reference,
-    read_results,
+    read_document,
+    results_of,
 )
 from graphrag_eval_async.steps.time_series import data_points_comparator, time_series_comparator
 
 if TYPE_CHECKING:
     from graphrag_eval_async.steps.actual import ActualStep, Score
+    from graphrag_eval_async.steps.sparql import SparqlReference
 
     Explain: TypeAlias = Callable[[ActualStep], Facts]
     Build: TypeAlias = Callable[[Mapping[str, Any]], tuple[Score, Explain]]
@@ -41,8 +47,7 @@ def _nothing_more(_actual: ActualStep) -> Facts:
     return Facts()
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedStep:
+class PreparedStep(msgspec.Struct, frozen=True):
     """A reference step, read once.
 
     `names` are those of the actual steps that `score` accepts. `score` raises `MalformedStep` where it cannot
@@ -56,10 +61,26 @@ class PreparedStep:
     explain: Explain = _nothing_more
 
 
+def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None = None) -> None:
+    """See that a reference step is right for the comparator that is to judge it.
+
+    Raises:
+        MalformedStep: the step cannot be right; the message starts with the key.
+        UsageError: the user's comparator for it is not a plain function.
+    """
+    name = step.get("name")
+    own = comparators and name in comparators
+    if step.get("output_media_type") != _SPARQL or name in _BY_NAME or own:
+        prepare_step(step, comparators)
+    elif not are_plain(step.get("output"), step.get("required_columns") or ()):
+        prepare_step(step)
+        _SparqlStep(step).reference()
+
+
 def prepare_step(
     step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None = None
 ) -> PreparedStep:
-    """Read a reference step for the comparator that is to judge it.
+    """Make a reference step that was checked ready for the comparator that is to judge it.
 
     `comparators` are the user's, by the name of the reference step; they win over the built-in ones.
 
@@ -67,19 +88,22 @@ def prepare_step(
         MalformedStep: the step cannot be right; the message starts with the key.
         UsageError: the user's comparator for it is not a plain function.
     """
-    name = step.get("name")
+    name, media_type = step.get("name"), step.get("output_media_type")
     if not isinstance(name, str):
         raise MalformedStep("name: must be a string")
-    names = _ACCEPTED_NAMES.get(name) or frozenset([name])
     if comparators and name in comparators:
-        return PreparedStep(step, names, _user_comparator(name, comparators[name], step))
-    return PreparedStep(step, names, *_built_in_comparator(name, step.get("output_media_type"))(step))
+        return PreparedStep(step, _accepted_names(name), _user_comparator(name, comparators[name], step))
+    if media_type is not None and not (isinstance(media_type, str) and media_type in _BY_MEDIA_TYPE):
+        raise MalformedStep(
+            f"output_media_type: must be absent or one of {', '.join(map(str, _BY_MEDIA_TYPE))}"
+        )
+    build = _BY_NAME.get(name) or _BY_MEDIA_TYPE.get(media_type) or _SAME_OUTPUT
+    return PreparedStep(step, _accepted_names(name), *build(step))
 
 
-def _built_in_comparator(name: str, media_type: Any) -> Build:
-    if media_type not in (None, *_BY_MEDIA_TYPE):  # Not a set: the media type may be unhashable.
-        raise MalformedStep(f"output_media_type: must be absent or one of {', '.join(_BY_MEDIA_TYPE)}")
-    return _BY_NAME.get(name) or _BY_MEDIA_TYPE.get(media_type) or _built(same_output_comparator)
+@lru_cache(maxsize=256)
+def _accepted_names(name: str) -> frozenset[str]:
+    return _ACCEPTED_NAMES.get(name) or frozenset([name])
 
 
 def _built(comparator: Callable[[Mapping[str, Any]], Score], explain: Explain = _nothing_more) -> Build:
@@ -90,28 +114,51 @@ def _misses_documents(_actual: ActualStep) -> Facts:
     return Facts(misses_documents=True)
 
 
-def _sparql_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain]:
-    try:
-        reference = prepare_reference(
-            read_output(step, read_results),
-            required_columns=step.get("required_columns"),
-            ordered=bool(step.get("ordered")),
-            ignore_duplicates=step.get("ignore_duplicates") is not False,
-        )
-    except ComparisonBudgetExceeded as error:  # Of a reference, it cannot be right.
-        raise MalformedStep(f"output: {error}") from None
+class _SparqlStep:
+    """Compares the results of a reference step, which are not laid out as columns before that is needed."""
 
-    def score(actual: ActualStep) -> float:
-        return compare(reference, actual.output(read_results), actual.budget)
+    __slots__ = ("_document", "_reference", "_step")
 
-    def explain(actual: ActualStep) -> Facts:
-        results = actual.output(read_results)
+    def __init__(self, step: Mapping[str, Any]) -> None:
+        self._step = step
+        self._document = read_output(step, read_document)
+        self._reference: SparqlReference | None = None
+
+    def reference(self) -> SparqlReference:
+        """Raises `MalformedStep` if the reference step cannot be right."""
+        if self._reference is None:
+            self._reference = _prepare_sparql(self._step, self._document)
+        return self._reference
+
+    def score(self, actual: ActualStep) -> float:
+        if is_same_table(self._document, actual.output(read_document)):
+            return 1.0
+        return compare(self.reference(), actual.results(), actual.budget)
+
+    def explain(self, actual: ActualStep) -> Facts:
+        reference, results = self.reference(), actual.results()
         return Facts(
             lacks_columns=lacks_columns(reference, results),
             only_disordered=agree_but_for_order(reference, results, actual.budget),
         )
 
-    return score, explain
+
+def _sparql_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain]:
+    sparql = _SparqlStep(step)
+    return sparql.score, sparql.explain
+
+
+def _prepare_sparql(step: Mapping[str, Any], document: dict[str, Any]) -> SparqlReference:
+    try:
+        results = results_of(document)
+    except (ComparisonBudgetExceeded, MalformedStep) as error:  # Of a reference, it cannot be right.
+        raise MalformedStep(f"output: {error}") from None
+    return prepare_reference(
+        results,
+        required_columns=step.get("required_columns"),
+        ordered=bool(step.get("ordered")),
+        ignore_duplicates=step.get("ignore_duplicates") is not False,
+    )
 
 
 def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any]) -> Score:
@@ -141,8 +188,10 @@ _BY_NAME: Mapping[str, Build] = {
     "retrieve_data_points": _built(data_points_comparator),
     "iri_discovery": _built(iri_discovery_comparator),
 }
-_BY_MEDIA_TYPE: Mapping[str, Build] = {
-    "application/sparql-results+json": _sparql_comparator,
+_SPARQL = "application/sparql-results+json"
+_BY_MEDIA_TYPE: Mapping[str | None, Build] = {
+    _SPARQL: _sparql_comparator,
     "application/json": _built(json_comparator),
 }
+_SAME_OUTPUT = _built(same_output_comparator)
 _ACCEPTED_NAMES = {"iri_discovery": frozenset(["autocomplete_search", "sparql_query"])}

@@ -6,6 +6,8 @@ import re
 from math import fsum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import msgspec
+
 from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.records.outputs import is_empty
 from graphrag_eval_async.steps.actual import ActualStep
@@ -23,18 +25,20 @@ MAX_MESSAGE = 500
 _is_nothing_text = re.compile(r"(null|\{\s*\})?").fullmatch
 
 
-class StepsScore(NamedTuple):
+class StepsScore(msgspec.Struct, frozen=True):
     """How far an agent's steps match the reference's.
 
     `score` runs from 0 to 1. `matches` holds, in order of the reference, the indices of the group, of the
     step in the group, and of the actual step that it took. `errors` says which comparisons failed, and why.
-    `facts` are those that decide what the failure is.
+    `facts` are those that decide what the failure is. `outputs` has, by the index of the actual step, the
+    outputs that were decoded.
     """
 
     score: float
     matches: tuple[tuple[int, int, int], ...] = ()
     errors: tuple[str, ...] = ()
     facts: Facts = ALL_RIGHT
+    outputs: Mapping[int, Any] = {}
 
 
 def score_steps(
@@ -44,6 +48,7 @@ def score_steps(
     *,
     mode: Literal["last", "all"],
     quick: bool = False,
+    usable: Sequence[str | None] | None = None,
 ) -> StepsScore:
     """Match the reference's groups of steps with the steps of a response.
 
@@ -53,25 +58,33 @@ def score_steps(
     before its earliest match to the group before it, another ends the walk; the score is the mean over all
     groups, those not reached being 0. Without reference steps the score is 0.
 
-    The comparisons share the `budget` for searching; stopping it from another thread ends them.
+    The comparisons share the `budget` for searching; stopping it from another thread ends them. `usable` are
+    the names of the actual steps, or None of those that did not succeed or returned nothing, if known.
 
     Raises:
         ComparisonBudgetExceeded: only if `quick`: the comparisons take more than the budget; without `quick`,
             each of them scores 0 then, and `errors` says so.
     """
-    matcher = _Matcher(actual_steps, budget or Budget(), quick=quick)
+    if usable is None:
+        usable = [_usable_name(step) for step in actual_steps]
+    matcher = _Matcher(actual_steps, usable, budget or Budget(), quick=quick)
     shares = []
     end = len(actual_steps)
     for index in reversed(range(len(groups))):
         group = groups[index]
         found = matcher.match(index, group, end)
-        shares.append(fsum(score for _, score in found) / (len(group) or 1))
+        shares.append(_sum([score for _, score in found]) / (len(group) or 1))
         if mode == "last" or len(found) < len(group):
             break
         end = min([end, *(taken for taken, _ in found)])
-    score = fsum(shares) / (len(groups) if mode == "all" and groups else 1)
+    score = _sum(shares) / (len(groups) if mode == "all" and groups else 1)
     facts = ALL_RIGHT if score == 1 else matcher.facts()
-    return StepsScore(score, tuple(sorted(matcher.matches)), tuple(matcher.errors.values()), facts)
+    outputs = {index: actual.parsed for index, actual in matcher.compared.items()}
+    return StepsScore(score, tuple(sorted(matcher.matches)), tuple(matcher.errors.values()), facts, outputs)
+
+
+def _sum(scores: Sequence[float]) -> float:
+    return scores[0] if len(scores) == 1 else fsum(scores)
 
 
 class _Short(NamedTuple):
@@ -89,13 +102,21 @@ class _Short(NamedTuple):
 class _Matcher:
     """The actual steps of one response, each wrapped once, and what came of comparing them."""
 
-    __slots__ = ("_actual_steps", "_budget", "_quick", "_short", "_wrapped", "errors", "matches")
+    __slots__ = ("_actual_steps", "_budget", "_quick", "_short", "_usable", "compared", "errors", "matches")
 
-    def __init__(self, actual_steps: Sequence[Mapping[str, Any]], budget: Budget, *, quick: bool) -> None:
+    def __init__(
+        self,
+        actual_steps: Sequence[Mapping[str, Any]],
+        usable: Sequence[str | None],
+        budget: Budget,
+        *,
+        quick: bool,
+    ) -> None:
         self._actual_steps = actual_steps
+        self._usable = usable
         self._budget = budget
         self._quick = quick
-        self._wrapped: dict[int, ActualStep] = {}
+        self.compared: dict[int, ActualStep] = {}
         self.matches: list[tuple[int, int, int]] = []
         self.errors: dict[tuple[int, int, int], str] = {}
         self._short: _Short | None = None
@@ -104,11 +125,11 @@ class _Matcher:
         """The actual steps before `end` that the steps of the group take, and their scores."""
         found: list[tuple[int, float]] = []
         free = list(range(end - 1, -1, -1))
-        short = None
+        usable, short = self._usable, None
         for step_index, step in enumerate(group):
             score = 0.0
             for index in free:
-                if _is_candidate(self._actual_steps[index], step.names):
+                if usable[index] in step.names:
                     score = self._score(group_index, step_index, step, index)
                     if score > 0:
                         free.remove(index)
@@ -128,15 +149,17 @@ class _Matcher:
         named = [index for index in self._short.blamable if _has_name(steps[index], names)]
         if not named:
             return Facts()
-        blamed = next((index for index in named if _is_candidate(steps[index], names)), named[0])
+        blamed = next((index for index in named if self._usable[index] in names), named[0])
         if steps[blamed].get("status") != "success":
             return Facts(attempted=True, failed=True)
-        if _is_nothing(steps[blamed].get("output")) and not _is_nothing(self._short.step.step.get("output")):
+        actual = self.compared.get(blamed)
+        output = steps[blamed].get("output") if actual is None else actual.parsed
+        if _is_nothing(output) and not _is_nothing(self._short.step.step.get("output")):
             return Facts(attempted=True, empty=True)
         return self._explain(self._short, blamed)._replace(attempted=True)
 
     def _explain(self, short: _Short, index: int) -> Facts:
-        actual = self._wrapped.get(index)
+        actual = self.compared.get(index)
         if actual is None or (short.group_index, short.step_index, index) in self.errors:
             return Facts()  # They were not compared.
         try:
@@ -149,9 +172,9 @@ class _Matcher:
             return Facts()
 
     def _score(self, group_index: int, step_index: int, step: PreparedStep, index: int) -> float:
-        actual = self._wrapped.get(index)
+        actual = self.compared.get(index)
         if actual is None:
-            actual = self._wrapped[index] = ActualStep(self._actual_steps[index], self._budget)
+            actual = self.compared[index] = ActualStep(self._actual_steps[index], self._budget)
         try:
             return step.score(actual)
         except MalformedStep:
@@ -165,17 +188,12 @@ class _Matcher:
             return 0.0
 
 
-def _is_candidate(step: object, names: frozenset[str]) -> bool:
-    """Whether an actual step, which may be anything, succeeded and has a name that is accepted."""
-    if not isinstance(step, dict):
-        return False
+def _usable_name(step: object) -> str | None:
+    """The name of an actual step, which may be anything, if it succeeded and returned something."""
+    if not isinstance(step, dict) or step.get("status") != "success" or step.get("output") is None:
+        return None
     name = step.get("name")
-    return (
-        isinstance(name, str)
-        and name in names
-        and step.get("status") == "success"
-        and step.get("output") is not None
-    )
+    return name if isinstance(name, str) else None
 
 
 def _has_name(step: object, names: frozenset[str]) -> bool:

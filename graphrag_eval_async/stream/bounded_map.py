@@ -6,7 +6,7 @@ import asyncio
 from contextlib import aclosing
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar, cast
 
 import anyio
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
+
+
+HANDED_OVER = 8
+"""So many results are handed over together: more would live so long that the garbage collector walks them."""
 
 
 class Source(Protocol[T_co]):
@@ -236,7 +240,7 @@ class _Work(Generic[T, R]):
                 if self._stopped:  # Reading that never waits is not cancelled.
                     return
                 self._start(item)
-                if exchange.full or monotonic() >= due:
+                if len(exchange.ready) >= HANDED_OVER or exchange.full or monotonic() >= due:
                     due = await self._pause()
             if monotonic() >= due:
                 due = await self._pause()
@@ -248,13 +252,12 @@ class _Work(Generic[T, R]):
         return monotonic() + SLICE_SECONDS
 
     def _start(self, item: T) -> None:
-        place = self._exchange.admit()
         outcome = self._function(item)
-        if isinstance(outcome, Later):
-            self._exchange.add_weight(outcome.weight)
+        if type(outcome) is Later:
+            place = self._exchange.admit(outcome.weight)
             self._workers.start_soon(self._wait_for, place, outcome)
         else:
-            self._exchange.put(place, outcome)
+            self._exchange.add(cast("R | None", outcome))
 
     async def _wait_for(self, place: int, later: Later[R]) -> None:
         result = None

@@ -6,12 +6,13 @@ import asyncio
 import os
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.aggregates.failures import OF_PENDING
-from graphrag_eval_async.aggregates.reading import is_bounded
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.until import Until, parse_condition, unknown_metric
+from graphrag_eval_async.records.evaluation import Evaluation
+from graphrag_eval_async.records.metrics import is_bounded
+from graphrag_eval_async.records.outcomes import OF_PENDING
 from graphrag_eval_async.sinks.journal.admission import digest_of
 from graphrag_eval_async.sources import JsonlFiles, read_jsonl
 from graphrag_eval_async.stream.bounded_map import Later
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Record
     from graphrag_eval_async.sinks.journal.admission import KeptLine
     from graphrag_eval_async.sources import Responses
-    from graphrag_eval_async.stream.intake import Intake, Result
+    from graphrag_eval_async.stream.intake import Intake
     from graphrag_eval_async.stream.resuming import Resuming
 
-    Outcome = Result | Later[Result] | None
+    Outcome = Evaluation | Later[Evaluation] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,7 @@ class UntilDecided:
         if resuming is not None:
             resuming.on_restored = self._restore
 
-    def _restore(self, line: KeptLine, result: Result | None) -> None:
+    def _restore(self, line: KeptLine, result: dict[str, Any] | None) -> None:
         """Keep what counts of a line of an earlier run until it comes again."""
         digest, occurrence, *_ = line
         seen = Seen() if result is None else self._see(result)
@@ -181,8 +182,8 @@ class UntilDecided:
         return self._let_out(seen, outcome)
 
     async def _finish(
-        self, place: int, later: Later[Result], hand_out: Callable[[Result], None]
-    ) -> Result | None:
+        self, place: int, later: Later[Evaluation], hand_out: Callable[[Evaluation], None]
+    ) -> Evaluation | None:
         is_done = False
         try:
             result = await later.call(hand_out)
@@ -195,22 +196,23 @@ class UntilDecided:
         return await self._wait(place, seen, result, hand_out)
 
     async def _wait(
-        self, place: int, seen: Seen, result: Result | None, _: Callable[[Result], None]
-    ) -> Result | None:
+        self, place: int, seen: Seen, result: Evaluation | None, _: Callable[[Evaluation], None]
+    ) -> Evaluation | None:
         if place != self._next and not self._given_up:
             turn = self._waiting[place] = asyncio.Event()
             await turn.wait()
         return self._let_out(seen, result)
 
-    def _see(self, result: Result) -> Seen:
-        return Seen(self._deciding.read(result), "judge" in result)
+    def _see(self, result: Evaluation | dict[str, Any]) -> Seen:
+        judged = result.provenance is not None if isinstance(result, Evaluation) else "judge" in result
+        return Seen(self._deciding.read(result), judged)
 
     def _take_restored(self, record: Record) -> Seen:
         """What counts of a line that has no result in this run."""
         found = self._restored.get(digest_of(record)) if self._restored else None
         return found.pop(min(found)) if found else Seen()
 
-    def _let_out(self, seen: Seen, result: Result | None) -> Result | None:
+    def _let_out(self, seen: Seen, result: Evaluation | None) -> Evaluation | None:
         """The result, which is counted now; nothing behind one that decided."""
         if self._is_decided():
             return None

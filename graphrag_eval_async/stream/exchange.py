@@ -44,15 +44,20 @@ class Exchange(Generic[R]):
     def full(self) -> bool:
         return self._admitted >= self._limit
 
-    def admit(self) -> int:
-        """Count one more item in; returns its place in the order."""
-        self._admitted += 1
+    def admit(self, weight: int = 1) -> int:
+        """Count one more item in, as so many; returns its place in the order."""
+        self._admitted += weight
         self._places += 1
         return self._places - 1
 
-    def add_weight(self, weight: int) -> None:
-        """Let an admitted item count as more than one."""
-        self._admitted += weight - 1
+    def add(self, result: R | None) -> None:
+        """Count one more item in, of which the result is there already."""
+        if self._ordered or self._stages or self.abandoned:
+            self.put(self.admit(), result)
+        elif result is not None:
+            self._admitted += 1
+            self.ready.append((result, 1))
+            self._result.set()
 
     def put(self, place: int, result: R | None, weight: int = 1) -> None:
         """Hand over what became of the item at `place`."""

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from graphrag_eval_async.errors import RejectedResponse
 from graphrag_eval_async.evaluator import weight
 from graphrag_eval_async.records import Reject, read_record
-from graphrag_eval_async.records.copying import copier
+from graphrag_eval_async.records.evaluation import part_of
 from graphrag_eval_async.stream.bounded_map import Later
 
 if TYPE_CHECKING:
     from graphrag_eval_async.evaluator import Evaluator, Scored
     from graphrag_eval_async.judge import JudgeSession
+    from graphrag_eval_async.metrics import Plan
     from graphrag_eval_async.records import Record, Response
+    from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.sinks.journal import Source
     from graphrag_eval_async.stream.resuming import Resuming, Tally
 
@@ -46,8 +48,8 @@ class Intake:
         self._on_reject = on_reject
         self._stages = stages
 
-    def evaluate(self, record: Record) -> Result | Later[Result] | None:
-        """The result, or what is to be awaited for it; None where there is none."""
+    def evaluate(self, record: Record) -> Evaluation | Later[Evaluation] | None:
+        """The evaluation, or what is to be awaited for it; None where there is none."""
         source = None
         if self._resuming is not None:
             source = self._resuming.admission.admit(record)
@@ -60,10 +62,9 @@ class Intake:
         sample = self._tally.take_sample(response.question_id)
         scored = self._evaluator.score_at_once(record, response, sample)
         if scored is not None:
-            if source is not None:
-                scored.result["source"] = source
-            if not self._is_due(scored):
-                return scored.result
+            scored.evaluation.source = source
+            if scored.plan is None or not self._is_due(scored.plan):
+                return scored.evaluation
         return Later(partial(self._finish, scored, response, sample, source), weight=max(1, weight(record)))
 
     async def _finish(
@@ -72,29 +73,27 @@ class Intake:
         response: Response,
         sample: int,
         source: Source | None,
-        hand_out: Callable[[Result], None],
-    ) -> Result:
+        hand_out: Callable[[Evaluation], None],
+    ) -> Evaluation:
         """What takes time: scoring large steps, and judging."""
         if scored is None:
             scored = await self._evaluator.score_in_thread(response, sample)
-            if source is not None:
-                scored.result["source"] = source
-            if not self._is_due(scored):
-                return scored.result
+            scored.evaluation.source = source
+            if scored.plan is None or not self._is_due(scored.plan):
+                return scored.evaluation
         plan = scored.plan
         assert plan is not None and self._session is not None  # noqa: PT018, S101
         if self._stages:
-            early = copier(scored.result)() | {"pending": plan.pending}
-            early.pop("failure", None)  # The judged answer may change it.
-            hand_out(early)
-        return await self._evaluator.judge(scored, plan, self._session)
+            hand_out(part_of(scored.evaluation, plan.pending))
+        await self._evaluator.judge(scored, plan, self._session)
+        return scored.evaluation
 
-    def _is_due(self, scored: Scored) -> bool:
+    def _is_due(self, plan: Plan) -> bool:
         """Whether there is something to judge."""
-        if scored.plan is None or self._session is None:
+        if self._session is None:
             return False
-        self._session.usage.outcomes["skipped"] += scored.plan.skipped
-        return bool(scored.plan.due)
+        self._session.usage.outcomes["skipped"] += plan.skipped
+        return bool(plan.due)
 
     def _reject(self, reject: Reject, source: Source | None) -> None:
         try:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.inference.until import Until
     from graphrag_eval_async.judge import Judge, JudgeSession
     from graphrag_eval_async.metrics import OnFatal
+    from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.reference import Reference, Templates
     from graphrag_eval_async.sinks.journal import OpenJournal
     from graphrag_eval_async.steps import Comparator
@@ -97,7 +98,7 @@ class EvaluationStream:
         if self._resuming is not None:
             follower = responses if isinstance(responses, Follower) else None
             source = Source(self._resuming.read(source, follower), source)
-        self._results: BoundedMap[Result] = BoundedMap(
+        self._results: BoundedMap[Evaluation] = BoundedMap(
             source,
             (self._until or intake).evaluate,
             limit=max_in_flight,
@@ -152,7 +153,7 @@ class EvaluationStream:
         finally:
             del self, results  # See `BoundedMap.__anext__`.
         aggregates.add(result)
-        return result
+        return result.as_dict()  # type: ignore[no-any-return]
 
     async def aclose(self) -> None:
         """Stop reading, cancel the work in progress, and wait until nothing of it is left."""

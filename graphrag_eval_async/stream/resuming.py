@@ -17,35 +17,50 @@ if TYPE_CHECKING:
     from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.judge import JudgeUsage
     from graphrag_eval_async.records import Record, Reject, Rejects
+    from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.sinks.journal import Dedupe, Journal, Source
     from graphrag_eval_async.sinks.journal.admission import KeptLine
     from graphrag_eval_async.sources import Follower
     from graphrag_eval_async.sources import Source as Records
 
-RESTORED_BATCH = 8192
-"""How many values of restored results are counted together: more than while results come one by one, but no
-more than take a few milliseconds."""
-
 
 class Tally:
-    """What a stream knows of the results and rejects so far; a journal brings back that of earlier runs."""
+    """What a stream knows of the results and rejects so far; a journal brings back that of earlier runs.
+
+    Attributes:
+        aggregates: the caller's.
+        usage: of the judge.
+        rejects: the caller's, too.
+        samples: by the id of each question that was answered, how many samples it has, numbered from 1; of a
+            journal they may have gaps, and then only the ids count.
+    """
 
     def __init__(self, aggregates: RunningAggregates, usage: JudgeUsage, rejects: Rejects) -> None:
         self.aggregates = aggregates
         self.usage = usage
         self.rejects = rejects
-        self.samples: dict[str, Numbers] = {}
+        self.samples: dict[str, int] = {}
+        self._scattered: dict[str, Numbers] = {}
         self._spent = 0
 
     def take_sample(self, question_id: str) -> int:
         """The number of one more sample of a question: the lowest that no other has."""
-        return self._samples_of(question_id).take()
+        if self._scattered and question_id in self._scattered:
+            return self._scattered[question_id].take()
+        sample = self.samples[question_id] = self.samples.get(question_id, 0) + 1
+        return sample
 
-    def _samples_of(self, question_id: str) -> Numbers:
-        numbers = self.samples.get(question_id)
+    def _add_sample(self, question_id: str, sample: int) -> None:
+        """Note the number of a sample of an earlier run, which may leave a gap."""
+        taken = self.samples.setdefault(question_id, 0)
+        numbers = self._scattered.get(question_id)
+        if numbers is None and sample == taken + 1:
+            self.samples[question_id] = sample
+            return
         if numbers is None:
-            numbers = self.samples[question_id] = Numbers()
-        return numbers
+            numbers = self._scattered[question_id] = Numbers()
+            numbers.upto = taken
+        numbers.add(sample)
 
     def restore_result(self, result: Mapping[str, Any]) -> None:
         """Count a result of an earlier run.
@@ -56,8 +71,8 @@ class Tally:
         question_id, sample = result["question_id"], result["sample"]
         if type(question_id) is not str or type(sample) is not int or sample < 1 or "pending" in result:
             raise ValueError("no whole result")
-        self.aggregates.add(result, batch=RESTORED_BATCH)
-        self._samples_of(question_id).add(sample)
+        self.aggregates.add(result)
+        self._add_sample(question_id, sample)
         if "judge" in result:
             self._spent += sum_units(_costs(result))
             self.usage.restored_dollars = self._spent / ONE
@@ -166,14 +181,14 @@ class Resuming:
             keep=self.journal.note,
         )
 
-    async def commit(self, results: Sequence[Mapping[str, Any]]) -> None:
+    async def commit(self, evaluations: Sequence[Evaluation]) -> None:
         """Keep whole results, in their order.
 
         Raises:
             JournalError: they cannot be kept.
         """
         assert self.journal is not None  # noqa: S101
-        await self.journal.append(results)
+        await self.journal.append([evaluation.as_dict() for evaluation in evaluations])
 
     def reject(self, reject: Reject, source: Source) -> None:
         """Keep a reject.

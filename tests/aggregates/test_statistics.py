@@ -29,8 +29,10 @@ floats = st.floats(allow_nan=False, allow_infinity=False)
 def stats(values: Sequence[float]) -> dict[str, float]:
     series = Series()
     for value in values:
-        series.add(value)
-    series.flush()
+        series.add([value])
+    together = Series()
+    together.add(values)
+    assert together.stats() == series.stats()
     return series.stats()
 
 
@@ -71,9 +73,7 @@ def test_ints_are_as_the_standard_library_has_them(values: list[int]) -> None:
 @given(st.lists(numbers, min_size=1), st.integers(0, 100))
 def test_quantiles_are_between_their_neighbours(values: list[float], percent: int) -> None:
     series = Series()
-    for value in values:
-        series.add(value)
-    series.flush()
+    series.add(values)
     place = Fraction(percent, 100) * (len(values) - 1)
     ascending = sorted(map(Fraction, values))
     low, high = ascending[math.floor(place)], ascending[math.ceil(place)]

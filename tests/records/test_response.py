@@ -54,7 +54,9 @@ def test_fields_and_metadata() -> None:
         '{"x": 1, "question_id": "q", "id": "r", "error": null, "steps_score": 1, "status": null}'
     )
     assert not response.failed
-    assert response == ("q", {"id": "r"}, {"x": 1, "steps_score": 1})
+    assert response.question_id == "q"
+    assert response.fields == {"question_id": "q", "id": "r", "x": 1, "steps_score": 1}
+    assert response.metadata == {"x": 1, "steps_score": 1}
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,9 @@ def test_which_responses_failed(fields: str, failed: bool) -> None:
 )
 def test_counts(key: str, value: str, accepted: bool) -> None:
     if accepted:
-        assert read(with_field(key, value)).fields == {key: json.loads(value)}
+        response = read(with_field(key, value))
+        assert response.fields == {"question_id": "q", key: json.loads(value)}
+        assert (response.metrics, response.numbers) == ((key,), (json.loads(value),))
     else:
         reason, message = reject_of(with_field(key, value))
         assert reason == "invalid_field"
@@ -168,7 +172,7 @@ def test_metrics_that_the_agent_claims_are_set_aside() -> None:
     ],
 )
 def test_valid_fields(key: str, value: str) -> None:
-    assert read(with_field(key, value)).fields == {key: json.loads(value)}
+    assert read(with_field(key, value)).fields == {"question_id": "q", key: json.loads(value)}
 
 
 def arrays(depth: int) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async.errors import ReferenceDataError
-from graphrag_eval_async.records.template_file import read_templates
+from graphrag_eval_async.records.yaml_file import read_templates
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 
 from graphrag_eval_async import ReferenceDataError, load_reference
 from graphrag_eval_async.records.decoding import MAX_DEPTH
-from graphrag_eval_async.records.template_file import read_templates
+from graphrag_eval_async.records.yaml_file import read_templates
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,10 +7,11 @@ import math
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import pytest
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep, UsageError
-from graphrag_eval_async.steps import Comparator, StepsScore, prepare_step, score_steps
+from graphrag_eval_async.steps import Comparator, StepsScore, check_step, prepare_step, score_steps
 from graphrag_eval_async.steps.failure import ALL_RIGHT
 
 SPARQL = "application/sparql-results+json"
@@ -26,7 +27,9 @@ SERIES = {"name": "retrieve_time_series", "args": {"mrid": "m"}}
 def score(reference: dict[str, Any], actual: dict[str, Any], **comparators: Comparator) -> StepsScore:
     step = {"status": "success", "name": reference["name"], **actual}
     scored = score_steps([[prepare_step(reference, comparators)]], [step], mode="last")
-    return scored._replace(facts=ALL_RIGHT)  # What decides the failure is not looked at here.
+    return msgspec.structs.replace(
+        scored, facts=ALL_RIGHT, outputs={}
+    )  # What decides the failure is not looked at here.
 
 
 @pytest.mark.parametrize(
@@ -99,7 +102,7 @@ def test_options_of_sparql_results(options: dict[str, Any], output: list[str], e
 )  # fmt: skip
 def test_a_reference_step_that_cannot_be_right(reference: dict[str, Any], key: str) -> None:
     with pytest.raises(MalformedStep) as caught:
-        prepare_step(reference)
+        check_step(reference)
     assert str(caught.value).startswith(key)
 
 

@@ -329,7 +329,7 @@ async def test_a_result_that_cannot_be_counted_keeps_nothing_waiting(monkeypatch
     read = Deciding.read
 
     def fail(self: Deciding, result: Mapping[str, Any]) -> Sample | None:
-        if result["response_id"] == "r2":
+        if result.as_dict()["response_id"] == "r2":
             raise AggregationError("odd")
         return read(self, result)
 

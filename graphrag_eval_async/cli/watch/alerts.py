@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.aggregates.exact import mean, to_units
-from graphrag_eval_async.aggregates.reading import is_metric
 from graphrag_eval_async.cli.watch.durations import parse_window, window_facts
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.records.metrics import COST, ERROR_RATE, RESULT_KEYS
+from graphrag_eval_async.records.metrics import COST, ERROR_RATE, RESULT_KEYS, is_metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from graphrag_eval_async.aggregates import Seconds
-    from graphrag_eval_async.aggregates.reading import Values
     from graphrag_eval_async.config import Config
+    from graphrag_eval_async.records.results import Values
 
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.aggregates.reading import observe
 from graphrag_eval_async.cli.watch.alerts import Alerts, find_alerts
 from graphrag_eval_async.cli.watch.results import LastResults, WorstResults, shorten
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
+from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -80,4 +80,4 @@ class Counting:
             self.comparison.add(result)
         seen = observe(result, include_errors=self._include_errors)
         self.results.add(shorten(result, seen.values))
-        self.alerts.add(seen.template, seen.values, monotonic(), failed=seen.failed)
+        self.alerts.add(seen.template_id, seen.values, monotonic(), failed=seen.failed)

@@ -9,12 +9,12 @@ from math import fsum, inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.aggregates.failures import REASON
 from graphrag_eval_async.cli.costs import judge_of
 from graphrag_eval_async.cli.watch.durations import window_facts
 from graphrag_eval_async.cli.watch.rates import Rate
 from graphrag_eval_async.cli.watch.results import is_counted_cost
 from graphrag_eval_async.inference.confidence import show_confidence
+from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.threads import SLICE_SECONDS
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from graphrag_eval_async.records.metrics import COST
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphrag_eval_async.aggregates.reading import Values
+    from graphrag_eval_async.records.results import Values
 
 Show = Literal["last", "worst"]
 

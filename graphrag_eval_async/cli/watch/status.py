@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from rich.filesize import decimal
 from rich.text import Text
 
-from graphrag_eval_async.aggregates.failures import RESPONSE_ERROR
 from graphrag_eval_async.cli.costs import by_frequency, counts, dollars
 from graphrag_eval_async.cli.text import one_line
+from graphrag_eval_async.records.outcomes import RESPONSE_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,7 +8,14 @@ from graphrag_eval_async.steps.sparql.comparison import (
     lacks_columns,
     prepare_reference,
 )
-from graphrag_eval_async.steps.sparql.results import SparqlResults, read_results
+from graphrag_eval_async.steps.sparql.results import (
+    SparqlResults,
+    are_plain,
+    is_same_table,
+    read_document,
+    read_results,
+    results_of,
+)
 
 __all__ = [
     "QUICK_SEARCH_STEPS",
@@ -17,8 +24,12 @@ __all__ = [
     "SparqlReference",
     "SparqlResults",
     "agree_but_for_order",
+    "are_plain",
     "compare",
+    "is_same_table",
     "lacks_columns",
     "prepare_reference",
+    "read_document",
     "read_results",
+    "results_of",
 ]

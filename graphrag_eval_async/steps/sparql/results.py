@@ -10,6 +10,7 @@ from itertools import count, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import orjson
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
@@ -79,9 +80,81 @@ def read_results(output: Any) -> SparqlResults:
         ComparisonBudgetExceeded: the table would be so much larger than what is bound in it that columns of
             its cells cannot be afforded.
     """
+    return results_of(read_document(output))
+
+
+def read_document(output: Any) -> dict[str, Any]:
+    """The object that SPARQL results JSON is, from its text or decoded already; not looked into.
+
+    Raises:
+        MalformedStep: it is something else.
+    """
     document = _loads(output) if isinstance(output, (str, bytes)) else output
     if not isinstance(document, dict):
         raise _malformed("", f"expected an object, got {type(document).__name__}")
+    return document
+
+
+def is_same_table(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether both have the same variables and equal rows; `one` is known to be SPARQL results."""
+    if "results" not in one or "boolean" in other:
+        return False
+    try:
+        if one["results"]["bindings"] != other["results"]["bindings"]:
+            return False
+        variables, others = one["head"]["vars"], other["head"]["vars"]
+        return variables == others or sorted(variables) == sorted(others)
+    except (KeyError, TypeError):  # The other is no SPARQL results.
+        return False
+
+
+class _Term(msgspec.Struct, gc=False):
+    value: str
+    datatype: str | None = None
+
+
+class _Head(msgspec.Struct, gc=False):
+    vars: list[str]
+
+
+class _Results(msgspec.Struct, gc=False):
+    bindings: list[dict[str, _Term]]
+
+
+class _Document(msgspec.Struct, gc=False):
+    head: _Head
+    results: _Results
+    boolean: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_decode = msgspec.json.Decoder(_Document).decode
+
+
+def are_plain(output: Any, required: Collection[str]) -> bool:
+    """Whether text is SPARQL results without a flaw or anything unusual, that have the required columns.
+
+    Much quicker than reading them; of what is not plain, reading tells whether it is right, and what is not.
+    """
+    if type(output) is not str:
+        return False
+    try:
+        document = _decode(output)
+    except (ValueError, RecursionError):
+        return False
+    rows, listed = document.results.bindings, document.head.vars
+    variables = frozenset(listed)
+    return (
+        document.boolean is msgspec.UNSET
+        and len(variables) == len(listed)
+        and len(frozenset(required)) == len(required)
+        and variables.issuperset(required)
+        and len(variables) * len(rows) <= _FEW_CELLS
+        and all(map(variables.issuperset, rows))
+    )
+
+
+def results_of(document: dict[str, Any]) -> SparqlResults:
+    """The results that a document holds; raises what `read_results` does."""
     head = _member(document, "head", dict)
     if "boolean" in document:
         if "results" in document:

@@ -1,13 +1,16 @@
-"""What the statistics take from a result, checked before anything is counted."""
+"""Results of any origin, read into records; all of it is checked before anything is counted."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from functools import lru_cache
 from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
-from graphrag_eval_async.aggregates.failures import (
+from graphrag_eval_async.errors import AggregationError, describe
+from graphrag_eval_async.records.evaluation import Evaluation, kinds_of
+from graphrag_eval_async.records.metrics import COST, RESULT_KEYS, RESULT_METRICS, RETRIEVAL_METRICS, fits
+from graphrag_eval_async.records.outcomes import (
     ERRORS_OF_RESULT,
     ERRORS_OF_STEP,
     REASON,
@@ -16,17 +19,9 @@ from graphrag_eval_async.aggregates.failures import (
     failures_of_outputs,
     failures_of_step,
     missing_of,
-)
-from graphrag_eval_async.errors import AggregationError
-from graphrag_eval_async.records.metrics import (
-    BOUNDED_METRICS,
-    COST,
-    RESULT_KEYS,
-    RESULT_METRICS,
-    RETRIEVAL_METRICS,
+    says_something,
 )
 
-_POSITIONS = {metric: i for i, metric in enumerate(RESULT_METRICS + RETRIEVAL_METRICS)}
 _OF_RESULT = frozenset(RESULT_METRICS)
 _OF_RETRIEVAL = frozenset(RETRIEVAL_METRICS)
 
@@ -34,33 +29,14 @@ Values: TypeAlias = list[tuple[str, float]]
 Steps: TypeAlias = list[Mapping[str, Any]]
 
 
-class Observation(NamedTuple):
-    """What counts of a result.
-
-    Attributes:
-        template: its id.
-        failed: whether the agent failed.
-        values: metrics, and a value for each time that the result or a step of it has it.
-        steps: the actual steps.
-        failures: metrics that apply and have no value, and of what kind the failure is; and the reason why
-            the steps or the answer are not right, where the result says it.
-        fractions: outputs of custom evaluations that are from 0 to 1 by their definition.
-    """
-
-    template: str
-    failed: bool
-    values: Values
-    steps: Steps
-    failures: Sequence[Tally] = ()
-    fractions: Sequence[str] = ()
-
-
-def observe(result: Mapping[str, Any], *, include_errors: bool) -> Observation:
+def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool) -> Evaluation:
     """What counts of a result: of a failed one neither values nor steps, unless `include_errors`.
 
     Raises:
         AggregationError: it is not a result, or a metric of it is not a finite number of at most 64 bits.
     """
+    if isinstance(result, Evaluation):
+        return result if include_errors or not result.failed else result.without_values()
     if not _is_mapping(result):
         raise AggregationError(f"a result must be an object, not {describe(result)}")
     template_id = result.get("template_id")
@@ -73,57 +49,49 @@ def observe(result: Mapping[str, Any], *, include_errors: bool) -> Observation:
     if not (steps is None or isinstance(steps, list | tuple)):
         raise _error(result, "actual_steps", "a list", steps)
     failed = status == "error"
-    counts = include_errors or not failed
+    question_id, sample = result.get("question_id"), result.get("sample")
+    evaluation = Evaluation(template_id, question_id, failed, sample, result=result)
+    evaluation.is_answered = says_something(result.get("actual_answer"))
+    if "pending" in result:
+        evaluation.pending = result["pending"] or ()
+    if include_errors or not failed:
+        steps = [step for step in steps or () if type(step) is dict or isinstance(step, Mapping)]
+        evaluation.steps = kinds_of(steps)
+        count_metrics(evaluation, result, steps)
+    else:
+        failures = failures_of(result, _layout_of_result(tuple(result)).errors, failed=True, counts=False)
+        evaluation.tallies = tuple(failures + _reason(result))
+    return evaluation
+
+
+def count_metrics(evaluation: Evaluation, result: Mapping[str, Any], steps: Steps) -> None:
+    """Note which metrics a result and its steps have, and which they lack and why.
+
+    Raises:
+        AggregationError: a metric is not a finite number of at most 64 bits.
+    """
+    failed = evaluation.failed
     layout = _layout_of_result(tuple(result))
     if failed or layout.errors:
-        failures = failures_of(result, layout.errors, failed=failed, counts=counts)
+        failures = failures_of(result, layout.errors, failed=failed, counts=True)
     else:
         failures = missing_of(result)
-    if isinstance(reason := result.get(REASON), str):
-        failures.append((REASON, reason))
-    if not counts:
-        return Observation(template_id, failed, [], [], failures)
-    steps = [step for step in steps or () if type(step) is dict or isinstance(step, Mapping)]
+    failures += _reason(result)
     values: Values = []
     _collect(result, layout.metrics, values, result)
-    fractions: Sequence[str] = ()
     judge = result.get("judge")
     if judge is not None and _is_mapping(judge) and "outputs" in judge:
         texts = _outputs(judge.get("texts", []), "texts", result)
         _collect_outputs(judge["outputs"], texts, values, failures, result)
-        fractions = _outputs(judge.get("fractions", []), "fractions", result)
+        evaluation.fractions = tuple(_outputs(judge.get("fractions", []), "fractions", result))
     _collect_of_steps(steps, values, failures, result)
-    return Observation(template_id, failed, values, steps, failures, fractions)
+    evaluation.metrics, evaluation.numbers = zip(*values, strict=True) if values else ((), ())
+    evaluation.tallies = tuple(failures)
 
 
-def metric_position(metric: str) -> tuple[int, str]:
-    """A sort key: the metrics in their fixed order, the costs after them by name."""
-    return _POSITIONS.get(metric, len(_POSITIONS)), metric
-
-
-def is_bounded(name: str) -> bool:
-    """Whether a metric is from 0 to 1 by its definition; outputs of custom evaluations have their own."""
-    return name in BOUNDED_METRICS
-
-
-def may_be_bounded(name: str) -> bool:
-    """Whether it is, or may be the output of a custom evaluation."""
-    return name in BOUNDED_METRICS or not (name in RESULT_KEYS or name.endswith(COST))
-
-
-def is_metric(name: str) -> bool:
-    """Whether a key of this name in a result or a retrieval step is a metric, whatever the result."""
-    return name in _POSITIONS or name.endswith(COST)
-
-
-def may_be_metric(name: str) -> bool:
-    """Whether some result may have a metric of this name: it may be an output of a custom evaluation."""
-    return is_metric(name) or name not in RESULT_KEYS
-
-
-def fits(value: float) -> bool:
-    """Whether an int, or a float that stands for one, is one of 64 bits, signed or not."""
-    return -(2**63) <= value < 2**64
+def _reason(result: Mapping[str, Any]) -> list[Tally]:
+    reason = result.get(REASON)
+    return [(REASON, reason)] if isinstance(reason, str) else []
 
 
 def _is_mapping(value: Any) -> bool:
@@ -205,14 +173,3 @@ def _number(value: Any, key: str, result: Mapping[str, Any]) -> float:
 def _error(result: Mapping[str, Any], place: str, wanted: str, value: Any) -> AggregationError:
     question = describe(result.get("question_id"))
     return AggregationError(f"question {question}: {place}: must be {wanted}, not {describe(value)}")
-
-
-def describe(value: Any) -> str:
-    """`value` in a few words, whatever it is: printing an int of 10,000 digits is itself an error."""
-    if isinstance(value, str):
-        return repr(value[:200])
-    if value is None or isinstance(value, bool | float):
-        return repr(value)
-    if isinstance(value, int):
-        return repr(value) if fits(value) else f"an int of {value.bit_length()} bits"
-    return type(value).__name__

@@ -68,7 +68,7 @@ OF_PENDING: Mapping[str, tuple[str, ...]] = {
 def missing_of(result: Mapping[str, Any]) -> list[Tally]:
     """The metrics that have no value since the agent gave no answer, or took no steps, without any error."""
     missing: list[Tally] = []
-    if not has_answer(result):
+    if not says_something(result.get("actual_answer")):
         absent = result.get("actual_answer") is None
         unanswered = _UNANSWERED[absent, result.get("reference_answer") is not None]
         missing = [tally for tally in unanswered if result.get(tally[0]) is None]
@@ -104,9 +104,8 @@ def failures_of(
     return [tally for tally in kinds.items() if result.get(tally[0]) is None]
 
 
-def has_answer(result: Mapping[str, Any]) -> bool:
-    """Whether there is an answer that says something."""
-    answer = result.get("actual_answer")
+def says_something(answer: Any) -> bool:
+    """Whether it is an answer, and not a blank one."""
     return isinstance(answer, str) and bool(answer) and not answer.isspace()
 
 
@@ -135,7 +134,7 @@ def failures_of_outputs(result: Mapping[str, Any], outputs: Iterable[str]) -> It
             after = keys[keys.index(output) :]
             error = next((key for key in after if isinstance(key, str) and key.endswith("_error")), "")
             yield output, _kind(result.get(error)) if error not in RESULT_KEYS else OTHER
-        elif output not in result and not has_answer(result):
+        elif output not in result and not says_something(result.get("actual_answer")):
             yield output, NO_ANSWER
 
 

@@ -1,0 +1,243 @@
+"""What is known of one response: each stage fills in its part, and the result is laid out at the end."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from graphrag_eval_async.records.copying import copy_json
+from graphrag_eval_async.records.outcomes import (
+    CARRIED_OVER,
+    REASON,
+    failures_of,
+    missing_of,
+    says_something,
+)
+from graphrag_eval_async.records.outputs import is_empty
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from graphrag_eval_async.records.outcomes import Tally
+    from graphrag_eval_async.records.question import Question
+    from graphrag_eval_async.records.response import Response
+
+RETURNED, EMPTY, FAILED = range(3)
+StepKinds: TypeAlias = "tuple[tuple[str, int], ...]"
+"""For each actual step that has a name: the name, and whether it returned something, nothing, or failed."""
+
+MAX_ERRORS = 10
+"""How many failed comparisons `steps_score_error` tells."""
+
+_NO_ANSWER, _BLANK_ANSWER, _ANSWER = range(3)
+
+
+class Evaluation(msgspec.Struct, gc=False, eq=False):
+    """All that is known of a response, whether it is being evaluated or was read from a result.
+
+    What aggregates, comparisons and conditions read is there in either case. What makes a result is there
+    only where it was evaluated here; of one that was read, `result` is the dict itself.
+
+    Attributes:
+        template_id: of the question's template.
+        question_id: of the question; of a result that was read, whatever stands there, and likewise `sample`.
+        failed: whether the agent failed.
+        sample: the how-manieth response to the question it is, from 1.
+        metrics: the names of the metrics that have a value; a metric of retrieval steps may come repeatedly.
+        numbers: their values, int or float, in the same order.
+        steps: what came of the actual steps.
+        tallies: metrics that apply and have no value, each with the kind of the failure; and the reason why
+            the steps or the answer are not right.
+        tallies_of_error: the same where the values of failed responses do not count.
+        fractions: outputs of custom evaluations that are from 0 to 1 by their definition.
+        pending: metrics that are still to come, if it will come again; else None.
+        is_answered: whether there is an answer that says something.
+        question: the question.
+        response: the response, checked.
+        reference_steps: groups of steps of the question; None if it has none.
+        matches: indices of group, of the step in it, and of the actual step that it took.
+        score: from 0 to 1; None where no steps were compared.
+        errors: which comparisons failed, and why.
+        failure: the reason why the steps or the answer are not right; None without reference steps.
+        judged: keys and values of the judged metrics.
+        judged_steps: the same of actual steps, by index.
+        provenance: what the result says of its judge.
+        source: where its line stands.
+        result: the result as a dict, once it was asked for.
+    """
+
+    template_id: str
+    question_id: Any
+    failed: bool
+    sample: Any
+    metrics: tuple[str, ...] = ()
+    numbers: tuple[float, ...] = ()
+    steps: StepKinds = ()
+    tallies: tuple[Tally, ...] = ()
+    tallies_of_error: tuple[Tally, ...] = ()
+    fractions: tuple[str, ...] = ()
+    pending: Any = None
+    is_answered: bool = False
+    question: Question | None = None
+    response: Response | None = None
+    reference_steps: list[list[dict[str, Any]]] | None = None
+    matches: Sequence[tuple[int, int, int]] = ()
+    score: float | None = None
+    errors: Sequence[str] = ()
+    failure: str | None = None
+    judged: Mapping[str, Any] = {}
+    judged_steps: Mapping[int, Mapping[str, Any]] = {}
+    provenance: dict[str, Any] | None = None
+    source: dict[str, Any] | None = None
+    result: Mapping[str, Any] | None = None
+
+    @property
+    def values(self) -> list[tuple[str, float]]:
+        """Each metric with its value."""
+        return list(zip(self.metrics, self.numbers, strict=True))
+
+    def without_values(self) -> Evaluation:
+        """The same where the values of failed responses do not count."""
+        return msgspec.structs.replace(
+            self, metrics=(), numbers=(), steps=(), tallies=self.tallies_of_error, tallies_of_error=()
+        )
+
+    def as_dict(self) -> Any:
+        """The result; it is laid out once."""
+        if self.result is None:
+            self.result = _lay_out(self)
+        return self.result
+
+
+def kinds_of(steps: Iterable[Mapping[str, Any]], outputs: Mapping[int, Any] | None = None) -> StepKinds:
+    """What came of steps; `outputs` has those that are decoded already, by the index of the step."""
+    kinds = []
+    for index, step in enumerate(steps):
+        name = step.get("name")
+        if type(name) is str or isinstance(name, str):
+            if step.get("status") == "error":
+                kind = FAILED
+            else:
+                output = outputs[index] if outputs and index in outputs else step.get("output")
+                kind = EMPTY if is_empty(output) else RETURNED
+            kinds.append((name, kind))
+    return tuple(kinds)
+
+
+def count_unjudged(evaluation: Evaluation, question: Question, response: Response) -> None:
+    """Note which metrics a response has without any judge, and which it lacks and why."""
+    metrics, numbers = response.metrics, response.numbers
+    if evaluation.score is not None:
+        metrics, numbers = ("steps_score", *metrics), (evaluation.score, *numbers)
+    answer = response.fields.get("actual_answer")
+    if answer is None:
+        state = _NO_ANSWER
+    else:
+        evaluation.is_answered = says_something(answer)
+        state = _ANSWER if evaluation.is_answered else _BLANK_ANSWER
+    evaluation.numbers = numbers
+    evaluation.metrics, evaluation.tallies, evaluation.tallies_of_error = _outcome(
+        metrics,
+        response.failed,
+        state,
+        question.reference_answer is not None,
+        question.data is not None,
+        bool(response.usable),
+        evaluation.failure,
+    )
+
+
+Tallies: TypeAlias = "tuple[Tally, ...]"
+
+
+@lru_cache(maxsize=4096)
+def _outcome(
+    metrics: tuple[str, ...],
+    failed: bool,
+    answer: int,
+    has_answer: bool,
+    has_steps: bool,
+    took_steps: bool,
+    failure: str | None,
+) -> tuple[tuple[str, ...], Tallies, Tallies]:
+    """The metrics, and what is to be tallied; there are few different ones, which results share."""
+    result: dict[str, Any] = {
+        "actual_answer": (None, "", "an answer")[answer],
+        "reference_answer": has_answer or None,
+        "reference_steps": has_steps or None,
+        "actual_steps": took_steps,
+        **dict.fromkeys(metrics, 0),
+    }
+    reason = [] if failure is None else [(REASON, failure)]
+    if not failed:
+        return metrics, tuple(missing_of(result) + reason), ()
+    counted, uncounted = (failures_of(result, (), failed=True, counts=counts) for counts in (True, False))
+    return metrics, tuple(counted + reason), tuple(uncounted + reason)
+
+
+def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list of keys)
+    """The result, its keys in their documented order."""
+    question, response = evaluation.question, evaluation.response
+    assert question is not None and response is not None  # noqa: PT018, S101
+    result: dict[str, Any] = {
+        "template_id": question.template_id,
+        "question_id": question.id,
+        "question_text": question.text,
+    }
+    fields = response.fields
+    steps = fields.get("actual_steps")
+    if evaluation.reference_steps is not None:
+        result["reference_steps"] = _with_matches(evaluation.reference_steps, evaluation.matches, steps)
+    if question.reference_answer is not None:
+        result["reference_answer"] = question.reference_answer
+    result["status"] = "error" if evaluation.failed else "success"
+    _carry_over(fields, ("error", "actual_answer"), result)
+    if evaluation.judged:
+        result |= evaluation.judged
+    if steps is not None:
+        more = evaluation.judged_steps
+        result["actual_steps"] = [step | more.get(i, {}) for i, step in enumerate(steps)] if more else steps
+    if evaluation.score is not None:
+        result["steps_score"] = evaluation.score
+        if evaluation.errors:
+            result["steps_score_error"] = "; ".join(evaluation.errors[:MAX_ERRORS])
+    if evaluation.failure is not None and evaluation.pending is None:  # The judged answer may change it.
+        result["failure"] = evaluation.failure
+    _carry_over(fields, CARRIED_OVER, result)
+    result["sample"] = evaluation.sample
+    if "id" in fields:
+        result["response_id"] = fields["id"]
+    if response.metadata:
+        result["metadata"] = response.metadata
+    if evaluation.source is not None:
+        result["source"] = evaluation.source
+    if evaluation.pending is not None:
+        result["pending"] = evaluation.pending
+    if evaluation.provenance is not None:
+        result["judge"] = evaluation.provenance
+    return result
+
+
+def _carry_over(fields: Mapping[str, Any], keys: Iterable[str], result: dict[str, Any]) -> None:
+    for key in keys:
+        if key in fields:
+            result[key] = fields[key]
+
+
+def _with_matches(
+    groups: list[list[dict[str, Any]]], matches: Sequence[tuple[int, int, int]], steps: Any
+) -> list[list[dict[str, Any]]]:
+    """Copies of the steps, so that who changes a result does not change the reference set."""
+    copied = [[step.copy() for step in group] for group in groups]
+    for group, index, actual in matches:
+        copied[group][index]["matches"] = steps[actual].get("id")
+    return copied
+
+
+def part_of(evaluation: Evaluation, pending: Sequence[str]) -> Evaluation:
+    """The same, with metrics still to come, as it may be handed out before: nothing of it is shared."""
+    part = msgspec.structs.replace(evaluation, pending=pending, result=None)
+    part.result = copy_json(part.as_dict())
+    return part
