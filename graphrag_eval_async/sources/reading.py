@@ -5,18 +5,17 @@ from __future__ import annotations
 import glob
 import os
 import stat
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-import anyio.to_thread
 
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import FileId
-from graphrag_eval_async.sources.files import open_file, read_open_file, unreadable
-from graphrag_eval_async.sources.gunzip import Gunzip
+from graphrag_eval_async.sources.files import Gunzip, open_file, read_descriptor, unreadable
 from graphrag_eval_async.sources.identity import generation_key, identify
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of, split_lines
 from graphrag_eval_async.sources.listing import MEMBERS, as_paths, fits
 from graphrag_eval_async.sources.shuffled import ShuffledLines, size_of
+from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -67,13 +66,7 @@ class JsonlFiles:
             are shuffled.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-        *,
-        max_line_bytes: int,
-        shuffle: int | None = None,
-    ) -> None:
+    def __init__(self, path: Any, *, max_line_bytes: int, shuffle: int | None = None) -> None:
         """See `read_jsonl`."""
         self.consumed = 0
         self.lines: int | None = None
@@ -119,7 +112,7 @@ class JsonlFiles:
     def __aiter__(self) -> AsyncGenerator[Any]:
         return lines_of(self.batches(max_line_bytes=self._max_line_bytes, spool=False))
 
-    async def batches(self, *, max_line_bytes: int, spool: bool) -> AsyncGenerator[list[Record]]:
+    def batches(self, *, max_line_bytes: int, spool: bool) -> AsyncGenerator[list[Record]]:
         """The lines, in batches of those that were read together.
 
         Args:
@@ -129,22 +122,13 @@ class JsonlFiles:
         Raises:
             SourceError: a file cannot be read.
         """
-        self.consumed = 0
-        files = await anyio.to_thread.run_sync(self._files)
-        batches = self._in_order(files, max_line_bytes=max_line_bytes, spool=spool)
-        if self._seed is not None:
-            batches = self._shuffled(files, self._seed, max_line_bytes=max_line_bytes, spool=spool)
-        try:
-            async for lines in batches:
-                yield lines
-        finally:
-            await batches.aclose()
+        if self._seed is None:
+            return self._in_order(max_line_bytes, spool=spool)
+        return self._shuffled(self._seed, max_line_bytes, spool=spool)
 
-    async def _shuffled(
-        self, files: Sequence[str], seed: int, *, max_line_bytes: int, spool: bool
-    ) -> AsyncGenerator[list[Record]]:
+    async def _shuffled(self, seed: int, max_line_bytes: int, *, spool: bool) -> AsyncGenerator[list[Record]]:
         shuffled = ShuffledLines(max_line_bytes)
-        for path in files:
+        for path in await self._begin():
             await shuffled.add(path)
         await shuffled.shuffle(seed)
         self.lines = shuffled.count
@@ -156,15 +140,13 @@ class JsonlFiles:
         finally:
             await batches.aclose()
 
-    async def _in_order(
-        self, files: Sequence[str], *, max_line_bytes: int, spool: bool
-    ) -> AsyncGenerator[list[Record]]:
-        for path in files:
+    async def _in_order(self, max_line_bytes: int, *, spool: bool) -> AsyncGenerator[list[Record]]:
+        for path in await self._begin():
             descriptor = STDIN if path == "-" else open_file(path)
             try:
                 file = _file_id(path, descriptor)
-                pieces = self._pieces(path, descriptor)
-                batches = split_lines(pieces, max_line_bytes=max_line_bytes, spool=spool, file=file)
+                chunks = self._chunks(path, descriptor)
+                batches = split_lines(chunks, max_line_bytes=max_line_bytes, spool=spool, file=file)
                 try:
                     async for lines in batches:
                         yield lines
@@ -174,8 +156,13 @@ class JsonlFiles:
                 if descriptor != STDIN:
                     os.close(descriptor)
 
-    async def _pieces(self, path: str, descriptor: int) -> AsyncGenerator[bytes]:
-        chunks = read_open_file(path, descriptor)
+    async def _begin(self) -> list[str]:
+        """The files to read, from the first on."""
+        self.consumed = 0
+        return await run_in_thread(self._files)
+
+    async def _chunks(self, path: str, descriptor: int) -> AsyncGenerator[bytes]:
+        chunks = read_descriptor(descriptor, path)
         gunzip = Gunzip() if path.endswith(".gz") else None
         try:
             async for chunk in chunks:
@@ -184,7 +171,7 @@ class JsonlFiles:
                     if gunzip is None:
                         yield piece
                         continue
-                    for part in _cut(await anyio.to_thread.run_sync(gunzip.feed, piece)):
+                    for part in _cut(await run_in_thread(partial(gunzip.feed, piece))):
                         yield part
                     _check(path, gunzip)
         finally:
@@ -248,10 +235,10 @@ def _size(path: str) -> int:
 
 
 def _file_id(path: str, descriptor: int) -> FileId | None:
-    """Standard input may begin anywhere in its file."""
+    """None for a pipe, and for standard input, which may begin anywhere in its file."""
     try:
         if path == "-" or not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
+        return FileId(path, generation_key(identify(descriptor).root, 0))
     except OSError as error:
         raise unreadable(path, error) from error
-    return FileId(path, generation_key(identify(descriptor).root, 0))
