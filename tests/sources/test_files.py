@@ -127,7 +127,7 @@ def test_a_file_is_not_closed_while_a_thread_reads_it(
             assert go_on.wait(30)
             data = super().read(size)
             assert isinstance(data, bytes)
-            read.append(data)
+            chunks.append(data)
             return data
 
     async def main() -> None:
@@ -142,13 +142,13 @@ def test_a_file_is_not_closed_while_a_thread_reads_it(
         await asyncio.wait([task], timeout=30)
         assert task.cancelled()
 
-    read: list[bytes] = []
+    chunks: list[bytes] = []
     (tmp_path / "data").write_bytes(b"x")
     monkeypatch.setattr(
         "aiofiles.threadpool.sync_open", lambda file, **options: Slow(file, closefd=options["closefd"])
     )
     run(new_loop, main())
-    assert read == [b"x"]
+    assert chunks == [b"x"]
 
 
 async def test_leaving_early_closes_the_file(tmp_path: Path) -> None:
