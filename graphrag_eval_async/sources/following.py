@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Position
+from graphrag_eval_async.sources.identity import Kept
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of
 from graphrag_eval_async.sources.listing import as_logs
-from graphrag_eval_async.sources.recall import Kept
 from graphrag_eval_async.sources.tails import Tails
 from graphrag_eval_async.sources.waiting import Stop, Waiting
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
 
     from graphrag_eval_async.records import Known, Record
-    from graphrag_eval_async.sources.unread import Event
+    from graphrag_eval_async.sources.tail import Event
 
 MEASURING_SECONDS = 0.5
 """How old a lag may be before it is measured again."""
@@ -100,15 +100,18 @@ def follow_jsonl(
     Raises:
         UsageError: an argument has a value it cannot have.
     """
-    return Follower(
-        path,
-        start=start,
-        poll_interval=poll_interval,
-        idle_timeout=idle_timeout,
+    tails = Tails(as_logs(path), rotate_wait=_seconds("rotate_wait", rotate_wait))
+    if not isinstance(start, Position) and start not in ("beginning", "end"):
+        raise UsageError(f'start: expected "beginning", "end" or a Position, got {start!r}')
+    if stop is not None and not callable(getattr(stop, "is_set", None)):
+        raise UsageError(f"stop: expected an event, got {stop!r}")
+    waiting = Waiting(
+        tails,
+        interval=_seconds("poll_interval", poll_interval, more_than=0),
+        timeout=None if idle_timeout is None else _seconds("idle_timeout", idle_timeout),
         stop=stop,
-        rotate_wait=rotate_wait,
-        max_line_bytes=max_line_bytes,
     )
+    return Follower(waiting, start, check_line_bytes(max_line_bytes))
 
 
 class Follower:
@@ -118,31 +121,10 @@ class Follower:
         start: as it was given.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-        *,
-        start: Literal["beginning", "end"] | Position,
-        poll_interval: float,
-        idle_timeout: float | None,
-        stop: Stop | None,
-        rotate_wait: float,
-        max_line_bytes: int,
-    ) -> None:
-        """See `follow_jsonl`."""
-        tails = Tails(as_logs(path), rotate_wait=_seconds("rotate_wait", rotate_wait))
-        if not isinstance(start, Position) and start not in ("beginning", "end"):
-            raise UsageError(f'start: expected "beginning", "end" or a Position, got {start!r}')
-        if stop is not None and not callable(getattr(stop, "is_set", None)):
-            raise UsageError(f"stop: expected an event, got {stop!r}")
+    def __init__(self, waiting: Waiting, start: str | Position, max_line_bytes: int) -> None:
         self.start = start
-        self._max_line_bytes = check_line_bytes(max_line_bytes)
-        self._waiting = Waiting(
-            tails,
-            interval=_seconds("poll_interval", poll_interval, more_than=0),
-            timeout=None if idle_timeout is None else _seconds("idle_timeout", idle_timeout),
-            stop=stop,
-        )
+        self._max_line_bytes = max_line_bytes
+        self._waiting = waiting
         self._begun = self._reading = False
         self._keep: Keep | None = None
         self._unread = self._pending = 0
@@ -158,7 +140,7 @@ class Follower:
         copies: Mapping[str, str] | None = None,
         keep: Keep | None = None,
     ) -> None:
-        """Meet the files that are there, before any is read; if it is not called, reading does so.
+        """Find the files that are there, before any is read; if it is not called, reading does so.
 
         Args:
             known: by `FileId.key`, what earlier runs have read; there reading goes on.
@@ -180,8 +162,8 @@ class Follower:
         paths = [os.fspath(path) for path in exclude]
         if is_first is None:
             is_first = not known
-        begin = partial(Tails.begin, is_first=is_first, copies=copies or {})
-        kept = await self._waiting.call(lambda tails: begin(tails, known, self.start, paths, monotonic()))
+        begin = partial(Tails.begin, now=monotonic(), is_first=is_first, copies=copies or {})
+        kept = await self._waiting.call(lambda tails: begin(tails, known, self.start, paths))
         self._keep = keep
         if keep is not None:
             await keep(*(kept or Kept({}, {})))

@@ -10,19 +10,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import Position
-from graphrag_eval_async.sources.directory import SETTLING_SECONDS, Directory
-from graphrag_eval_async.sources.listing import Listing
-from graphrag_eval_async.sources.opening import LOGGER
-from graphrag_eval_async.sources.registry import Registry
+from graphrag_eval_async.sources.listing import SETTLING_SECONDS, Directory, Listing
+from graphrag_eval_async.sources.registry import LOGGER, Registry
 from graphrag_eval_async.sources.rotation import find_copy, find_originals, find_rotated, former_names
-from graphrag_eval_async.sources.tail import CLOSED, seen
-from graphrag_eval_async.sources.unread import Event, Unread
+from graphrag_eval_async.sources.tail import CLOSED, Event, Unread, seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.records import Known
-    from graphrag_eval_async.sources.recall import Kept
+    from graphrag_eval_async.sources.identity import Kept
     from graphrag_eval_async.sources.tail import Tail
 
 MAX_DEPARTED = 128
@@ -55,16 +52,15 @@ class Tails:
         known: Mapping[str, Known],
         start: str | Position,
         exclude: Iterable[str],
-        now: float,
         *,
+        now: float,
         is_first: bool,
         copies: Mapping[str, str],
     ) -> Kept | None:
         """As `Follower.begin`, which keeps what this returns. `start` counts if `is_first`."""
         registry = self.registry
-        registry.opener.exclude(exclude)
         line = start if is_first and isinstance(start, Position) else None
-        registry.begin(known, copies, line)
+        registry.begin(known, copies, line, exclude)
         registry.skip = is_first and start == "end"
         self._look_at_names(now, at_once=True)
         if is_first:
@@ -129,15 +125,15 @@ class Tails:
         try:
             return listing.names(now, at_once=at_once)
         except OSError as error:
-            self.registry.opener.tell(str(error.filename), error)
+            self.registry.tell(str(error.filename), error)
             return listing.latest
 
     def _look_at(self, name: str, now: float) -> None:
         tail, registry = self._places.get(name), self.registry
         try:
-            if tail is None and registry.opener.is_excluded(name):
+            if tail is None and registry.is_excluded(name):
                 return
-            status = registry.opener.status(name)
+            status = registry.status(name)
             if status is None:
                 self._places.pop(name, None)
                 return
@@ -152,7 +148,7 @@ class Tails:
             tail.due = now + SURE_SECONDS
             self._see(tail, status, now)
         except OSError as error:
-            registry.opener.tell(name, error)
+            registry.tell(name, error)
 
     def _name(self, tail: Tail, name: str) -> None:
         """Note that a file has come to that name; what stood there before is to be read first."""
@@ -172,7 +168,7 @@ class Tails:
             original = self._places.get(name)
             if original is not None and original.descriptor != CLOSED:
                 self._see(original, os.fstat(original.descriptor), now)
-        opened = self.registry.opener.open(path)
+        opened = self.registry.open_file(path)
         if opened is None:
             return None
         tail = self.registry.meet(opened, path, formers)
@@ -200,7 +196,7 @@ class Tails:
                 present.follow(tail)
             self._see(tail, os.fstat(tail.descriptor), now)
         except OSError as error:
-            self.registry.opener.tell(path, error)
+            self.registry.tell(path, error)
             return None
         return tail
 
@@ -213,7 +209,7 @@ class Tails:
         try:
             self._see(tail, os.fstat(tail.descriptor), now)
         except OSError as error:
-            self.registry.opener.tell(tail.name, error)
+            self.registry.tell(tail.name, error)
         if tail not in self._departed:
             return
         if tail.seen != before:
