@@ -91,96 +91,69 @@ def look_up(path: str) -> os.stat_result | None:
         return None
 
 
-class Watch:
-    """Says when to list a directory: for a while after each change, but not all the time."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._state: tuple[int, ...] = ()
-        self._changed = self._listed = self._due = float("-inf")
-
-    def is_quiet(self, now: float) -> bool:
-        """Whether the directory has not changed for a while."""
-        try:
-            status = look_up(self._path)
-        except OSError:
-            status = None
-        state = () if status is None else (status.st_dev, status.st_ino, status.st_mtime_ns)
-        if state != self._state:
-            self._state, self._changed = state, now
-        return now > self._changed + SETTLING_SECONDS
-
-    def is_due(self, now: float) -> bool:
-        """Whether to list the directory."""
-        self.is_quiet(now)
-        recently = max(self._changed + SETTLING_SECONDS, now - RELISTING_SECONDS)
-        return now >= self._due and self._listed <= recently
-
-    def expect(self, now: float) -> None:
-        """Note that something may change without a trace in the directory's time stamp."""
-        self._changed = now
-
-    def list(self, now: float) -> list[str]:
-        """The names in the directory.
-
-        Raises:
-            OSError: it cannot be listed.
-        """
-        began = monotonic()
-        try:
-            return os.listdir(self._path or os.curdir)
-        except GONE:
-            return []
-        finally:
-            self._listed = now
-            self._due = now + (monotonic() - began) * LISTING_SHARE
-
-
 class Directory:
-    """What there is in a directory.
+    """What there is in a directory: listed for a while after each change, but at most once for each look.
 
     Attributes:
         path: as names in it begin; empty for the current directory.
-        rotation: says when to look for rotated files.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.rotation = Watch(path)
-        self._members = Watch(path)
-        self._quiet = self._rotated_at = float("-inf")
-        self._is_quiet = False
+        self._state: tuple[int, ...] = ()
+        self._looked = self._changed = self._listed = self._due = float("-inf")
         self._entries: list[str] = []
         self._rotated: dict[str, list[str]] = {}
 
     def is_quiet(self, now: float) -> bool:
         """Whether all names in it have stood for the same files for a while, except links to elsewhere."""
-        if self._quiet != now:
-            self._quiet, self._is_quiet = now, self._members.is_quiet(now)
-        return self._is_quiet
+        if self._looked != now:
+            self._looked = now
+            try:
+                status = look_up(self.path)
+            except OSError:
+                status = None
+            state = () if status is None else (status.st_dev, status.st_ino, status.st_mtime_ns)
+            if state != self._state:
+                self._state, self._changed = state, now
+        return now > self._changed + SETTLING_SECONDS
+
+    def expect(self, now: float) -> None:
+        """Note that something may change without a trace in the directory's time stamp."""
+        self._changed = now
 
     def entries(self, now: float, *, at_once: bool) -> list[str]:
-        """The same list as before if the directory has not changed, unless `at_once`.
+        """The same list as before if the directory was not listed again; `at_once` lists it.
 
         Raises:
             OSError: it cannot be listed.
         """
-        if at_once or self._members.is_due(now):
-            self._entries = sorted(self._members.list(now))
+        self.is_quiet(now)
+        recently = max(self._changed + SETTLING_SECONDS, now - RELISTING_SECONDS)
+        if at_once or (self._listed < now and self._listed <= recently and self._due <= now):
+            self._list(now)
         return self._entries
 
+    def _list(self, now: float) -> None:
+        began = monotonic()
+        try:
+            self._entries = sorted(os.listdir(self.path or os.curdir))
+        except GONE:
+            self._entries = []
+        self._rotated = {}
+        for entry in self._entries:
+            for name in rotated_from(entry):
+                self._rotated.setdefault(name, []).append(entry)
+        self._listed = now
+        self._due = now + (monotonic() - began) * LISTING_SHARE
+
     def rotated(self, now: float, *, at_once: bool = False) -> dict[str, list[str]]:
-        """What may be rotated files, by their former names; none if nothing has changed, unless `at_once`."""
-        if at_once or self._rotated_at != now:
-            self._rotated_at, self._rotated = now, {}
-            try:
-                entries = self.rotation.list(now) if at_once or self.rotation.is_due(now) else []
-            except OSError:
-                entries = []
-            for entry in entries:
-                for name in rotated_from(entry):
-                    self._rotated.setdefault(name, []).append(entry)
-        return self._rotated
+        """What may be rotated files, by their former names; none if it was not listed at this look."""
+        try:
+            self.entries(now, at_once=at_once)
+        except OSError:
+            return {}
+        return self._rotated if self._listed == now else {}
 
 
 class Listing:

@@ -39,20 +39,19 @@ def read_jsonl(
     Args:
         path: of a file, of a directory, which stands for its ``*.jsonl`` and ``*.jsonl.gz`` files, a glob,
             ``-`` for standard input, or several of these. Files of a directory or glob are read in the order
-            of their names, each file once. What is there under that name is never taken for a glob. A file
-            whose name ends in ``.gz`` is decompressed; offsets are those of its text. What is no regular
-            file, such as a pipe, has no positions.
-        max_line_bytes: a longer line comes as its head; `evaluate_stream` uses its own limit.
-        shuffle: a seed, 0 or more: the lines of all files together are read in an order of chance, which is
-            the same each time for the same files and seed. For that, the files are read twice, and 16 bytes
-            of memory are taken for each line; they must be regular files, and not compressed.
+            of their names, each file once. A path that exists is never taken for a glob. A file whose name
+            ends in ``.gz`` is decompressed; offsets are those of its text. Lines of a pipe have no positions.
+        max_line_bytes: of a longer line only the head is read; `evaluate_stream` uses its own limit.
+        shuffle: a seed, 0 or more, to read the lines of all files together in random order, reproducible
+            with the seed. The files are read twice, and 16 bytes of memory are taken for each line; they must
+            be regular files, and not compressed.
 
     Returns:
         an asynchronous iterable of lines, which `evaluate_stream` takes. Iterating raises `SourceError` if a
-        file is missing, cannot be read, or is no whole gzip file, after the lines before that.
+        file is missing, cannot be read, or is not a whole gzip file, after the lines before that.
 
     Raises:
-        UsageError: an argument has a value it cannot have.
+        UsageError: an argument has an invalid value.
     """
     return JsonlFiles(path, max_line_bytes=max_line_bytes, shuffle=shuffle)
 
@@ -62,8 +61,7 @@ class JsonlFiles:
 
     Attributes:
         consumed: how many bytes on disk were read so far.
-        lines: how many lines there are, without blank ones; None where that is not known, as it is once lines
-            are shuffled.
+        lines: how many lines there are, without blank ones; known only once lines are shuffled, else None.
     """
 
     def __init__(self, path: Any, *, max_line_bytes: int, shuffle: int | None = None) -> None:
@@ -73,9 +71,9 @@ class JsonlFiles:
         self._paths = as_paths(path)
         self._excluded: set[str] = set()
         self._max_line_bytes = check_line_bytes(max_line_bytes)
-        if shuffle is not None and (type(shuffle) is not int or shuffle < 0):
-            raise UsageError(f"shuffle: expected an integer of 0 or more, got {shuffle!r}")
         if shuffle is not None:
+            if type(shuffle) is not int or shuffle < 0:
+                raise UsageError(f"shuffle: expected an integer of 0 or more, got {shuffle!r}")
             _check_shuffled(self._paths)
         self._seed = shuffle
         self._size: int | None = None
@@ -92,7 +90,7 @@ class JsonlFiles:
 
     @property
     def can_be_shuffled(self) -> bool:
-        """Whether all files that are there now are regular and not compressed; looks at the files."""
+        """Whether all files are regular and not compressed; looks at the files."""
         try:
             files = self._files()
         except (SourceError, OSError, ValueError):
@@ -100,14 +98,15 @@ class JsonlFiles:
         return all(os.path.isfile(path) and not path.endswith(".gz") for path in files)
 
     def exclude(self, paths: Iterable[str]) -> None:
-        """Leave these files out of directories and patterns."""
+        """Skip these files in directories and globs."""
         self._excluded.update(map(os.path.realpath, paths))
 
     def _files(self) -> list[str]:
-        files = expand(self._paths)
-        if not self._excluded:
-            return files
-        return [file for file in files if file in self._paths or os.path.realpath(file) not in self._excluded]
+        return [
+            file
+            for file in expand(self._paths)
+            if file in self._paths or not self._excluded or os.path.realpath(file) not in self._excluded
+        ]
 
     def __aiter__(self) -> AsyncGenerator[Any]:
         return lines_of(self.batches(max_line_bytes=self._max_line_bytes, spool=False))
@@ -182,7 +181,7 @@ class JsonlFiles:
 
 
 def _check_shuffled(paths: Sequence[str]) -> None:
-    """What is in directories, and what patterns stand for, is found out when it is read."""
+    """Check the paths themselves; what is in directories, or fits globs, is checked when it is read."""
     if "-" in paths:
         raise UsageError("shuffle: standard input cannot be shuffled, only files")
     for path in paths:

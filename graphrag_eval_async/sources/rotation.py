@@ -82,7 +82,7 @@ def find_rotated(
                         is_new = not registry.recall.knows(identify(path).root)
                         found.append(Rotated(is_new, status.st_mtime_ns, path, name))
                 elif time() < status.st_mtime + EMPTY_SECONDS:
-                    directory.rotation.expect(now)
+                    directory.expect(now)
             except GONE:
                 continue
             except OSError as error:
