@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from time import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from graphrag_eval_async.sources.identity import GONE, has, identify
 from graphrag_eval_async.sources.listing import rotated_from
@@ -45,30 +45,14 @@ def _may_be_copy(path: str, registry: Registry) -> bool:
         return False
 
 
-class Rotated(NamedTuple):
-    """A rotated file that there is something to read of.
-
-    Attributes:
-        is_new: whether no earlier run has met it, as far as one can say without opening it.
-        stamp: when it was written to last.
-        path: of the file.
-        name: by which it was followed before.
-    """
-
-    is_new: bool
-    stamp: int
-    path: str
-    name: str
-
-
 def find_rotated(
     listings: Iterable[Listing], registry: Registry, names: Container[str], now: float, *, at_once: bool
-) -> list[Rotated]:
-    """The rotated files to read, oldest first, and before them those that an earlier run has met.
+) -> list[tuple[bool, int, str, str]]:
+    """The rotated files to read, in this order, without those of `names`, which are followed already.
 
-    Files with one of `names` are followed already.
+    For each: whether no earlier run has met it, when it was written to last, its path, and its former name.
     """
-    found: list[Rotated] = []
+    found: list[tuple[bool, int, str, str]] = []
     for listing in listings:
         for directory, path, name in listing.rotated(now, at_once=at_once):
             if path in names:
@@ -77,12 +61,12 @@ def find_rotated(
                 status = registry.status(path)
                 if status is None:
                     continue
-                if status.st_size:
-                    if _is_unread(path, name, status, registry):
-                        is_new = not registry.recall.knows(identify(path).root)
-                        found.append(Rotated(is_new, status.st_mtime_ns, path, name))
-                elif time() < status.st_mtime + EMPTY_SECONDS:
-                    directory.expect(now)
+                if not status.st_size:
+                    if time() < status.st_mtime + EMPTY_SECONDS:
+                        directory.expect(now)
+                elif _is_unread(path, name, status, registry):
+                    is_new = not registry.recall.knows(identify(path).root)
+                    found.append((is_new, status.st_mtime_ns, path, name))
             except GONE:
                 continue
             except OSError as error:

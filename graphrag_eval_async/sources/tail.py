@@ -95,7 +95,7 @@ class Tail:
         if self.is_link or not is_quiet or now <= self.changed + SETTLING_SECONDS:
             return False
         try:
-            return os.lseek(self.descriptor, 0, os.SEEK_END) == self.seen[0]
+            return seen(os.fstat(self.descriptor)) == self.seen
         except OSError:
             return False
 
