@@ -105,19 +105,11 @@ class AppendFile:
         )
 
     def read(self, offset: int, size: int) -> bytes:
-        """What stands at `offset`, at most `size` bytes of it.
-
-        Raises:
-            OSError: it cannot be read.
-        """
+        """What stands at `offset`, at most `size` bytes of it."""
         return os.pread(self._descriptor, size, offset)
 
     def truncate(self, size: int) -> None:
-        """Cut off what stands after `size` bytes.
-
-        Raises:
-            OSError: it cannot be done.
-        """
+        """Cut off what stands after `size` bytes."""
         os.ftruncate(self._descriptor, size)
         self.size = size
 
@@ -137,11 +129,7 @@ class AppendFile:
             raise JournalError(f"{self.path}: cannot be brought to the disk: {_reason(error)}") from error
 
     def replace_by(self, other: AppendFile) -> None:
-        """Let another file of the same directory take the place, the name and the mode of this one.
-
-        Raises:
-            JournalError, OSError: it cannot.
-        """
+        """Give the place, the name and the mode of this file to another one of the same directory."""
         path = self._place
         os.fchmod(other._descriptor, stat.S_IMODE(os.fstat(self._descriptor).st_mode))
         other.sync()
@@ -246,7 +234,7 @@ async def read_lines(
 
 
 class _Mending:
-    """Cuts a file off at `end`, and moves its damaged lines to another; when it is stopped, all stays."""
+    """Cuts a file off at `end`, and moves its damaged lines to another, unless it is stopped before."""
 
     def __init__(self, file: AppendFile, end: int, damaged: Sequence[Span], aside: str) -> None:
         self._file = file

@@ -7,7 +7,7 @@ import os
 import select
 import stat
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import anyio
 
@@ -15,6 +15,8 @@ from graphrag_eval_async.threads import run_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
+
+    from aiofiles.threadpool.binary import AsyncFileIO
 
 STDOUT = 1
 
@@ -56,7 +58,7 @@ class LineFile:
             self._descriptor = os.open(path, flags, 0o666)
         mode = os.fstat(self._descriptor).st_mode
         self._regular = stat.S_ISREG(mode)
-        self._file: Any = None
+        self._file: AsyncFileIO | None = None
         # Some kernels can; any pipe that can be written to takes PIPE_BUF bytes.
         self._nowait = stat.S_ISFIFO(mode) and hasattr(os, "RWF_NOWAIT")
         self._poll = select.poll()

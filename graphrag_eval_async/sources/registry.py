@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import FileId
 from graphrag_eval_async.sources.identity import (
@@ -26,17 +26,13 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.records import Known, Position
 
+Opened = tuple[int, Identity]
+"""The descriptor of a file that is open for reading, and which file it is."""
+
 LOGGER = logging.getLogger("graphrag_eval_async.follow")
 
 MAX_OPEN = 128
 """How many files are held open, besides rotated ones that can be read in no other way."""
-
-
-class Opened(NamedTuple):
-    """A file that is open for reading."""
-
-    descriptor: int
-    identity: Identity
 
 
 class Registry:
@@ -110,7 +106,7 @@ class Registry:
             self.tell(path, error)
             return None
         self._told.pop(path, None)
-        return Opened(descriptor, identity)
+        return descriptor, identity
 
     def tell(self, path: str, problem: OSError | str) -> None:
         """Log why a file is not read, unless the same was logged last."""
@@ -254,10 +250,11 @@ class Registry:
         opened = self.open_file(tail.name)
         if opened is None:
             return False
-        if opened.identity != tail.identity:
-            os.close(opened.descriptor)
+        descriptor, identity = opened
+        if identity != tail.identity:
+            os.close(descriptor)
             return False
-        tail.descriptor = opened.descriptor
+        tail.descriptor = descriptor
         self.hold(tail)
         return True
 

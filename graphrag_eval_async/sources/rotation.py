@@ -91,10 +91,10 @@ def find_copy(listings: Iterable[Listing], registry: Registry, tail: Tail, now: 
             opened = registry.open_file(path) if tail.trace and former == tail.name else None
             if opened is None:
                 continue
-            met = registry.by_identity(opened.identity)
-            if (met is None or met.finished or met.is_copy) and has(
-                opened.descriptor, tail.trace, tail.trace_end
-            ):
+            descriptor, identity = opened
+            met = registry.by_identity(identity)
+            is_free = met is None or met.finished or met.is_copy
+            if is_free and has(descriptor, tail.trace, tail.trace_end):
                 return opened
-            os.close(opened.descriptor)
+            os.close(descriptor)
     return None
