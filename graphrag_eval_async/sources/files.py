@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import stat
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
+from io import FileIO
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 20
 """Each chunk of a file costs a hand-over to a thread and back, so chunks are large."""
+
+READERS = 8
+"""How many threads read at most."""
 
 GZIP = 31
 """For zlib: the largest window, with the header and the checksum of gzip."""
@@ -83,15 +89,24 @@ async def read_descriptor(
             if not chunk:
                 return
             yield chunk
-        import aiofiles  # Here, since importing it takes some milliseconds.
+        from aiofiles.threadpool import wrap  # Here, since importing it takes some milliseconds.
 
-        file = await run_to_end(aiofiles.open(descriptor, "rb", buffering=0, closefd=False))
+        file = wrap(FileIO(descriptor, closefd=False), executor=_threads())
         while chunk := await run_to_end(file.read(CHUNK_BYTES)):
             yield chunk
     except OSError as error:
         if path is None:
             raise
         raise unreadable(path, error) from error
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Threads that read; those that the event loop has for everybody may all be waiting for results."""
+    return ThreadPoolExecutor(READERS, thread_name_prefix="graphrag-eval-async-read")
+
+
+os.register_at_fork(after_in_child=_threads.cache_clear)  # A child has none of its parent's threads.
 
 
 class Gunzip:

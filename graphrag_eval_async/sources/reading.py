@@ -5,8 +5,9 @@ from __future__ import annotations
 import glob
 import os
 import stat
-from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
 
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import FileId
@@ -15,7 +16,6 @@ from graphrag_eval_async.sources.identity import generation_key, identify
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of, split_lines
 from graphrag_eval_async.sources.listing import MEMBERS, as_paths, fits
 from graphrag_eval_async.sources.shuffled import ShuffledLines, size_of
-from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -158,7 +158,7 @@ class JsonlFiles:
     async def _begin(self) -> list[str]:
         """The files to read, from the first on."""
         self.consumed = 0
-        return await run_in_thread(self._files)
+        return await anyio.to_thread.run_sync(self._files)
 
     async def _chunks(self, path: str, descriptor: int) -> AsyncGenerator[bytes]:
         chunks = read_descriptor(descriptor, path)
@@ -170,7 +170,7 @@ class JsonlFiles:
                     if gunzip is None:
                         yield piece
                         continue
-                    for part in _cut(await run_in_thread(partial(gunzip.feed, piece))):
+                    for part in _cut(await anyio.to_thread.run_sync(gunzip.feed, piece)):
                         yield part
                     _check(path, gunzip)
         finally:

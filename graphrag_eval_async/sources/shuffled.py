@@ -8,15 +8,15 @@ import stat
 from array import array
 from bisect import bisect_right
 from contextlib import aclosing
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
+
+import anyio.to_thread
 
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.records import BYTE_ORDER_MARK, FileId, Line, LongLine
 from graphrag_eval_async.sources.files import CHUNK_BYTES, open_file, read_descriptor, unreadable
 from graphrag_eval_async.sources.identity import generation_key, identify
 from graphrag_eval_async.sources.lines import Splitter
-from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -84,7 +84,7 @@ class ShuffledLines:
             offset = 0
             async with aclosing(read_descriptor(descriptor)) as chunks:
                 async for chunk in chunks:
-                    await run_in_thread(partial(self._find, chunk, offset))
+                    await anyio.to_thread.run_sync(self._find, chunk, offset)
                     offset += len(chunk)
             if offset > self._starts[-1]:
                 self._end(offset + 1)
@@ -115,7 +115,7 @@ class ShuffledLines:
 
     async def shuffle(self, seed: int) -> None:
         """Put the lines in the order that a seed gives."""
-        await run_in_thread(partial(random.Random(seed).shuffle, self._order))  # noqa: S311
+        await anyio.to_thread.run_sync(random.Random(seed).shuffle, self._order)  # noqa: S311
 
     async def batches(self, *, spool: bool) -> AsyncGenerator[list[Record]]:
         """The lines, in batches of those that were read together.
@@ -151,11 +151,15 @@ def size_of(line: Record) -> int:
 
 async def _read_batch(places: Sequence[_Place]) -> list[Record]:
     # Not by aiofiles, which would take several hand-overs to a thread for each line.
-    texts = await run_in_thread(lambda: [_read(place.file, place.start, place.length) for place in places])
+    texts = await anyio.to_thread.run_sync(_read_all, places)
     return [
         Line(place.number, place.start, text, place.file.id)
         for place, text in zip(places, texts, strict=True)
     ]
+
+
+def _read_all(places: Sequence[_Place]) -> list[bytes]:
+    return [_read(place.file, place.start, place.length) for place in places]
 
 
 async def _read_long(place: _Place, max_line_bytes: int, *, spool: bool) -> list[Record]:
@@ -164,7 +168,7 @@ async def _read_long(place: _Place, max_line_bytes: int, *, spool: bool) -> list
     try:
         for offset in range(start, start + length, CHUNK_BYTES):
             size = min(CHUNK_BYTES, start + length - offset)
-            splitter.feed(await run_in_thread(partial(_read, file, offset, size)))
+            splitter.feed(await anyio.to_thread.run_sync(_read, file, offset, size))
         return splitter.finish()
     finally:
         splitter.close()

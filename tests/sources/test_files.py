@@ -144,11 +144,21 @@ def test_a_file_is_not_closed_while_a_thread_reads_it(
 
     chunks: list[bytes] = []
     (tmp_path / "data").write_bytes(b"x")
-    monkeypatch.setattr(
-        "aiofiles.threadpool.sync_open", lambda file, **options: Slow(file, closefd=options["closefd"])
-    )
+    monkeypatch.setattr("graphrag_eval_async.sources.files.FileIO", Slow)
     run(new_loop, main())
     assert chunks == [b"x"]
+
+
+async def test_files_are_read_while_all_threads_of_the_loop_wait(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(b"x")
+    loop, go_on = asyncio.get_running_loop(), threading.Event()
+    waiting = [loop.run_in_executor(None, go_on.wait, 30) for _ in range(64)]
+    try:
+        async with asyncio.timeout(30):
+            assert await read(tmp_path / "data") == [b"x"]
+    finally:
+        go_on.set()
+    await asyncio.gather(*waiting)
 
 
 async def test_leaving_early_closes_the_file(tmp_path: Path) -> None:
