@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from concurrent.futures import Executor
 
 R = TypeVar("R")
@@ -28,13 +29,25 @@ async def run_in_thread(
 
     `threads` are used rather than those that the event loop has for everybody.
     """
-    future = asyncio.get_running_loop().run_in_executor(threads, function)
+    work = asyncio.get_running_loop().run_in_executor(threads, function)
+    return await run_to_end(work, stop, seconds=CLOSING_SECONDS)
+
+
+async def run_to_end(
+    work: Awaitable[R], stop: Callable[[], object] = lambda: None, *, seconds: float = inf
+) -> R:
+    """The result of `work`; a cancellation calls `stop()` and is raised once `work` has ended.
+
+    So a thread that reads or writes a file has returned before its caller closes that file. The cancellation
+    waits for at most `seconds`.
+    """
+    future = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
         stop()
         future.add_done_callback(_note_end)
-        await outlast(future, CLOSING_SECONDS)
+        await outlast(future, seconds)
         raise
 
 

@@ -5,22 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import anyio.abc
 from anyio.streams.text import TextReceiveStream
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.records import Line, LongLine
+from graphrag_eval_async.records import Line, LongLine, Record, write_line
 from graphrag_eval_async.sources.files import CHUNK_BYTES, read_descriptor, read_file
 from graphrag_eval_async.sources.following import Follower, Lag, follow_jsonl
-from graphrag_eval_async.sources.lines import split_lines
-from graphrag_eval_async.sources.objects import from_async_iterable, from_iterable
+from graphrag_eval_async.sources.lines import is_blank, long_line, split_lines
 from graphrag_eval_async.sources.reading import JsonlFiles, read_jsonl
-
-if TYPE_CHECKING:
-    from graphrag_eval_async.records import Record
 
 __all__ = [
     "Follower",
@@ -90,7 +86,7 @@ def open_source(
         return Source(split_lines(chunks, max_line_bytes=max_line_bytes, spool=spool), responses)
     if isinstance(responses, AsyncIterable):
         iterator = aiter(responses)
-        return Source(from_async_iterable(iterator, max_line_bytes=max_line_bytes), iterator)
+        return Source(from_iterable(iterator, max_line_bytes=max_line_bytes), iterator)
     if isinstance(responses, Mapping | bytes | bytearray) or not isinstance(responses, Iterable):
         raise UsageError(
             f"responses: expected a path or an iterable of responses, got {type(responses).__name__}"
@@ -106,3 +102,49 @@ async def _pieces(stream: Stream) -> AsyncGenerator[bytes]:
         return
     async for piece in stream:
         yield piece.encode(errors="surrogatepass") if isinstance(piece, str) else piece
+
+
+async def from_iterable(
+    source: Iterable[Any] | AsyncIterable[Any], *, max_line_bytes: int
+) -> AsyncGenerator[list[Record]]:
+    """The records that each item holds. The iterable is advanced on the event loop."""
+    reader = _ObjectReader(max_line_bytes)
+    if isinstance(source, AsyncIterable):
+        async for item in source:
+            yield reader.read(item)
+    else:
+        for item in source:
+            yield reader.read(item)
+
+
+class _ObjectReader:
+    """Numbers the records of an iterable and turns each into JSON text; what is a line already stays so."""
+
+    def __init__(self, max_line_bytes: int) -> None:
+        self._limit = max_line_bytes
+        self._number = 0
+        self._offset = 0
+
+    def read(self, item: Any) -> list[Record]:
+        if isinstance(item, Line | LongLine):
+            return [item]
+        if isinstance(item, str):
+            item = item.encode(errors="surrogatepass")
+        if isinstance(item, bytes | bytearray | memoryview):
+            return self._lines(bytes(item))
+        self._number += 1
+        line = write_line(item, self._number, self._offset)
+        self._offset += len(line.data) + 1
+        return [line]
+
+    def _lines(self, text: bytes) -> list[Record]:
+        records: list[Record] = []
+        for data in text.removesuffix(b"\n").split(b"\n"):
+            self._number += 1
+            offset = self._offset
+            self._offset += len(data) + 1
+            if len(data) > self._limit:
+                records.append(long_line(data, self._number, offset, self._limit))
+            elif not is_blank(data, self._number):
+                records.append(Line(self._number, offset, data))
+        return records

@@ -1,21 +1,32 @@
-"""Bytes of files, pipes and terminals, in large pieces as they come."""
+"""Bytes of files, pipes and terminals, in large chunks, and what gzip has made of them."""
 
 from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
+from io import FileIO
+from typing import TYPE_CHECKING, Any
 
 import anyio
-import anyio.to_thread
 
 from graphrag_eval_async.errors import SourceError
+from graphrag_eval_async.threads import run_to_end
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
 CHUNK_BYTES = 1 << 20
-"""Each piece costs a hand-over to a thread and back, so pieces are large."""
+"""Each chunk of a file costs a hand-over to a thread and back, so chunks are large."""
+
+READERS = 8
+"""How many threads read at most."""
+
+GZIP = 31
+"""For zlib: the largest window, with the header and the checksum of gzip."""
 
 
 async def read_file(path: str | os.PathLike[str]) -> AsyncGenerator[bytes]:
@@ -25,7 +36,7 @@ async def read_file(path: str | os.PathLike[str]) -> AsyncGenerator[bytes]:
         SourceError: it cannot be opened or read.
     """
     descriptor = open_file(path)
-    chunks = read_open_file(path, descriptor)
+    chunks = read_descriptor(descriptor, path)
     try:
         async for chunk in chunks:
             yield chunk
@@ -49,46 +60,96 @@ def open_file(path: str | os.PathLike[str]) -> int:
         raise SourceError(f"{os.fspath(path)!r}: cannot be a path: {error}") from error
 
 
-async def read_open_file(path: str | os.PathLike[str], descriptor: int) -> AsyncGenerator[bytes]:
-    """As `read_descriptor`.
-
-    Raises:
-        SourceError: it cannot be read.
-    """
-    chunks = read_descriptor(descriptor)
-    try:
-        async for chunk in chunks:
-            yield chunk
-    except OSError as error:
-        raise unreadable(path, error) from error
-    finally:
-        await chunks.aclose()
-
-
 def unreadable(path: str | os.PathLike[str], error: OSError) -> SourceError:
     return SourceError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}")
 
 
-async def read_descriptor(descriptor: int) -> AsyncGenerator[bytes]:
-    """What comes through an open pipe, socket or terminal; a regular file is read in large pieces.
+async def read_descriptor(
+    descriptor: int, path: str | os.PathLike[str] | None = None
+) -> AsyncGenerator[bytes]:
+    """What comes through an open pipe, socket or terminal; a regular file is read in large chunks.
 
-    Waiting for input is the event loop's, not a thread's: a cancelled reader leaves nothing blocked.
+    The event loop waits for input of a pipe, not a thread: a cancelled reader leaves nothing blocked. A
+    thread that reads a file has returned before this ends, so that the descriptor can be closed.
+
+    Raises:
+        SourceError: it cannot be read, if `path` is given; else the OSError itself.
     """
-    pollable = not stat.S_ISREG(os.fstat(descriptor).st_mode)
-    while True:
-        try:
-            if pollable:
+    can_wait = not stat.S_ISREG(os.fstat(descriptor).st_mode)
+    try:
+        while can_wait:
+            try:
                 await anyio.wait_readable(descriptor)
                 chunk = os.read(descriptor, CHUNK_BYTES)
-            else:
-                chunk = await anyio.to_thread.run_sync(os.read, descriptor, CHUNK_BYTES)
-        except BlockingIOError:
-            continue
-        except PermissionError:
-            if not pollable:
-                raise
-            pollable = False  # epoll refuses what never makes one wait, such as /dev/null.
-            continue
-        if not chunk:
-            return
-        yield chunk
+            except BlockingIOError:
+                continue
+            except PermissionError:
+                can_wait = False  # epoll refuses what never makes one wait, such as /dev/null.
+                continue
+            if not chunk:
+                return
+            yield chunk
+        from aiofiles.threadpool import wrap  # Here, since importing it takes some milliseconds.
+
+        file = wrap(FileIO(descriptor, closefd=False), executor=_threads())
+        while chunk := await run_to_end(file.read(CHUNK_BYTES)):
+            yield chunk
+    except OSError as error:
+        if path is None:
+            raise
+        raise unreadable(path, error) from error
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Threads that read; those that the event loop has for everybody may all be waiting for results."""
+    return ThreadPoolExecutor(READERS, thread_name_prefix="graphrag-eval-async-read")
+
+
+os.register_at_fork(after_in_child=_threads.cache_clear)  # A child has none of its parent's threads.
+
+
+class Gunzip:
+    """Decompresses what comes of a gzip file, of any number of members.
+
+    Attributes:
+        problem: what is wrong with the file, once that is known.
+    """
+
+    def __init__(self) -> None:
+        self.problem: str | None = None
+        self._member: Any = None
+        self._is_first = True
+
+    def feed(self, data: bytes) -> bytes:
+        """What these bytes give, at most a thousand times as much; if they are corrupt, all before that."""
+        pieces = []
+        while data and self.problem is None:
+            if self._member is None:
+                if not self._is_first and not (data := data.lstrip(b"\0")):
+                    break  # Zeros may fill up a file.
+                self._member = zlib.decompressobj(GZIP)
+                self._is_first = False
+            pieces.append(self._decompress(data))
+            data = self._member.unused_data
+            if self._member.eof:
+                self._member = None
+        return b"".join(pieces)
+
+    def _decompress(self, data: bytes) -> bytes:
+        before = self._member.copy()
+        try:
+            content: bytes = self._member.decompress(data)
+        except zlib.error as error:
+            self.problem = str(error)
+        else:
+            return content
+        pieces: list[bytes] = []
+        with suppress(zlib.error):  # It gives nothing with the error; what comes before comes byte by byte.
+            pieces.extend(before.decompress(bytes([byte])) for byte in data)
+        return b"".join(pieces)
+
+    def finish(self) -> None:
+        """There are no more bytes."""
+        if self._member is not None and self.problem is None:
+            self.problem = "it ends in the middle of its compressed data"

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Position
+from graphrag_eval_async.sources.identity import Kept
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of
 from graphrag_eval_async.sources.listing import as_logs
-from graphrag_eval_async.sources.recall import Kept
 from graphrag_eval_async.sources.tails import Tails
 from graphrag_eval_async.sources.waiting import Stop, Waiting
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
 
     from graphrag_eval_async.records import Known, Record
-    from graphrag_eval_async.sources.unread import Event
+    from graphrag_eval_async.sources.tail import Event
 
 MEASURING_SECONDS = 0.5
 """How old a lag may be before it is measured again."""
@@ -35,8 +35,8 @@ class Lag(NamedTuple):
     """How far behind the ends of the files a follower is.
 
     Attributes:
-        bytes: that stand in the files and were not handed out; an unfinished line that was read is none.
-        seconds: for how long there have been some; 0.0 if there are none.
+        bytes: in the files that were not handed out, without an unfinished line that was read.
+        seconds: for how long there have been such bytes; 0.0 if there are none.
     """
 
     bytes: int
@@ -53,62 +53,64 @@ def follow_jsonl(
     rotate_wait: float = 5.0,
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Follower:
-    """Follow JSONL files, as `tail -F` does: each line once its newline is there.
+    """Follow JSONL files, as `tail -F` does: each line is read once its newline is there.
 
-    A file that is not there yet, or vanishes, is waited for. One that is rotated by renaming is read to its
-    end, then the new one from its start. One that is truncated or rewritten, even while nobody looked, is
-    read from its start; what is lost by that is logged, by the logger ``graphrag_eval_async.follow``, unless
-    it stands in a copy under the name of a rotated file, as ``copytruncate`` of logrotate makes it.
+    A file that is missing, or vanishes, is waited for. A file that is rotated by renaming is read to its end,
+    then the new one from its start. A file that is truncated or rewritten, even between two looks, is read
+    from its start. Lines that are lost by that are logged, by the logger ``graphrag_eval_async.follow``,
+    unless they stand in a copy with the name of a rotated file, as ``copytruncate`` of logrotate makes it.
 
     No follower can
 
-    - read what was rotated and then deleted or compressed while it was down, or what was written late to
-      the target of a link that was pointed elsewhere meanwhile;
-    - know a rotated file that comes back as a new one, decompressed or from a backup: its lines are
+    - read a file that was rotated and then deleted or compressed while no follower ran, or what was written
+      late to the target of a link that now points elsewhere;
+    - recognise a rotated file that comes back as a new one, decompressed or from a backup: its lines are
       evaluated again, unless by ``dedupe="content"``;
-    - wait for ever for what is written to a file after it was rotated or deleted: see `rotate_wait`;
+    - wait for ever for late writes to a file that was rotated or deleted: see `rotate_wait`;
     - notice that a file was rewritten if the same bytes stand again before the place up to which it was
-      read: 1,024 of them or, if that happened while it was down, the last line that was read;
-    - tell a rotated file that it has never met from a copy, if all that stands in it only repeats the
-      beginning of another one of that name;
+      read: 1,024 bytes or, if that happened while no follower ran, the last line that was read;
+    - tell a rotated file that it has never met from a copy, if all its content repeats the beginning of
+      another file of that name;
     - see a file that is made and deleted, or a line that is written and truncated, between two looks.
 
     Args:
         path: of a file, of a directory, which stands for its ``*.jsonl`` files, a glob, or several of these,
-            followed as one stream. What is there under that name is never taken for a glob, and compressed
-            files are none of it. Files that appear later are read from their start. Rotated files are found
-            by their names: ``log.jsonl.1``, ``log.jsonl-20260131``, ``log-20260131.jsonl``,
-            ``log.1.jsonl``, ``log.jsonl.old`` and the like.
-        start: "beginning" reads what is there; "end" only lines that are completed from now on; a position
-            what comes after that line, in whatever file it stands by now, and all other files, or all if
-            it is not found. Files that were rotated before are passed over, but for those that are newer
-            than the position's; with a journal, "beginning" reads them, too. Lines are numbered from where
-            reading begins.
-        poll_interval: in seconds, how long to wait between two looks, more than 0.
-        idle_timeout: in seconds, after how long without anything new to end; None for never.
-        stop: an event of asyncio, anyio or threading, or what else has `is_set`, which a thread calls at
-            each look; once it is set, the follower ends. At either end it looks a last time: all lines that
-            are complete come, then last lines without their newline, with `whole` False; `evaluate_stream`
-            evaluates such a line if it parses, and else rejects it as `incomplete`.
-        rotate_wait: in seconds, how long a file that has lost its name, or was deleted, is looked at after
-            it was last written to. Then comes its last line if it has no newline, with `whole` False.
-        max_line_bytes: a longer line comes as its head; `evaluate_stream` uses its own limit.
+            followed as one stream. A path that exists is never taken for a glob; compressed files are
+            skipped. Files that appear later are read from their start. Rotated files are found by their
+            names: ``log.jsonl.1``, ``log.jsonl-20260131``, ``log-20260131.jsonl``, ``log.1.jsonl``,
+            ``log.jsonl.old`` and the like.
+        start: "beginning" reads all lines; "end" only lines that are completed from now on; a position reads
+            the lines after it, in whatever file it stands by now, and all other files, or all files if it is
+            not found. Files that were rotated before are skipped, except those newer than the position's;
+            with a journal, "beginning" reads them, too. Lines are numbered from where reading begins.
+        poll_interval: seconds between two looks, more than 0.
+        idle_timeout: seconds without anything new after which to end; None for never.
+        stop: an event of asyncio, anyio or threading, or any object with `is_set`, which a thread calls at
+            each look; the follower ends once it is set. At either end it looks a last time: it reads all
+            lines that are complete, then last lines without their newline, with `whole` False;
+            `evaluate_stream` evaluates such a line if it parses, and else rejects it as `incomplete`.
+        rotate_wait: for how many seconds after the last write a file is read that was rotated or deleted.
+            Then comes its last line if it has no newline, with `whole` False.
+        max_line_bytes: of a longer line only the head is read; `evaluate_stream` uses its own limit.
 
     Returns:
         an asynchronous iterable of lines that know their `position`, which `evaluate_stream` takes.
 
     Raises:
-        UsageError: an argument has a value it cannot have.
+        UsageError: an argument has an invalid value.
     """
-    return Follower(
-        path,
-        start=start,
-        poll_interval=poll_interval,
-        idle_timeout=idle_timeout,
+    tails = Tails(as_logs(path), rotate_wait=_seconds("rotate_wait", rotate_wait))
+    if not isinstance(start, Position) and start not in ("beginning", "end"):
+        raise UsageError(f'start: expected "beginning", "end" or a Position, got {start!r}')
+    if stop is not None and not callable(getattr(stop, "is_set", None)):
+        raise UsageError(f"stop: expected an event, got {stop!r}")
+    waiting = Waiting(
+        tails,
+        interval=_seconds("poll_interval", poll_interval, more_than=0),
+        timeout=None if idle_timeout is None else _seconds("idle_timeout", idle_timeout),
         stop=stop,
-        rotate_wait=rotate_wait,
-        max_line_bytes=max_line_bytes,
     )
+    return Follower(waiting, start, check_line_bytes(max_line_bytes))
 
 
 class Follower:
@@ -118,31 +120,10 @@ class Follower:
         start: as it was given.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-        *,
-        start: Literal["beginning", "end"] | Position,
-        poll_interval: float,
-        idle_timeout: float | None,
-        stop: Stop | None,
-        rotate_wait: float,
-        max_line_bytes: int,
-    ) -> None:
-        """See `follow_jsonl`."""
-        tails = Tails(as_logs(path), rotate_wait=_seconds("rotate_wait", rotate_wait))
-        if not isinstance(start, Position) and start not in ("beginning", "end"):
-            raise UsageError(f'start: expected "beginning", "end" or a Position, got {start!r}')
-        if stop is not None and not callable(getattr(stop, "is_set", None)):
-            raise UsageError(f"stop: expected an event, got {stop!r}")
+    def __init__(self, waiting: Waiting, start: str | Position, max_line_bytes: int) -> None:
         self.start = start
-        self._max_line_bytes = check_line_bytes(max_line_bytes)
-        self._waiting = Waiting(
-            tails,
-            interval=_seconds("poll_interval", poll_interval, more_than=0),
-            timeout=None if idle_timeout is None else _seconds("idle_timeout", idle_timeout),
-            stop=stop,
-        )
+        self._max_line_bytes = max_line_bytes
+        self._waiting = waiting
         self._begun = self._reading = False
         self._keep: Keep | None = None
         self._unread = self._pending = 0
@@ -158,18 +139,18 @@ class Follower:
         copies: Mapping[str, str] | None = None,
         keep: Keep | None = None,
     ) -> None:
-        """Meet the files that are there, before any is read; if it is not called, reading does so.
+        """Find the files that are there, before any is read; if it is not called, reading does so.
 
         Args:
-            known: by `FileId.key`, what earlier runs have read; there reading goes on.
+            known: by `FileId.key`, what earlier runs have read; reading resumes there.
             exclude: files that are not followed even if they are in the directory, or fit the glob.
-            is_first: whether no earlier run has followed these files; None: if nothing is known. Then reading
-                of all others begins as `start` says, else at their start, even if they were rotated by now.
-            copies: what was kept of them.
+            is_first: whether no earlier run has followed these files; None: if nothing is known. If so,
+                reading of all others begins as `start` says, else at their start, even in rotated files.
+            copies: as an earlier run has kept them.
             keep: awaited with what later runs have to know: by `FileId.key`, where reading begins in files
-                that are not known, if not at the start; and by what is the same in all keys of a file, the
-                key of the one that it is a copy of. It is awaited at once, and whenever there is more, before
-                lines that were read since are handed out.
+                that are not known, if not at the start; and, by the part that all keys of a file share, the
+                key of the file that it is a copy of. It is awaited at once, and whenever there is more,
+                before lines that were read since are handed out.
 
         Raises:
             UsageError: it has begun before.
@@ -180,8 +161,8 @@ class Follower:
         paths = [os.fspath(path) for path in exclude]
         if is_first is None:
             is_first = not known
-        begin = partial(Tails.begin, is_first=is_first, copies=copies or {})
-        kept = await self._waiting.call(lambda tails: begin(tails, known, self.start, paths, monotonic()))
+        begin = partial(Tails.begin, now=monotonic(), is_first=is_first, copies=copies or {})
+        kept = await self._waiting.call(lambda tails: begin(tails, known, self.start, paths))
         self._keep = keep
         if keep is not None:
             await keep(*(kept or Kept({}, {})))

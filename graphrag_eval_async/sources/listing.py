@@ -1,15 +1,17 @@
-"""Which names a path, a directory or a glob stands for."""
+"""Which names a path, a directory or a glob stands for, and which names rotated files have."""
 
 from __future__ import annotations
 
 import glob
 import os
+import re
 import stat
 from fnmatch import fnmatchcase
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.sources.directory import Directory, look_up
+from graphrag_eval_async.sources.identity import GONE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -18,10 +20,31 @@ MEMBERS = "*.jsonl"
 """What is followed of a directory."""
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
-"""How the names of files end that are finished, and hold no lines as they are."""
+"""Suffixes of files that are finished and have to be decompressed first."""
 
 GLOB_SECONDS = 1.0
-"""How often a glob over several directories is looked up."""
+"""How often a glob over several directories is expanded."""
+
+SETTLING_SECONDS = 2.0
+"""For how long after a change another one may leave no trace in the time stamp of a file or directory."""
+
+RELISTING_SECONDS = 10.0
+"""How often an unchanged directory is listed: on some file systems its time stamp does not change."""
+
+LISTING_SHARE = 10
+"""Listing may take one part in so many of the time."""
+
+_NUMBER = r"\d[\dTZ_.:-]*"
+_DATE = r"\d{4}-?\d\d-?\d\d[\dTZ_.:-]*"
+_TAG = rf"(?:\.(?:{_NUMBER}|old|bak|prev|rotated)|-{_DATE})"
+_AT_THE_END = re.compile(rf"(.+?){_TAG}")
+_BEFORE_THE_SUFFIX = re.compile(rf"(.+?){_TAG}(\.[A-Za-z]\w*)")
+
+
+def rotated_from(name: str) -> list[str]:
+    """The names that a file may have had before it was rotated: `log.jsonl` for `log.jsonl.1`."""
+    matches = (pattern.fullmatch(name) for pattern in (_AT_THE_END, _BEFORE_THE_SUFFIX))
+    return ["".join(match.groups()) for match in matches if match]
 
 
 def as_paths(path: Any) -> list[str]:
@@ -41,10 +64,10 @@ def as_paths(path: Any) -> list[str]:
 
 
 def as_logs(path: Any) -> list[str]:
-    """The same of what can be followed.
+    """As `as_paths`, for files that are to be followed.
 
     Raises:
-        UsageError: it cannot.
+        UsageError: one cannot be followed.
     """
     paths = as_paths(path)
     for each in paths:
@@ -60,14 +83,87 @@ def as_logs(path: Any) -> list[str]:
     return paths
 
 
+def look_up(path: str) -> os.stat_result | None:
+    """The status of a file or directory; None if there is none of that name."""
+    try:
+        return os.stat(path or os.curdir)
+    except GONE:
+        return None
+
+
+class Directory:
+    """What there is in a directory: listed for a while after each change, but at most once for each look.
+
+    Attributes:
+        path: as names in it begin; empty for the current directory.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._state: tuple[int, ...] = ()
+        self._looked = self._changed = self._listed = self._due = float("-inf")
+        self._entries: list[str] = []
+        self._rotated: dict[str, list[str]] = {}
+
+    def is_quiet(self, now: float) -> bool:
+        """Whether all names in it have stood for the same files for a while, except links to elsewhere."""
+        if self._looked != now:
+            self._looked = now
+            try:
+                status = look_up(self.path)
+            except OSError:
+                status = None
+            state = () if status is None else (status.st_dev, status.st_ino, status.st_mtime_ns)
+            if state != self._state:
+                self._state, self._changed = state, now
+        return now > self._changed + SETTLING_SECONDS
+
+    def expect(self, now: float) -> None:
+        """Note that something may change without a trace in the directory's time stamp."""
+        self._changed = now
+
+    def entries(self, now: float, *, at_once: bool) -> list[str]:
+        """The same list as before if the directory was not listed again; `at_once` lists it.
+
+        Raises:
+            OSError: it cannot be listed.
+        """
+        self.is_quiet(now)
+        recently = max(self._changed + SETTLING_SECONDS, now - RELISTING_SECONDS)
+        if at_once or (self._listed < now and self._listed <= recently and self._due <= now):
+            self._list(now)
+        return self._entries
+
+    def _list(self, now: float) -> None:
+        began = monotonic()
+        try:
+            self._entries = sorted(os.listdir(self.path or os.curdir))
+        except GONE:
+            self._entries = []
+        self._rotated = {}
+        for entry in self._entries:
+            for name in rotated_from(entry):
+                self._rotated.setdefault(name, []).append(entry)
+        self._listed = now
+        self._due = now + (monotonic() - began) * LISTING_SHARE
+
+    def rotated(self, now: float, *, at_once: bool = False) -> dict[str, list[str]]:
+        """What may be rotated files, by their former names; none if it was not listed at this look."""
+        try:
+            self.entries(now, at_once=at_once)
+        except OSError:
+            return {}
+        return self._rotated if self._listed == now else {}
+
+
 class Listing:
     """The names that one given path stands for.
 
-    What it is may change: a name that is missing now may be a directory later.
+    That may change: a name that is missing now may be a directory later.
 
     Attributes:
         latest: the names as they were found last.
-        is_quiet: whether these stood for the same files for a while, but for links to elsewhere.
+        is_quiet: whether these have stood for the same files for a while, except links to elsewhere.
     """
 
     def __init__(self, given: str, directories: dict[str, Directory]) -> None:
@@ -88,13 +184,9 @@ class Listing:
         Raises:
             OSError: the directory cannot be read.
         """
-        if self._pattern is None and self.latest and not at_once:
-            (directory,) = self._looked_in
-            self.is_quiet = directory.is_quiet(now)
-            if self.is_quiet:
-                return self.latest
-        else:
-            self.is_quiet = all(directory.is_quiet(now) for directory in self._looked_in)
+        self.is_quiet = all(directory.is_quiet(now) for directory in self._looked_in)
+        if self.is_quiet and self._pattern is None and self.latest and not at_once:
+            return self.latest
         status = look_up(self._given)
         if status is not None and stat.S_ISDIR(status.st_mode):
             self._list(self._given, MEMBERS, now, at_once=at_once)
@@ -132,15 +224,12 @@ class Listing:
         return self._directories[path]
 
     def rotated(self, now: float, *, at_once: bool = False) -> Iterable[tuple[Directory, str, str]]:
-        """Names that files of it may have once they are rotated, each with the name they had before.
+        """Paths that rotated files of it may have, each with the path it had before.
 
         They are looked for only for a while after a directory has changed, unless `at_once`.
         """
         for directory in self._looked_in:
-            try:
-                found = directory.rotated_now() if at_once else directory.rotated(now)
-            except OSError:
-                continue
+            found = directory.rotated(now, at_once=at_once)
             for name in self._own(found):
                 for entry in found[name]:
                     yield directory, os.path.join(directory.path, entry), os.path.join(directory.path, name)
@@ -152,7 +241,7 @@ class Listing:
 
 
 def fits(name: str, pattern: str) -> bool:
-    """As in a glob, hidden files are left out."""
+    """Whether a glob matches a name; hidden files match only a pattern that begins with a dot."""
     return fnmatchcase(name, pattern) and (pattern.startswith(".") or not name.startswith("."))
 
 

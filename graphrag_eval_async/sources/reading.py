@@ -11,8 +11,7 @@ import anyio.to_thread
 
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import FileId
-from graphrag_eval_async.sources.files import open_file, read_open_file, unreadable
-from graphrag_eval_async.sources.gunzip import Gunzip
+from graphrag_eval_async.sources.files import Gunzip, open_file, read_descriptor, unreadable
 from graphrag_eval_async.sources.identity import generation_key, identify
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of, split_lines
 from graphrag_eval_async.sources.listing import MEMBERS, as_paths, fits
@@ -40,20 +39,19 @@ def read_jsonl(
     Args:
         path: of a file, of a directory, which stands for its ``*.jsonl`` and ``*.jsonl.gz`` files, a glob,
             ``-`` for standard input, or several of these. Files of a directory or glob are read in the order
-            of their names, each file once. What is there under that name is never taken for a glob. A file
-            whose name ends in ``.gz`` is decompressed; offsets are those of its text. What is no regular
-            file, such as a pipe, has no positions.
-        max_line_bytes: a longer line comes as its head; `evaluate_stream` uses its own limit.
-        shuffle: a seed, 0 or more: the lines of all files together are read in an order of chance, which is
-            the same each time for the same files and seed. For that, the files are read twice, and 16 bytes
-            of memory are taken for each line; they must be regular files, and not compressed.
+            of their names, each file once. A path that exists is never taken for a glob. A file whose name
+            ends in ``.gz`` is decompressed; offsets are those of its text. Lines of a pipe have no positions.
+        max_line_bytes: of a longer line only the head is read; `evaluate_stream` uses its own limit.
+        shuffle: a seed, 0 or more, to read the lines of all files together in random order, reproducible
+            with the seed. The files are read twice, and 16 bytes of memory are taken for each line; they must
+            be regular files, and not compressed.
 
     Returns:
         an asynchronous iterable of lines, which `evaluate_stream` takes. Iterating raises `SourceError` if a
-        file is missing, cannot be read, or is no whole gzip file, after the lines before that.
+        file is missing, cannot be read, or is not a whole gzip file, after the lines before that.
 
     Raises:
-        UsageError: an argument has a value it cannot have.
+        UsageError: an argument has an invalid value.
     """
     return JsonlFiles(path, max_line_bytes=max_line_bytes, shuffle=shuffle)
 
@@ -63,26 +61,19 @@ class JsonlFiles:
 
     Attributes:
         consumed: how many bytes on disk were read so far.
-        lines: how many lines there are, without blank ones; None where that is not known, as it is once lines
-            are shuffled.
+        lines: how many lines there are, without blank ones; known only once lines are shuffled, else None.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-        *,
-        max_line_bytes: int,
-        shuffle: int | None = None,
-    ) -> None:
+    def __init__(self, path: Any, *, max_line_bytes: int, shuffle: int | None = None) -> None:
         """See `read_jsonl`."""
         self.consumed = 0
         self.lines: int | None = None
         self._paths = as_paths(path)
         self._excluded: set[str] = set()
         self._max_line_bytes = check_line_bytes(max_line_bytes)
-        if shuffle is not None and (type(shuffle) is not int or shuffle < 0):
-            raise UsageError(f"shuffle: expected an integer of 0 or more, got {shuffle!r}")
         if shuffle is not None:
+            if type(shuffle) is not int or shuffle < 0:
+                raise UsageError(f"shuffle: expected an integer of 0 or more, got {shuffle!r}")
             _check_shuffled(self._paths)
         self._seed = shuffle
         self._size: int | None = None
@@ -99,7 +90,7 @@ class JsonlFiles:
 
     @property
     def can_be_shuffled(self) -> bool:
-        """Whether all files that are there now are regular and not compressed; looks at the files."""
+        """Whether all files are regular and not compressed; looks at the files."""
         try:
             files = self._files()
         except (SourceError, OSError, ValueError):
@@ -107,19 +98,20 @@ class JsonlFiles:
         return all(os.path.isfile(path) and not path.endswith(".gz") for path in files)
 
     def exclude(self, paths: Iterable[str]) -> None:
-        """Leave these files out of directories and patterns."""
+        """Skip these files in directories and globs."""
         self._excluded.update(map(os.path.realpath, paths))
 
     def _files(self) -> list[str]:
-        files = expand(self._paths)
-        if not self._excluded:
-            return files
-        return [file for file in files if file in self._paths or os.path.realpath(file) not in self._excluded]
+        return [
+            file
+            for file in expand(self._paths)
+            if file in self._paths or not self._excluded or os.path.realpath(file) not in self._excluded
+        ]
 
     def __aiter__(self) -> AsyncGenerator[Any]:
         return lines_of(self.batches(max_line_bytes=self._max_line_bytes, spool=False))
 
-    async def batches(self, *, max_line_bytes: int, spool: bool) -> AsyncGenerator[list[Record]]:
+    def batches(self, *, max_line_bytes: int, spool: bool) -> AsyncGenerator[list[Record]]:
         """The lines, in batches of those that were read together.
 
         Args:
@@ -129,22 +121,13 @@ class JsonlFiles:
         Raises:
             SourceError: a file cannot be read.
         """
-        self.consumed = 0
-        files = await anyio.to_thread.run_sync(self._files)
-        batches = self._in_order(files, max_line_bytes=max_line_bytes, spool=spool)
-        if self._seed is not None:
-            batches = self._shuffled(files, self._seed, max_line_bytes=max_line_bytes, spool=spool)
-        try:
-            async for lines in batches:
-                yield lines
-        finally:
-            await batches.aclose()
+        if self._seed is None:
+            return self._in_order(max_line_bytes, spool=spool)
+        return self._shuffled(self._seed, max_line_bytes, spool=spool)
 
-    async def _shuffled(
-        self, files: Sequence[str], seed: int, *, max_line_bytes: int, spool: bool
-    ) -> AsyncGenerator[list[Record]]:
+    async def _shuffled(self, seed: int, max_line_bytes: int, *, spool: bool) -> AsyncGenerator[list[Record]]:
         shuffled = ShuffledLines(max_line_bytes)
-        for path in files:
+        for path in await self._begin():
             await shuffled.add(path)
         await shuffled.shuffle(seed)
         self.lines = shuffled.count
@@ -156,15 +139,13 @@ class JsonlFiles:
         finally:
             await batches.aclose()
 
-    async def _in_order(
-        self, files: Sequence[str], *, max_line_bytes: int, spool: bool
-    ) -> AsyncGenerator[list[Record]]:
-        for path in files:
+    async def _in_order(self, max_line_bytes: int, *, spool: bool) -> AsyncGenerator[list[Record]]:
+        for path in await self._begin():
             descriptor = STDIN if path == "-" else open_file(path)
             try:
                 file = _file_id(path, descriptor)
-                pieces = self._pieces(path, descriptor)
-                batches = split_lines(pieces, max_line_bytes=max_line_bytes, spool=spool, file=file)
+                chunks = self._chunks(path, descriptor)
+                batches = split_lines(chunks, max_line_bytes=max_line_bytes, spool=spool, file=file)
                 try:
                     async for lines in batches:
                         yield lines
@@ -174,8 +155,13 @@ class JsonlFiles:
                 if descriptor != STDIN:
                     os.close(descriptor)
 
-    async def _pieces(self, path: str, descriptor: int) -> AsyncGenerator[bytes]:
-        chunks = read_open_file(path, descriptor)
+    async def _begin(self) -> list[str]:
+        """The files to read, from the first on."""
+        self.consumed = 0
+        return await anyio.to_thread.run_sync(self._files)
+
+    async def _chunks(self, path: str, descriptor: int) -> AsyncGenerator[bytes]:
+        chunks = read_descriptor(descriptor, path)
         gunzip = Gunzip() if path.endswith(".gz") else None
         try:
             async for chunk in chunks:
@@ -195,7 +181,7 @@ class JsonlFiles:
 
 
 def _check_shuffled(paths: Sequence[str]) -> None:
-    """What is in directories, and what patterns stand for, is found out when it is read."""
+    """Check the paths themselves; what is in directories, or fits globs, is checked when it is read."""
     if "-" in paths:
         raise UsageError("shuffle: standard input cannot be shuffled, only files")
     for path in paths:
@@ -248,10 +234,10 @@ def _size(path: str) -> int:
 
 
 def _file_id(path: str, descriptor: int) -> FileId | None:
-    """Standard input may begin anywhere in its file."""
+    """None for a pipe, and for standard input, which may begin anywhere in its file."""
     try:
         if path == "-" or not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
+        return FileId(path, generation_key(identify(descriptor).root, 0))
     except OSError as error:
         raise unreadable(path, error) from error
-    return FileId(path, generation_key(identify(descriptor).root, 0))

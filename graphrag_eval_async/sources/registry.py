@@ -1,23 +1,38 @@
-"""The files that were ever met, each once whatever its names, and which of them are held open."""
+"""The files that were ever met, each once whatever its names, and which of them are open."""
 
 from __future__ import annotations
 
+import logging
 import os
+import stat
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import FileId
-from graphrag_eval_async.sources.opening import Opened, Opener
-from graphrag_eval_async.sources.recall import Kept, Recall, Start
-from graphrag_eval_async.sources.tail import CLOSED, Tail, has, is_beginning, line_start
+from graphrag_eval_async.sources.identity import (
+    GONE,
+    Identity,
+    Kept,
+    Recall,
+    Start,
+    has,
+    identify,
+    is_beginning,
+    line_start,
+)
+from graphrag_eval_async.sources.tail import CLOSED, Tail
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Mapping
+    from collections.abc import Collection, Container, Iterable, Mapping
 
     from graphrag_eval_async.records import Known, Position
-    from graphrag_eval_async.sources.identity import Identity
+
+Opened = tuple[int, Identity]
+"""The descriptor of a file that is open for reading, and which file it is."""
+
+LOGGER = logging.getLogger("graphrag_eval_async.follow")
 
 MAX_OPEN = 128
-"""How many files are held open, but for those that have just been rotated and can be read in no other way."""
+"""How many files are held open, besides rotated ones that can be read in no other way."""
 
 
 class Registry:
@@ -26,26 +41,79 @@ class Registry:
     Memory grows with the files that there ever were, by less than a kilobyte for each.
 
     Attributes:
-        opener: opens files.
         recall: knows what earlier runs have read.
         open: the tails whose files are open; those that were read longest ago come first.
         skip: whether new files begin at their ends.
     """
 
     def __init__(self) -> None:
-        self.opener = Opener()
         self.recall = Recall({}, {})
         self.open: dict[Tail, None] = {}
         self.skip = False
+        self._excluded: set[str] = set()
+        self._told: dict[str, str] = {}
         self._origins: dict[str, int] = {}
         self._copies: dict[str, str] = {}
         self._is_noted = True
         self._tails: dict[tuple[int, int], Tail] = {}
 
-    def begin(self, known: Mapping[str, Known], copies: Mapping[str, str], start: Position | None) -> None:
-        """Go on where earlier runs were, or after a line."""
+    def begin(
+        self,
+        known: Mapping[str, Known],
+        copies: Mapping[str, str],
+        start: Position | None,
+        exclude: Iterable[str],
+    ) -> None:
+        """Go on where earlier runs were, or after a line; never open what is excluded."""
         self._copies = dict(copies)
         self.recall = Recall(known, self._copies, start)
+        self._excluded.update(map(os.path.realpath, exclude))
+
+    def is_excluded(self, path: str) -> bool:
+        return bool(self._excluded) and os.path.realpath(path) in self._excluded
+
+    def status(self, path: str) -> os.stat_result | None:
+        """The status of a regular file; None if there is none.
+
+        Raises:
+            OSError: it cannot be looked at.
+        """
+        try:
+            status = os.stat(path)
+        except GONE:
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            self.tell(path, "it is not a regular file")
+            return None
+        return status
+
+    def open_file(self, path: str) -> Opened | None:
+        """The regular file of that name, if there is one that can be opened."""
+        try:
+            # Should it have become a named pipe just now, this does not wait for a writer.
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        except GONE:
+            return None
+        except OSError as error:
+            self.tell(path, error)
+            return None
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError("it is not a regular file")
+            identity = identify(descriptor)
+        except OSError as error:
+            os.close(descriptor)
+            self.tell(path, error)
+            return None
+        self._told.pop(path, None)
+        return descriptor, identity
+
+    def tell(self, path: str, problem: OSError | str) -> None:
+        """Log why a file is not read, unless the same was logged last."""
+        reason = problem if isinstance(problem, str) else problem.strerror or str(problem)
+        if self._told.get(path) != reason:
+            self._told[path] = reason
+            LOGGER.warning("%s: cannot be read as yet: %s", path, reason)
 
     def get(self, status: os.stat_result) -> Tail | None:
         """The tail of a file that was met, or that has its inode number."""
@@ -62,7 +130,7 @@ class Registry:
     def meet(self, opened: Opened, name: str, bases: Collection[str]) -> Tail | None:
         """The tail of a file that was opened by `name`, and was called one of `bases` if it was rotated.
 
-        None if it is empty as yet, and new, and may become a copy of one of these.
+        None if it is new and still empty, and may become a copy of one of these.
 
         Raises:
             OSError: it cannot be read.
@@ -100,11 +168,16 @@ class Registry:
             skip = self.skip or is_copy
             offset = line_start(descriptor, os.fstat(descriptor).st_size) if skip else 0
             start = Start(self.recall.new_key(identity.root), offset, 1, passed_over=skip)
-        file = FileId(name, start.key, followed=True)
-        tail = Tail(file, identity, descriptor, name=name, offset=start.offset, number=start.number)
-        tail.is_copy = is_copy
-        if start.passed_over:
-            tail.origin = start.offset
+        tail = Tail(
+            file=FileId(name, start.key, followed=True),
+            identity=identity,
+            name=name,
+            descriptor=descriptor,
+            offset=start.offset,
+            number=start.number,
+            origin=start.offset if start.passed_over else -1,
+            is_copy=is_copy,
+        )
         if (start.offset or start.passed_over) and not self.recall.has_met(start.key):
             self._origins[start.key] = start.offset
             self._is_noted = False
@@ -136,8 +209,8 @@ class Registry:
 
     def renew(self, tail: Tail) -> Tail:
         """A tail for what stands now in a file that was rewritten; the old one is left without a file."""
-        key = self.recall.new_key(tail.identity.root)
-        new = Tail(FileId(tail.name, key, followed=True), tail.identity, tail.descriptor, name=tail.name)
+        file = FileId(tail.name, self.recall.new_key(tail.identity.root), followed=True)
+        new = Tail(file=file, identity=tail.identity, name=tail.name, descriptor=tail.descriptor)
         self._tails[tail.identity.place] = new
         tail.descriptor = CLOSED
         self.open.pop(tail, None)
@@ -145,7 +218,7 @@ class Registry:
         return new
 
     def move(self, tail: Tail, opened: Opened) -> None:
-        """Let a tail that has no file go on with a copy of it."""
+        """Give a tail that has no file a copy of it to go on with."""
         tail.descriptor, tail.identity = opened
         if (other := self._tails.get(tail.identity.place)) is not None:
             self.release(other)
@@ -174,13 +247,14 @@ class Registry:
 
     def wake(self, tail: Tail) -> bool:
         """Open the file of a tail again; False if it is no longer where it was."""
-        opened = self.opener.open(tail.name)
+        opened = self.open_file(tail.name)
         if opened is None:
             return False
-        if opened.identity != tail.identity:
-            os.close(opened.descriptor)
+        descriptor, identity = opened
+        if identity != tail.identity:
+            os.close(descriptor)
             return False
-        tail.descriptor = opened.descriptor
+        tail.descriptor = descriptor
         self.hold(tail)
         return True
 

@@ -7,14 +7,14 @@ import random
 import stat
 from array import array
 from bisect import bisect_right
-from functools import partial
+from contextlib import aclosing
 from typing import TYPE_CHECKING, NamedTuple
 
 import anyio.to_thread
 
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.records import BYTE_ORDER_MARK, FileId, Line, LongLine
-from graphrag_eval_async.sources.files import open_file, unreadable
+from graphrag_eval_async.sources.files import CHUNK_BYTES, open_file, read_descriptor, unreadable
 from graphrag_eval_async.sources.identity import generation_key, identify
 from graphrag_eval_async.sources.lines import Splitter
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from graphrag_eval_async.records import Record
-
-CHUNK_BYTES = 1 << 20
 
 BATCH_LINES = 64
 BATCH_BYTES = 1 << 16
@@ -84,8 +82,10 @@ class ShuffledLines:
             self._starts.append(0)
             self._blank = True
             offset = 0
-            while size := await anyio.to_thread.run_sync(self._find, descriptor, offset):
-                offset += size
+            async with aclosing(read_descriptor(descriptor)) as chunks:
+                async for chunk in chunks:
+                    await anyio.to_thread.run_sync(self._find, chunk, offset)
+                    offset += len(chunk)
             if offset > self._starts[-1]:
                 self._end(offset + 1)
         except OSError as error:
@@ -93,9 +93,8 @@ class ShuffledLines:
         finally:
             os.close(descriptor)
 
-    def _find(self, descriptor: int, offset: int) -> int:
-        """Look through the next chunk; returns its size."""
-        chunk = os.pread(descriptor, CHUNK_BYTES, offset)
+    def _find(self, chunk: bytes, offset: int) -> None:
+        """Note the lines that end in a chunk; takes too long for the event loop if they are short."""
         text = chunk if offset else chunk.removeprefix(BYTE_ORDER_MARK)
         start = offset + len(chunk) - len(text)
         *ended, rest = text.split(b"\n")
@@ -104,7 +103,6 @@ class ShuffledLines:
             start += len(data) + 1
             self._end(start)
         self._note(rest)
-        return len(chunk)
 
     def _note(self, part: bytes) -> None:
         self._blank = self._blank and (not part or part.isspace())
@@ -152,6 +150,7 @@ def size_of(line: Record) -> int:
 
 
 async def _read_batch(places: Sequence[_Place]) -> list[Record]:
+    # Not by aiofiles, which would take several hand-overs to a thread for each line.
     texts = await anyio.to_thread.run_sync(_read_all, places)
     return [
         Line(place.number, place.start, text, place.file.id)
@@ -169,7 +168,7 @@ async def _read_long(place: _Place, max_line_bytes: int, *, spool: bool) -> list
     try:
         for offset in range(start, start + length, CHUNK_BYTES):
             size = min(CHUNK_BYTES, start + length - offset)
-            splitter.feed(await anyio.to_thread.run_sync(partial(_read, file, offset, size)))
+            splitter.feed(await anyio.to_thread.run_sync(_read, file, offset, size))
         return splitter.finish()
     finally:
         splitter.close()

@@ -1,28 +1,33 @@
-"""One file that is followed: what was read of it, and whether that still stands there."""
+"""One file that is followed, what was read of it, and whose turn it is to be read."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
-from graphrag_eval_async.sources.directory import SETTLING_SECONDS
+from graphrag_eval_async.sources.identity import TRACE_BYTES, has, read_before
+from graphrag_eval_async.sources.lines import Splitter
+from graphrag_eval_async.sources.listing import SETTLING_SECONDS
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import FileId, Record
     from graphrag_eval_async.sources.identity import Identity
-    from graphrag_eval_async.sources.lines import Splitter
-
-TRACE_BYTES = 1024
-"""How much of what was read is kept, to see whether it still stands there."""
+    from graphrag_eval_async.sources.registry import Registry
 
 FINISHED_TRACE_BYTES = 64
-"""The same, for files that nothing more is expected of."""
+"""As `TRACE_BYTES`, for files that nothing more is expected of."""
 
-BLOCK_BYTES = 1 << 16
+CHUNK_BYTES = 1 << 18
+"""How much is read of a file before it is the turn of the next."""
+
+PASS_BYTES = 1 << 20
+"""How much is read of all files at a time."""
 
 CLOSED = -1
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class Tail:
     """A file, or what stands in it since it was truncated.
 
@@ -32,62 +37,44 @@ class Tail:
         name: the last one by which it was followed.
         descriptor: open for reading, or `CLOSED`.
         offset: how many bytes were read, or need not be.
+        number: of the line at the offset, when reading begins.
+        trace: the last bytes that were read.
+        trace_end: where these end.
         seen: size and time stamp when it was looked at last.
-        changed: when these were found to be others than before.
+        changed: when these were found to have changed.
         due: when it is to be looked at again in all respects.
         after: what is to be read before it.
-        origin: where reading began, if not at the start: a line that begins there is none of ours before it
-            is complete.
-        number: of the line at the offset, when reading begins.
+        origin: where reading began, if not at the start: an unfinished line there is not ours.
         finished: whether its unfinished last line was given up.
         is_copy: whether it only repeats another file.
         is_link: whether its name is a link, which may lead to another file by now.
         splitter: of its lines, once there are any; belongs to the event loop.
     """
 
-    __slots__ = (
-        "after",
-        "changed",
-        "descriptor",
-        "due",
-        "file",
-        "finished",
-        "identity",
-        "is_copy",
-        "is_link",
-        "name",
-        "number",
-        "offset",
-        "origin",
-        "seen",
-        "splitter",
-        "trace",
-        "trace_end",
-    )
+    file: FileId
+    identity: Identity
+    name: str
+    descriptor: int
+    offset: int = 0
+    number: int = 1
+    trace: bytes = field(init=False)
+    trace_end: int = field(init=False)
+    seen: tuple[int, int] = (-1, -1)
+    changed: float = float("-inf")
+    due: float = float("-inf")
+    after: Tail | None = None
+    origin: int = -1
+    finished: bool = False
+    is_copy: bool = False
+    is_link: bool = False
+    splitter: Splitter | None = None
 
-    def __init__(
-        self,
-        file: FileId,
-        identity: Identity,
-        descriptor: int,
-        *,
-        name: str,
-        offset: int = 0,
-        number: int = 1,
-    ) -> None:
-        self.file = file
-        self.identity = identity
-        self.name = name
-        self.descriptor = descriptor
-        self.offset = self.trace_end = offset
-        self.number = number
-        self.trace = read_before(descriptor, offset, TRACE_BYTES)
-        self.seen = (-1, -1)
-        self.changed = self.due = float("-inf")
-        self.after: Tail | None = None
-        self.origin = -1
-        self.finished = self.is_copy = self.is_link = False
-        self.splitter: Splitter | None = None
+    def __post_init__(self) -> None:
+        self._trace()
+
+    def _trace(self) -> None:
+        self.trace = read_before(self.descriptor, self.offset, TRACE_BYTES)
+        self.trace_end = self.offset
 
     @property
     def unread(self) -> int:
@@ -108,12 +95,12 @@ class Tail:
         if self.is_link or not is_quiet or now <= self.changed + SETTLING_SECONDS:
             return False
         try:
-            return os.lseek(self.descriptor, 0, os.SEEK_END) == self.seen[0]
+            return seen(os.fstat(self.descriptor)) == self.seen
         except OSError:
             return False
 
     def follow(self, other: Tail) -> None:
-        """Be read only after another, unless that waits for this one."""
+        """Read this only after another, unless that waits for this one."""
         before: Tail | None = other
         while before is not None:
             if before is self:
@@ -128,7 +115,7 @@ class Tail:
     def read(self, limit: int) -> bytes:
         """What stands behind the offset, up to `limit` bytes."""
         if self.trace_end != self.offset:
-            self.trace = read_before(self.descriptor, self.offset, TRACE_BYTES)
+            self._trace()
         data = os.pread(self.descriptor, limit, self.offset)
         self.offset += len(data)
         self.trace = (self.trace + data[-TRACE_BYTES:])[-TRACE_BYTES:]
@@ -136,7 +123,7 @@ class Tail:
         return data
 
     def suspect(self) -> None:
-        """Let the next look find it changed."""
+        """Make the next look find it changed."""
         self.seen = (self.seen[0], -1)
 
     def finish(self) -> None:
@@ -158,37 +145,80 @@ class Tail:
 
 
 def seen(status: os.stat_result) -> tuple[int, int]:
-    """By what a change of a file is noticed."""
+    """What shows that a file has changed."""
     return status.st_size, status.st_mtime_ns
 
 
-def read_before(descriptor: int, offset: int, length: int) -> bytes:
-    """What stands before an offset, so many bytes of it at most."""
-    length = min(length, offset)
-    return os.pread(descriptor, length, offset - length) if length else b""
+class Event(NamedTuple):
+    """What was read of a file; None if no more is expected of it."""
+
+    tail: Tail
+    data: bytes | None
+
+    def lines(self, max_line_bytes: int, *, spool: bool) -> list[Record]:
+        """The lines that this completes; to be asked for once, in the order of the events."""
+        tail, data = self
+        if data is None:
+            return tail.end()
+        if tail.splitter is None:
+            offset = tail.offset - len(data)
+            tail.splitter = Splitter(
+                max_line_bytes, spool=spool, file=tail.file, number=tail.number, offset=offset
+            )
+        return tail.splitter.feed(data)
 
 
-def has(descriptor: int, data: bytes, end: int) -> bool:
-    """Whether a file has these bytes, up to that offset."""
-    return os.pread(descriptor, len(data), end - len(data)) == data
+class Unread:
+    """A queue of the tails that there is something to read of, each once."""
 
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._queue: dict[Tail, None] = {}
 
-def line_start(descriptor: int, size: int) -> int:
-    """Where the line begins that so many bytes of a file end in."""
-    while size > 0:
-        block = read_before(descriptor, size, BLOCK_BYTES)
-        if not block:
-            return 0
-        if (place := block.rfind(b"\n")) >= 0:
-            return size - len(block) + place + 1
-        size -= len(block)
-    return 0
+    def __contains__(self, tail: Tail) -> bool:
+        return tail in self._queue
 
+    def __bool__(self) -> bool:
+        return bool(self._queue)
 
-def is_beginning(descriptor: int, other: int) -> bool:
-    """Whether all that stands in a file, a line at least, seems to stand at the start of another, too."""
-    length = os.fstat(descriptor).st_size
-    if not line_start(descriptor, length):
-        return False
-    size = min(length, TRACE_BYTES)
-    return all(has(other, read_before(descriptor, end, size), end) for end in (size, length))
+    @property
+    def size(self) -> int:
+        """How many bytes there are to read, as far as is known."""
+        return sum(tail.unread for tail in self._queue)
+
+    def add(self, tail: Tail) -> None:
+        self._queue[tail] = None
+
+    def discard(self, tail: Tail) -> None:
+        self._queue.pop(tail, None)
+
+    def read(self) -> list[Event]:
+        """A chunk of each file in turn, of as many files as come to `PASS_BYTES`."""
+        events = []
+        budget = PASS_BYTES
+        for tail in list(self._queue):
+            if budget <= 0:
+                break
+            while tail.after is not None and tail.after not in self._queue:
+                tail.after = tail.after.after
+            if tail.after is not None:
+                continue
+            del self._queue[tail]
+            if data := self._read(tail, min(CHUNK_BYTES, budget)):
+                events.append(Event(tail, data))
+                budget -= len(data)
+                if tail.unread:
+                    self._queue[tail] = None
+        return events
+
+    def _read(self, tail: Tail, limit: int) -> bytes:
+        try:
+            if tail.descriptor != CLOSED or self._registry.wake(tail):
+                self._registry.hold(tail)
+                if tail.is_intact():
+                    return tail.read(min(limit, tail.unread))
+        except OSError as error:
+            self._registry.tell(tail.name, error)
+            self._registry.release(tail)
+        tail.suspect()
+        return b""

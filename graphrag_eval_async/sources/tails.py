@@ -1,4 +1,4 @@
-"""What is to be read of all files that are followed: looks at them, and reads what is new.
+"""All files that are followed: looks at them, and reads what is new.
 
 Nothing here may run on the event loop, since disks may be slow.
 """
@@ -10,19 +10,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import Position
-from graphrag_eval_async.sources.directory import SETTLING_SECONDS, Directory
-from graphrag_eval_async.sources.listing import Listing
-from graphrag_eval_async.sources.opening import LOGGER
-from graphrag_eval_async.sources.registry import Registry
+from graphrag_eval_async.sources.listing import SETTLING_SECONDS, Directory, Listing
+from graphrag_eval_async.sources.registry import LOGGER, Registry
 from graphrag_eval_async.sources.rotation import find_copy, find_originals, find_rotated, former_names
-from graphrag_eval_async.sources.tail import CLOSED, seen
-from graphrag_eval_async.sources.unread import Event, Unread
+from graphrag_eval_async.sources.tail import CLOSED, Event, Unread, seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.records import Known
-    from graphrag_eval_async.sources.recall import Kept
+    from graphrag_eval_async.sources.identity import Kept
     from graphrag_eval_async.sources.tail import Tail
 
 MAX_DEPARTED = 128
@@ -33,11 +30,11 @@ SURE_SECONDS = 1.0
 
 
 class Tails:
-    """Follows files: to be looked at again and again, at times that the caller tells.
+    """Follows files; the caller says when to look at them, and what time it is then.
 
     Attributes:
-        registry: of all that were met.
-        unread: what there is to read in them.
+        registry: of all files that were met.
+        unread: those that there is something to read of.
     """
 
     def __init__(self, paths: Sequence[str], *, rotate_wait: float) -> None:
@@ -55,16 +52,15 @@ class Tails:
         known: Mapping[str, Known],
         start: str | Position,
         exclude: Iterable[str],
-        now: float,
         *,
+        now: float,
         is_first: bool,
         copies: Mapping[str, str],
     ) -> Kept | None:
         """As `Follower.begin`, which keeps what this returns. `start` counts if `is_first`."""
         registry = self.registry
-        registry.opener.exclude(exclude)
         line = start if is_first and isinstance(start, Position) else None
-        registry.begin(known, copies, line)
+        registry.begin(known, copies, line, exclude)
         registry.skip = is_first and start == "end"
         self._look_at_names(now, at_once=True)
         if is_first:
@@ -76,11 +72,11 @@ class Tails:
         return registry.changes()
 
     def _pass_over_rotated(self, now: float) -> None:
-        """Leave out what was rotated before, up to the file that has the line to start after."""
+        """Skip what was rotated before, up to the file that has the line to start after."""
         registry = self.registry
         begun: set[str] = set()
         found = find_rotated(self._listings, registry, self._places, now, at_once=True)
-        for _, path, name in sorted((each.stamp, each.path, each.name) for each in found):
+        for _, path, name in sorted(each[1:] for each in found):
             registry.skip = name not in begun
             tail = self._enter_rotated(path, name, now)
             if tail is not None and tail.origin < 0:
@@ -92,7 +88,7 @@ class Tails:
         registry.skip = False
 
     def look(self, now: float, *, at_once: bool = False) -> None:
-        """See what has changed; `at_once` looks at what could wait otherwise."""
+        """Find out what has changed; `at_once` looks at what could wait otherwise."""
         left = self._look_at_names(now, at_once=at_once)
         named = set(self._places.values()) if left else set()
         for tail in left:
@@ -105,13 +101,13 @@ class Tails:
         self.registry.limit(self._departed)
 
     def _look_at_names(self, now: float, *, at_once: bool) -> list[Tail]:
-        """Enter what is new; returns the tails that have lost a name."""
+        """Look at the files of all names; returns the tails that have lost a name."""
         registry = self.registry
         left = []
         present = set()
         listed = [(listing, self._names(listing, now, at_once=at_once)) for listing in self._listings]
         for name in find_originals([each for _, names in listed for each in names], registry, self._places):
-            with suppress(OSError):  # Which is told when it is looked at by name.
+            with suppress(OSError):  # Looking at the name logs it.
                 self._enter(name, now)
         for listing, names in listed:
             for name in names:
@@ -129,15 +125,15 @@ class Tails:
         try:
             return listing.names(now, at_once=at_once)
         except OSError as error:
-            self.registry.opener.tell(str(error.filename), error)
+            self.registry.tell(str(error.filename), error)
             return listing.latest
 
     def _look_at(self, name: str, now: float) -> None:
         tail, registry = self._places.get(name), self.registry
         try:
-            if tail is None and registry.opener.is_excluded(name):
+            if tail is None and registry.is_excluded(name):
                 return
-            status = registry.opener.status(name)
+            status = registry.status(name)
             if status is None:
                 self._places.pop(name, None)
                 return
@@ -152,10 +148,10 @@ class Tails:
             tail.due = now + SURE_SECONDS
             self._see(tail, status, now)
         except OSError as error:
-            registry.opener.tell(name, error)
+            registry.tell(name, error)
 
     def _name(self, tail: Tail, name: str) -> None:
-        """Note that a file has come to that name; what stood there before is to be read first."""
+        """Note that a file has got a name; the file that had it before is read first."""
         former = self._places.get(name)
         self._places[name] = tail
         tail.name = name
@@ -172,7 +168,7 @@ class Tails:
             original = self._places.get(name)
             if original is not None and original.descriptor != CLOSED:
                 self._see(original, os.fstat(original.descriptor), now)
-        opened = self.registry.opener.open(path)
+        opened = self.registry.open_file(path)
         if opened is None:
             return None
         tail = self.registry.meet(opened, path, formers)
@@ -182,12 +178,13 @@ class Tails:
     def _look_at_rotated(self, now: float, *, at_once: bool = False) -> None:
         if not at_once and not any(directory.rotated(now) for directory in self._directories.values()):
             return
-        for each in find_rotated(self._listings, self.registry, self._places, now, at_once=at_once):
-            self._enter_rotated(each.path, each.name, now)
+        found = find_rotated(self._listings, self.registry, self._places, now, at_once=at_once)
+        for _, _, path, name in found:
+            self._enter_rotated(path, name, now)
             self._limit_departed()
 
     def _enter_rotated(self, path: str, name: str, now: float) -> Tail | None:
-        """The tail of a file that had that name before, to be read before what has the name now."""
+        """The tail of a file that had a name before, to be read before the file that has the name now."""
         try:
             tail = self._enter(path, now)
             if tail is None or tail in self._places.values():
@@ -200,12 +197,12 @@ class Tails:
                 present.follow(tail)
             self._see(tail, os.fstat(tail.descriptor), now)
         except OSError as error:
-            self.registry.opener.tell(path, error)
+            self.registry.tell(path, error)
             return None
         return tail
 
     def _look_at_departed(self, tail: Tail, since: float, now: float) -> None:
-        """Read on in a file that has lost its name for as long as something may still be written to it."""
+        """Read on in a file that has lost its name, as long as something may still be written to it."""
         if tail.descriptor == CLOSED:
             self._finish(tail)
             return
@@ -213,7 +210,7 @@ class Tails:
         try:
             self._see(tail, os.fstat(tail.descriptor), now)
         except OSError as error:
-            self.registry.opener.tell(tail.name, error)
+            self.registry.tell(tail.name, error)
         if tail not in self._departed:
             return
         if tail.seen != before:
@@ -223,7 +220,7 @@ class Tails:
             self._finish(tail)
 
     def _limit_departed(self) -> None:
-        """Give up those that nothing was written to for longest, where there are too many."""
+        """Give up the files that were idle for longest, if there are too many."""
         if (excess := len(self._departed) - MAX_DEPARTED) > 0:
             idle = [tail for tail in self._departed if tail not in self.unread]
             for tail in idle[:excess]:
@@ -248,7 +245,7 @@ class Tails:
             self.unread.add(tail)
 
     def _renew(self, tail: Tail, now: float) -> None:
-        """Begin anew with a file that was truncated; what is left of it may be in a copy."""
+        """Start again with a file that was truncated; the lines before that may stand in a copy."""
         new = self.registry.renew(tail)
         self.unread.discard(tail)
         self._places.update({name: new for name, holder in self._places.items() if holder is tail})
@@ -281,13 +278,13 @@ class Tails:
         self._events.append(Event(tail, None))
 
     def read(self) -> list[Event]:
-        """What there is to be read, in part; `unread` says whether there is more."""
+        """Some of what there is to read; `unread` says whether there is more."""
         events, self._events = self._events + self.unread.read(), []
         self.registry.limit(self._departed)
         return events
 
     def end(self) -> list[Event]:
-        """Give up all unfinished lines, when all that there is was read."""
+        """Give up all unfinished lines, once everything was read."""
         for tail in self.registry.all():
             if not tail.finished:
                 self._finish(tail)

@@ -1,4 +1,4 @@
-"""Waiting for news of files, in a thread of its own."""
+"""A thread that looks at followed files at regular times."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from graphrag_eval_async.threads import run_in_thread
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphrag_eval_async.sources.recall import Kept
+    from graphrag_eval_async.sources.identity import Kept
+    from graphrag_eval_async.sources.tail import Event
     from graphrag_eval_async.sources.tails import Tails
-    from graphrag_eval_async.sources.unread import Event
 
 R = TypeVar("R")
 
 WAITING_SECONDS = 1.0
-"""How long the thread may wait without coming back, which is for how long it may delay the end of a process
-that does not close its follower.
+"""How long the thread may wait without coming back: so long it may delay the end of a process that does not
+close its follower.
 """
 
 
@@ -33,13 +33,13 @@ class Stop(Protocol):
 
 
 class News(NamedTuple):
-    """What was found.
+    """What a look has found.
 
     Attributes:
         events: what was read.
         unread: how many bytes more there are.
-        is_over: whether nothing will be looked for any more.
-        kept: what is to be kept before the events are handed out, if that has changed.
+        is_over: whether there will be no further look.
+        kept: what to keep before the events are handed out, if that has changed.
     """
 
     events: list[Event]
@@ -51,8 +51,8 @@ class News(NamedTuple):
 class Waiting:
     """Looks at files at regular times.
 
-    A thread waits between two looks, rather than the event loop: waking both for nothing would cost more
-    than the looks do.
+    A thread waits between two looks, rather than the event loop: waking both for nothing would cost more than
+    the looks do. The same thread reads, since what was read before must be compared just before.
     """
 
     def __init__(self, tails: Tails, *, interval: float, timeout: float | None, stop: Stop | None) -> None:
@@ -81,7 +81,7 @@ class Waiting:
         return await self._run(partial(self._call, function))
 
     async def news(self) -> News:
-        """Soon, or once there are some.
+        """What there is to read; none after a while, if nothing comes.
 
         Raises:
             UsageError: the files are closed.
@@ -91,7 +91,7 @@ class Waiting:
         return await self._run(self._wait)
 
     def restart_clock(self) -> None:
-        """Let the time without anything new begin now, as when a slow consumer kept one from looking."""
+        """Count the time without anything new from now on, for instance after a slow consumer."""
         self._active = monotonic()
 
     async def _run(self, function: Callable[[], R]) -> R:
@@ -132,7 +132,7 @@ class Waiting:
         return self._timeout is not None and self._active is not None and now - self._active >= self._timeout
 
     def measure(self) -> int | None:
-        """How many bytes there are to be read by now; None if that cannot be said. For any thread."""
+        """How many bytes there are to read by now; None if that cannot be said. For any thread."""
         try:
             return self._call(lambda tails: tails.registry.measure())
         except OSError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from graphrag_eval_async.sinks import LineFile
+from graphrag_eval_async.sinks import LineFile, write_report
 from tests.conftest import settle
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ LIMIT = 1000
 
 
 @contextmanager
-def full_at_limit() -> Iterator[None]:
-    """No file may grow beyond `LIMIT` bytes; not even a log of this test run, so keep it short."""
+def full_at_limit(limit: int = LIMIT) -> Iterator[None]:
+    """No file may grow beyond `limit` bytes; not even a log of this test run, so keep it short."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
     try:
         yield
     finally:
@@ -174,6 +174,30 @@ async def test_sending_to_a_regular_file(tmp_path: Path) -> None:
         assert (tmp_path / "lines").read_bytes() == LINE + b"two\n"
 
 
+async def test_a_large_line_that_does_not_fit_is_taken_back(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    with LineFile(path) as lines:
+        await lines.send(LINE)
+        await lines.send(b"one\n")
+        with pytest.raises(OSError, match="lines") as error, full_at_limit(len(LINE) + 500):
+            await lines.send(LINE)
+        assert error.value.errno == errno.EFBIG
+        assert path.read_bytes() == LINE + b"one\n"
+        lines.write([b"two\n"])
+        await lines.send(LINE)
+    assert path.read_bytes() == LINE + b"one\ntwo\n" + LINE
+
+
+async def test_a_cancelled_line_is_written_whole(tmp_path: Path) -> None:
+    with LineFile(tmp_path / "lines") as lines:
+        task = asyncio.create_task(lines.send(LINE))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+    assert (tmp_path / "lines").read_bytes() == LINE
+
+
 def test_a_line_that_does_not_fit_is_taken_back(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     with LineFile(path) as lines:
@@ -212,3 +236,26 @@ def test_closing_twice(tmp_path: Path) -> None:
     lines.close()
     assert os.fstat(descriptor)
     os.close(descriptor)
+
+
+async def test_a_report_replaces_the_one_before(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 250 + ".html")
+    link = tmp_path / "link"
+    link.symlink_to(path.name)
+    await write_report(path, "older \u00e9, and longer")
+    await write_report(link, "newer \u00e9")
+    assert path.read_text(encoding="utf-8") == "newer \u00e9"
+    assert link.is_symlink()
+    assert sorted(tmp_path.iterdir()) == sorted([path, link])
+
+
+async def test_a_report_that_cannot_be_written_leaves_the_one_before(tmp_path: Path) -> None:
+    path = tmp_path / "report"
+    path.write_text("older")
+    with pytest.raises(OSError, match="report") as error, full_at_limit():
+        await write_report(path, "x" * (LIMIT + 1))
+    assert (error.value.errno, error.value.filename) == (errno.EFBIG, str(path))
+    with pytest.raises(FileNotFoundError, match="absent"):
+        await write_report(tmp_path / "absent" / "report", "text")
+    assert path.read_text() == "older"
+    assert list(tmp_path.iterdir()) == [path]

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from graphrag_eval_async.records import Position, Record
-    from graphrag_eval_async.sources.recall import Kept
-    from graphrag_eval_async.sources.unread import Event
+    from graphrag_eval_async.sources.identity import Kept
+    from graphrag_eval_async.sources.tail import Event
 
 LINE_BYTES = 1 << 20
 POLL = 0.05
@@ -45,7 +45,9 @@ class Reader:
         self.origins: dict[str, int] = {}
         self.copies: dict[str, str] = dict(copies or {})
         self._keep(
-            self.tails.begin(known or {}, start, excluded, self.now, is_first=is_first, copies=self.copies)
+            self.tails.begin(
+                known or {}, start, excluded, now=self.now, is_first=is_first, copies=self.copies
+            )
         )
 
     def __enter__(self) -> Reader:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
+import threading
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -107,6 +109,56 @@ def test_a_cancelled_reader_of_a_pipe_blocks_nothing(
             os.close(target)
 
     run(new_loop, main())
+
+
+@LOOPS
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_file_is_not_closed_while_a_thread_reads_it(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    times: int,
+) -> None:
+    reading, go_on = threading.Event(), threading.Event()
+
+    class Slow(io.FileIO):
+        def read(self, size: int | None = -1) -> bytes:
+            reading.set()
+            assert go_on.wait(30)
+            data = super().read(size)
+            assert isinstance(data, bytes)
+            chunks.append(data)
+            return data
+
+    async def main() -> None:
+        task = asyncio.ensure_future(anext(read_file(tmp_path / "data")))
+        assert await asyncio.to_thread(reading.wait, 30)
+        for _ in range(times):
+            task.cancel()
+            for _ in range(5):
+                await checkpoint()
+        assert not task.done()
+        go_on.set()
+        await asyncio.wait([task], timeout=30)
+        assert task.cancelled()
+
+    chunks: list[bytes] = []
+    (tmp_path / "data").write_bytes(b"x")
+    monkeypatch.setattr("graphrag_eval_async.sources.files.FileIO", Slow)
+    run(new_loop, main())
+    assert chunks == [b"x"]
+
+
+async def test_files_are_read_while_all_threads_of_the_loop_wait(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(b"x")
+    loop, go_on = asyncio.get_running_loop(), threading.Event()
+    waiting = [loop.run_in_executor(None, go_on.wait, 30) for _ in range(64)]
+    try:
+        async with asyncio.timeout(30):
+            assert await read(tmp_path / "data") == [b"x"]
+    finally:
+        go_on.set()
+    await asyncio.gather(*waiting)
 
 
 async def test_leaving_early_closes_the_file(tmp_path: Path) -> None:

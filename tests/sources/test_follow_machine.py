@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from graphrag_eval_async.sources import directory
+from graphrag_eval_async.sources import listing
 from tests.sources.followed import Reader, text
 
 ROTATE_WAIT = 20.0
@@ -65,7 +65,7 @@ class Following(RuleBasedStateMachine):
         self.by_copy = by_copy
         self.rotated = rotated
         self.has_members = place != "file" and rotated.endswith(".jsonl")
-        self.patch = patch.object(directory, "LISTING_SHARE", 0)
+        self.patch = patch.object(listing, "LISTING_SHARE", 0)
         self.patch.start()
         self.reader = Reader(self.path, rotate_wait=ROTATE_WAIT)
         self.current: File | None = None

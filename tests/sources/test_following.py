@@ -14,7 +14,7 @@ import uvloop
 
 from graphrag_eval_async import Follower, Line, Position, evaluate_stream, follow_jsonl
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.sources import directory, tails
+from graphrag_eval_async.sources import listing, tails
 from tests.conftest import answer, leaving_nothing, settle, templates
 from tests.sources.followed import append, known, open_files, text
 
@@ -90,7 +90,7 @@ async def test_stop_before_anything(log: Path) -> None:
 
 
 async def test_stop_with_more_than_one_pass_to_read(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphrag_eval_async.sources.unread.PASS_BYTES", 10)
+    monkeypatch.setattr("graphrag_eval_async.sources.tail.PASS_BYTES", 10)
     append(log, "line\n" * 50)
     stop = threading.Event()
     stop.set()
@@ -99,7 +99,7 @@ async def test_stop_with_more_than_one_pass_to_read(log: Path, monkeypatch: pyte
 
 async def test_stop_does_not_wait_for_a_writer_to_pause(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     append(log, "line\n" * 20)
-    monkeypatch.setattr("graphrag_eval_async.sources.unread.PASS_BYTES", 10)
+    monkeypatch.setattr("graphrag_eval_async.sources.tail.PASS_BYTES", 10)
     stop = threading.Event()
     stop.set()
     lines = []
@@ -254,7 +254,7 @@ async def test_begin_goes_on_where_an_earlier_run_was(log: Path) -> None:
 
 
 async def test_copies_are_kept_before_what_follows(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directory, "LISTING_SHARE", 0)
+    monkeypatch.setattr(listing, "LISTING_SHARE", 0)
     append(log, "a\n")
     events: list[Any] = []
 
@@ -280,7 +280,7 @@ async def test_copies_are_kept_before_what_follows(log: Path, monkeypatch: pytes
 
 
 async def test_lag(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphrag_eval_async.sources.unread.PASS_BYTES", 30)
+    monkeypatch.setattr("graphrag_eval_async.sources.tail.PASS_BYTES", 30)
     monkeypatch.setattr("graphrag_eval_async.sources.following.MEASURING_SECONDS", 0.0)
     append(log, "line\n" * 10 + "half")
     follower = follow(log)

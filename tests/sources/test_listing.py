@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.sources.directory import rotated_from
 from graphrag_eval_async.sources.identity import generation_key, identify, split_key
-from graphrag_eval_async.sources.listing import as_paths
+from graphrag_eval_async.sources.listing import as_paths, rotated_from
 from tests.sources.followed import tick
 
 

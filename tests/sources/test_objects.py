@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.records import FileId, Line, LongLine, Unwritable
-from graphrag_eval_async.sources.objects import from_async_iterable, from_iterable
+from graphrag_eval_async.sources import from_iterable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Iterator
@@ -27,7 +27,7 @@ async def read_async(items: Iterable[Any], limit: int = 1000) -> list[Record]:
         for item in items:
             yield item
 
-    batches = from_async_iterable(source(), max_line_bytes=limit)
+    batches = from_iterable(source(), max_line_bytes=limit)
     return [record async for batch in batches for record in batch]
 
 
@@ -122,7 +122,7 @@ async def test_the_iterator_need_not_be_closable() -> None:
                 return item
             raise StopAsyncIteration
 
-    batches = from_async_iterable(Plain(), max_line_bytes=10)
+    batches = from_iterable(Plain(), max_line_bytes=10)
     assert [len(batch) async for batch in batches] == [1, 1]
 
 

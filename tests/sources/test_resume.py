@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async.records import Known, Position
-from graphrag_eval_async.sources import directory
+from graphrag_eval_async.sources import listing
 from tests.sources.followed import Reader, append, known, open_files, text, tick
 from tests.sources.test_tails import copytruncate, rotate
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _nothing_left_open(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(directory, "LISTING_SHARE", 0)  # Time passes in these tests as they say.
+    monkeypatch.setattr(listing, "LISTING_SHARE", 0)  # Time passes in these tests as they say.
     before = open_files()
     yield
     assert open_files() == before

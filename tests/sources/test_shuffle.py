@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async import evaluate_stream, read_jsonl
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import Line, LongLine
+from graphrag_eval_async.sources import files as source_files
 from graphrag_eval_async.sources import shuffled
 from tests.conftest import templates
 from tests.sources.followed import open_files
@@ -64,7 +65,8 @@ def test_it_is_the_same_lines_in_another_order(files: list[list[bytes]], seed: i
         assert source.lines == len(expected)
 
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shuffled, "CHUNK_BYTES", max(3, chunk))
+        for module in (source_files, shuffled):
+            patch.setattr(module, "CHUNK_BYTES", max(3, chunk))
         patch.setattr(shuffled, "BATCH_BYTES", 2 * chunk)
         paths = [Path(folder, f"{i}.jsonl") for i in range(len(files))]
         for path, parts in zip(paths, files, strict=True):
@@ -137,7 +139,7 @@ async def test_memory_is_two_numbers_a_line(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     # While an array grows, it is there twice; and a chunk is cut into its lines.
-    assert peak < 16 * count * 1.7 + 15 * shuffled.CHUNK_BYTES
+    assert peak < 16 * count * 1.7 + 15 * source_files.CHUNK_BYTES
 
 
 async def test_no_more_is_read_than_is_asked_for(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The results of a stream, on disk, so that it can go on after whatever ended it."""
 
 from graphrag_eval_async.sinks.journal.admission import Admission, Dedupe, Source, read_source
-from graphrag_eval_async.sinks.journal.numbers import Numbers
+from graphrag_eval_async.sinks.journal.done import Numbers
 from graphrag_eval_async.sinks.journal.options import Fsync, Journal
 from graphrag_eval_async.sinks.journal.store import OpenJournal
 

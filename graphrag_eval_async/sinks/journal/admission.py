@@ -6,8 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.records import Line, LongLine, Position
-from graphrag_eval_async.sinks.journal.contents import DIGEST_BYTES, Contents
-from graphrag_eval_async.sinks.journal.done import Done, Place
+from graphrag_eval_async.sinks.journal.done import DIGEST_BYTES, Contents, Done, Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

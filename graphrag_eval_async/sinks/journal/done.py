@@ -1,9 +1,10 @@
-"""Which lines of which files are done."""
+"""Which lines were there already: by their contents, and by their places in files."""
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_right
+from collections import defaultdict
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from graphrag_eval_async.records import Known, Position
@@ -11,117 +12,184 @@ from graphrag_eval_async.records import Known, Position
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+DIGEST_BYTES = 16
+"""Of 10^12 lines, two that differ have the same with a probability of 10^-15."""
 
-class Stretches:
-    """Stretches of bytes of one file that are done; those that touch are one."""
+BUCKETS = 1 << 14
+"""A bucket is searched from its start; of a million lines it has a kilobyte."""
 
-    __slots__ = ("_ends", "_lines", "_starts")
+Place: TypeAlias = tuple[str, str, int, int, str]
+"""A `Position`, or its fields, which take less time to make."""
+
+
+class Numbers:
+    """Which numbers are taken, from 1 on; those without a gap are one count.
+
+    Attributes:
+        upto: all from 1 to this one are taken.
+    """
+
+    __slots__ = ("_beyond", "upto")
 
     def __init__(self) -> None:
-        self._starts = array("q")
-        self._ends = array("q")
-        self._lines = array("q")
+        self.upto = 0
+        self._beyond: set[int] = set()
 
-    def __contains__(self, offset: int) -> bool:
-        index = bisect_right(self._starts, offset) - 1
-        return index >= 0 and offset < self._ends[index]
+    def __contains__(self, number: int) -> bool:
+        return number <= self.upto or number in self._beyond
 
-    def add(self, start: int, end: int, lines: int = 1) -> None:
-        """Note a stretch of so many lines, if it is not done already; all of it is, or nothing."""
-        starts, ends = self._starts, self._ends
-        if ends and ends[-1] == start:  # As nearly all come.
-            ends[-1] = end
-            self._lines[-1] += lines
-            return
-        index = bisect_right(starts, start)
-        if index and ends[index - 1] >= start:
-            index -= 1
-            if ends[index] > start:
-                return
-            ends[index] = end
-            self._lines[index] += lines
+    def take(self) -> int:
+        """The lowest number that is free; it is taken then."""
+        number = self.upto + 1
+        self.add(number)
+        return number
+
+    def add(self, number: int) -> None:
+        """Take a number, free or not."""
+        if number == self.upto + 1:
+            self.upto = number
+            while self._beyond and self.upto + 1 in self._beyond:
+                self.upto += 1
+                self._beyond.remove(self.upto)
+        elif number > self.upto:
+            self._beyond.add(number)
+
+
+class Contents:
+    """Digests of lines, 16 bytes for each, and the numbers of their occurrences, counted from 1.
+
+    Nearly all digests occur only once. They lie in a bucket with others that begin alike; a digest that
+    occurs more often has its numbers in a dict.
+    """
+
+    def __init__(self) -> None:
+        self._buckets: defaultdict[int, bytearray] = defaultdict(bytearray)
+        self._numbers: dict[bytes, Numbers] = {}
+
+    def __contains__(self, digest: bytes) -> bool:
+        return digest in self._numbers or self._is_single(digest)
+
+    def has(self, digest: bytes, number: int) -> bool:
+        """Whether that occurrence is there."""
+        numbers = self._numbers.get(digest)
+        return number in numbers if numbers is not None else number == 1 and self._is_single(digest)
+
+    def take(self, digest: bytes) -> int:
+        """The lowest number that no occurrence has; it is there then."""
+        if digest in self:
+            return self._several(digest).take()
+        self.add(digest, 1)
+        return 1
+
+    def add(self, digest: bytes, number: int) -> None:
+        """Note an occurrence that is not there."""
+        if number == 1 and digest not in self._numbers:
+            self._buckets[_bucket(digest)] += digest
         else:
-            starts.insert(index, start)
-            ends.insert(index, end)
-            self._lines.insert(index, lines)
-        if index + 1 < len(starts) and starts[index + 1] == end:
-            ends[index] = ends[index + 1]
-            self._lines[index] += self._lines[index + 1]
-            for column in (starts, ends, self._lines):
-                del column[index + 1]
+            self._several(digest).add(number)
 
-    def beginning(self) -> tuple[int, int]:
-        """How many bytes from the start of the file are done, and how many lines these are."""
-        if self._starts and self._starts[0] == 0:
-            return self._ends[0], self._lines[0]
-        return 0, 0
+    def _several(self, digest: bytes) -> Numbers:
+        numbers = self._numbers.get(digest)
+        if numbers is None:
+            numbers = self._numbers[digest] = Numbers()
+            if self._is_single(digest):
+                numbers.add(1)
+        return numbers
+
+    def _is_single(self, digest: bytes) -> bool:
+        bucket = self._buckets.get(_bucket(digest), b"")
+        place = bucket.find(digest)
+        while place > 0 and place % DIGEST_BYTES:
+            place = bucket.find(digest, place + 1)
+        return place >= 0
+
+
+def _bucket(digest: bytes) -> int:
+    return (digest[0] << 8 | digest[1]) % BUCKETS
 
 
 class _File:
     """What is done of one file.
 
     Attributes:
-        stretches: of lines that had their newline.
-        unfinished: where the last line begins, if it had none when it was evaluated.
-        last: the one that stands last in the file.
+        unfinished: where the last line begins, if it had no newline when it was evaluated.
+        last: the line that stands last in the file.
     """
 
-    __slots__ = ("last", "stretches", "unfinished")
+    __slots__ = ("_stretches", "last", "unfinished")
 
     def __init__(self) -> None:
-        self.stretches = Stretches()
         self.unfinished: int | None = None
         self.last: Place | None = None
+        # Of lines that had their newline: start, end and number of lines. Stretches that touch are one.
+        self._stretches: list[list[int]] = []
 
+    def __contains__(self, offset: int) -> bool:
+        index = bisect_right(self._stretches, offset, key=itemgetter(0)) - 1
+        return offset == self.unfinished or (index >= 0 and offset < self._stretches[index][1])
 
-Place: TypeAlias = tuple[str, str, int, int, str]
-"""A `Position`, or what makes one, which takes less time to make."""
+    def add(self, start: int, end: int, lines: int = 1) -> None:
+        """Note a stretch of so many lines, if it is not done already; all of it is, or nothing."""
+        stretches = self._stretches
+        at_the_end = stretches and stretches[-1][0] <= start  # As nearly all are.
+        index = len(stretches) if at_the_end else bisect_right(stretches, start, key=itemgetter(0))
+        if index and stretches[index - 1][1] > start:
+            return
+        if index and stretches[index - 1][1] == start:
+            stretch = stretches[index - 1]
+            stretch[1] = end
+            stretch[2] += lines
+        else:
+            stretch = [start, end, lines]
+            stretches.insert(index, stretch)
+            index += 1
+        if index < len(stretches) and stretches[index][0] == end:
+            _, stretch[1], more = stretches.pop(index)
+            stretch[2] += more
+
+    def beginning(self) -> tuple[int, int]:
+        """How many bytes from the start of the file are done, and how many lines these are."""
+        if self._stretches and self._stretches[0][0] == 0:
+            _, end, lines = self._stretches[0]
+            return end, lines
+        return 0, 0
 
 
 class Done:
-    """The lines that are done, as stretches of their files: memory grows with the gaps, not the lines."""
+    """The lines of files that are done, as stretches: memory grows with the gaps, not the lines."""
 
     def __init__(self) -> None:
-        self._files: dict[str, _File] = {}
+        self._files: defaultdict[str, _File] = defaultdict(_File)
 
     def add(self, position: Place, *, whole: bool = True) -> None:
         """Note a line, which may be there already."""
         _, key, offset, length, _ = position
-        file = self._file(key)
+        file = self._files[key]
         if whole:
-            file.stretches.add(offset, offset + length + 1)
+            file.add(offset, offset + length + 1)
         else:
             file.unfinished = offset
         if file.last is None or file.last[2] <= offset:
             file.last = position
 
     def pass_over(self, origins: Mapping[str, int]) -> None:
-        """Note that lines before an offset are none of ours, for each file by its key."""
+        """Note that lines before an offset are not ours, for each file by its key."""
         for key, offset in origins.items():
-            stretches = self._file(key).stretches
-            if offset and not stretches.beginning()[0]:
-                stretches.add(0, offset, lines=0)
-
-    def _file(self, key: str) -> _File:
-        file = self._files.get(key)
-        if file is None:
-            file = self._files[key] = _File()
-        return file
+            file = self._files[key]
+            if offset and not file.beginning()[0]:
+                file.add(0, offset, lines=0)
 
     def __contains__(self, position: Place) -> bool:
-        _, key, offset, _, _ = position
-        file = self._files.get(key)
-        return file is not None and (offset in file.stretches or offset == file.unfinished)
+        return position[1] in self._files and position[2] in self._files[position[1]]
 
     def is_unfinished(self, position: Position) -> bool:
         """Whether the line there had no newline when it was evaluated."""
-        file = self._files.get(position.file)
-        return file is not None and position.offset == file.unfinished
+        return position.file in self._files and position.offset == self._files[position.file].unfinished
 
     def known(self) -> dict[str, Known]:
         """By the key of each file, what need not be read of it again."""
         known = {}
         for key, file in self._files.items():
-            begin, lines = file.stretches.beginning()
+            begin, lines = file.beginning()
             known[key] = Known(begin, lines + 1, file.last and Position(*file.last))
         return known

@@ -17,9 +17,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import EvaluationStream, JournalError
 from graphrag_eval_async.sinks import append_file
-from graphrag_eval_async.sinks.append_file import AppendFile
-from graphrag_eval_async.sinks.journal import mending
-from graphrag_eval_async.sinks.journal.mending import read_lines
+from graphrag_eval_async.sinks.append_file import AppendFile, read_lines
 from tests.journals import CONFIG, Judge, bits, complete, lines_of, names, names_of, responses
 from tests.sinks.faults import Crash, CrashAt, Faults
 
@@ -262,7 +260,7 @@ def test_lines_in_pieces_of_any_size(
     good = [line for line in lines if line.startswith(b"{") and line != b"{"]
     bad = [line for line in lines if line not in good]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mending, "PIECE_BYTES", piece)
+        patch.setattr(append_file, "PIECE_BYTES", piece)
         values, counts = read(path, threads)
     assert values == [orjson.loads(line) for line in good]
     assert counts == (len(good), len(bad))
@@ -343,7 +341,7 @@ def test_mending_that_is_cancelled_leaves_all_in_place(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(DAMAGED)
     with closing(AppendFile(path)) as file:
-        work = mending._Mending(file, len(DAMAGED) - 4, [(9, 12)], f"{path}.damaged")
+        work = append_file._Mending(file, len(DAMAGED) - 4, [(9, 12)], f"{path}.damaged")
         work.stop.set()
         with pytest.raises(OSError, match="Input/output error"):
             work.run()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async import JournalError
-from graphrag_eval_async.sinks.journal.syncing import Syncing
+from graphrag_eval_async.sinks.journal.store import Syncing
 from tests.conftest import leaving_nothing, settle
 
 if TYPE_CHECKING:
