@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
-
-if TYPE_CHECKING:
-    from graphrag_eval_async.config.model import Config, LLMConfig
+from msgspec.structs import asdict
 
 VARIABLE = re.compile(r"\$\{([^{}]+)\}")
 
@@ -95,8 +93,9 @@ def shown(name: str, value: Any) -> Any:
     return _Shown(repr(text)) if text is not value else value
 
 
-def secrets(config: Config | LLMConfig) -> tuple[str, ...]:
-    """What messages of a server must be rid of, the longest first, in a configuration that has been loaded.
+def secrets(config: Struct) -> tuple[str, ...]:
+    """What messages of a server must be rid of, the longest first, in a configuration that has been loaded,
+    or in a section of one.
 
     API keys, those of the SDK's environment variables included, and what else was read from the environment,
     but for names of models. Texts of less than 4 characters are left out.
@@ -111,13 +110,10 @@ def _secrets(name: str, value: Any) -> Iterator[str]:
         yield from value.read
     if isinstance(value, str) and name == "api_key":
         yield value
-    for key, item in _members(value):
-        yield from _secrets(key, item)
-
-
-def _members(value: Any) -> list[tuple[str, Any]]:
-    if isinstance(value, Struct):
-        return [(name, getattr(value, name)) for name in value.__struct_fields__]
-    if isinstance(value, Mapping):
-        return list(value.items())
-    return [("", item) for item in value] if isinstance(value, list | tuple) else []
+    members = asdict(value) if isinstance(value, Struct) else value
+    if isinstance(members, Mapping):
+        for key, item in members.items():
+            yield from _secrets(key, item)
+    elif isinstance(members, list | tuple):
+        for item in members:
+            yield from _secrets("", item)

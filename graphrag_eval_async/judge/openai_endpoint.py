@@ -8,7 +8,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.config.checks import is_key, wrong_with_url
+from graphrag_eval_async.config.load import is_key, wrong_with_url
 from graphrag_eval_async.errors import ConfigError
 
 if TYPE_CHECKING:

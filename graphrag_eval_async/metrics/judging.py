@@ -10,7 +10,7 @@ import msgspec
 import orjson
 
 from graphrag_eval_async.config import Config, LLMConfig
-from graphrag_eval_async.config.checks import metrics_that_embed
+from graphrag_eval_async.config.load import metrics_that_embed
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.opening import Opening
 from graphrag_eval_async.metrics.configured import configured, loader
