@@ -1,21 +1,18 @@
-"""The seam between the metrics and an LLM: what a judge has to offer."""
+"""The seam between the metrics and an LLM: what a judge offers, and the format of its replies."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from graphrag_eval_async.errors import JudgeError
+import msgspec
+
+from graphrag_eval_async.errors import JudgeError, TokenUsage
+
+T = TypeVar("T")
 
 Message: TypeAlias = Mapping[str, str]
 """One message of a conversation: `role` ("system", "user" or "assistant") and `content`."""
-
-
-class TokenUsage(NamedTuple):
-    """The tokens that one request used, as the server counts them; a request for embeddings has no output."""
-
-    input_tokens: int
-    output_tokens: int = 0
 
 
 @runtime_checkable
@@ -57,3 +54,74 @@ class SchemaRefused(JudgeError):  # noqa: N818
 
     def __init__(self, message: str) -> None:
         super().__init__("invalid_request", message)
+
+
+class ResponseFormat(NamedTuple, Generic[T]):
+    """What a reply must look like.
+
+    Attributes:
+        schema: a JSON Schema with a title, as `strict` makes it.
+        read: turns the decoded reply into what it stands for; raises `ValueError` that says what is wrong.
+    """
+
+    schema: Mapping[str, Any]
+    read: Callable[[Any], T]
+
+
+class MetricJudge(Protocol):
+    """A judge as one metric of one result sees it: behind all limits, with its cost counted."""
+
+    async def ask(
+        self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
+    ) -> T:
+        """What the judge replies.
+
+        Args:
+            prompt: returns the conversation, when it is the call's turn; it may raise `JudgeError`.
+            form: what the reply must look like.
+            repeat: tells apart calls that are equal on purpose; others are made once.
+
+        Raises:
+            JudgeError: there is no usable reply.
+        """
+        ...
+
+    async def embed(self, texts: list[str]) -> list[list[float]]:
+        """One vector for each text: finite, not zero, all of one length.
+
+        Raises:
+            JudgeError: there are none.
+        """
+        ...
+
+
+def format_of(kind: type[T]) -> ResponseFormat[T]:
+    """The form of replies that are a msgspec struct."""
+
+    def read(reply: Any) -> T:
+        try:
+            return msgspec.convert(reply, kind)
+        except msgspec.ValidationError as error:
+            raise ValueError(str(error)) from None
+
+    schema = msgspec.json.schema(kind)
+    definitions = schema["$defs"]
+    root = definitions.pop(schema["$ref"].rpartition("/")[2])
+    return ResponseFormat(strict(root | ({"$defs": definitions} if definitions else {})), read)
+
+
+def strict(schema: Any) -> Any:
+    """A JSON Schema in which every property of every object is required, and no others are allowed.
+
+    That is the subset that the strict mode of OpenAI's structured output takes:
+    https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
+    """
+    if isinstance(schema, list):
+        return [strict(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {key: strict(value) for key, value in schema.items() if key not in {"default", "properties"}}
+    if (properties := schema.get("properties")) is not None:
+        result["properties"] = {name: strict(value) for name, value in properties.items()}
+        result |= {"required": list(properties), "additionalProperties": False}
+    return result

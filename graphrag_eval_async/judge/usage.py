@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from graphrag_eval_async.errors import TokenUsage
     from graphrag_eval_async.judge.pricing import Prices
-    from graphrag_eval_async.judge.protocol import TokenUsage
 
 
 class JudgeUsage:
@@ -89,14 +89,13 @@ class JudgeUsage:
         """Note that no request is sent for so long."""
         self._paused_until = max(self._paused_until, monotonic() + seconds)
 
-    def add_completion(self, tokens: TokenUsage) -> None:
-        """Count the tokens of a reply."""
-        self.input_tokens += tokens.input_tokens
-        self.output_tokens += tokens.output_tokens
-
-    def add_embedding(self, tokens: TokenUsage) -> None:
-        """Count the tokens of texts that were embedded."""
-        self.embedding_tokens += tokens.input_tokens
+    def add(self, kind: str, tokens: TokenUsage) -> None:
+        """Count the tokens of a reply to a request for a "completion" or an "embedding"."""
+        if kind == "embedding":
+            self.embedding_tokens += tokens.input_tokens
+        else:
+            self.input_tokens += tokens.input_tokens
+            self.output_tokens += tokens.output_tokens
 
 
 class Spending:

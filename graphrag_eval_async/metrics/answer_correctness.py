@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from graphrag_eval_async.judge.form import Form, form_of
+from graphrag_eval_async.judge.protocol import ResponseFormat, format_of
 from graphrag_eval_async.metrics.evaluation import Case, Evaluation, Metric
 from graphrag_eval_async.metrics.prompt import fill, messages, system
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from graphrag_eval_async.config.model import AnswerCorrectnessConfig
-    from graphrag_eval_async.judge.form import Asking
+    from graphrag_eval_async.judge.protocol import MetricJudge
 
 INPUTS = ("question", "reference_answer", "actual_answer")
 
@@ -81,7 +81,7 @@ def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
     form = _form()
 
     def evaluations(case: Case) -> list[Evaluation]:
-        async def call(asking: Asking) -> Mapping[str, Any]:
+        async def call(asking: MetricJudge) -> Mapping[str, Any]:
             blocks = {name: getattr(case, name) for name in INPUTS}
             return await asking.ask(partial(messages, instructions, blocks), form)
 
@@ -99,8 +99,8 @@ def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
     return Metric("answer_correctness", prompts, evaluations)
 
 
-def _form() -> Form[dict[str, Any]]:
-    claims_form = form_of(AnswerClaims)
+def _form() -> ResponseFormat[dict[str, Any]]:
+    claims_form = format_of(AnswerClaims)
 
     def read(reply: Any) -> dict[str, Any]:
         claims = claims_form.read(reply)
@@ -108,7 +108,7 @@ def _form() -> Form[dict[str, Any]]:
             raise ValueError("; ".join(problems))
         return _scores(claims)
 
-    return Form(claims_form.schema, read)
+    return ResponseFormat(claims_form.schema, read)
 
 
 def _problems(claims: AnswerClaims) -> Iterator[str]:

@@ -13,7 +13,7 @@ from graphrag_eval_async.metrics.vectors import cosine
 
 if TYPE_CHECKING:
     from graphrag_eval_async.config.model import AnswerRelevanceConfig
-    from graphrag_eval_async.judge.form import Asking
+    from graphrag_eval_async.judge.protocol import MetricJudge
     from graphrag_eval_async.metrics.evaluation import Case
 
 NAME = "answer_relevance"
@@ -38,7 +38,7 @@ def answer_relevance(config: AnswerRelevanceConfig) -> Metric:
     return Metric(NAME, prompts, evaluations)
 
 
-async def _relevance(strictness: int, question: str, answer: str, asking: Asking) -> dict[str, Any]:
+async def _relevance(strictness: int, question: str, answer: str, asking: MetricJudge) -> dict[str, Any]:
     """The mean cosine similarity of the question to those that the judge thinks the answer answers.
 
     From -1 to 1; 0 where the judge found the answer noncommittal each time. Formula:

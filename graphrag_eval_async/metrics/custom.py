@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphrag_eval_async.config.model import OutputConfig
-from graphrag_eval_async.judge.form import Form, strict
+from graphrag_eval_async.judge.protocol import ResponseFormat, strict
 from graphrag_eval_async.metrics.evaluation import Case, Evaluation, Metric
 from graphrag_eval_async.metrics.prompt import messages, system
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.config.model import CustomEvaluationConfig
-    from graphrag_eval_async.judge.form import Asking
+    from graphrag_eval_async.judge.protocol import MetricJudge
 
 _FRACTION = re.compile(r"\s*fraction 0-1(?!\.?\d)", re.IGNORECASE)
 
@@ -36,7 +36,7 @@ def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
     instructions = f"{config.instructions}\n\n{_reply(outputs)}"
 
     def evaluations(case: Case) -> list[Evaluation]:
-        async def call(asking: Asking) -> Mapping[str, Any]:
+        async def call(asking: MetricJudge) -> Mapping[str, Any]:
             blocks: dict[str, str] = {name: _block(case, name, config) for name in config.inputs}
             return await asking.ask(partial(messages, instructions, blocks), form)
 
@@ -113,7 +113,7 @@ def _is_number(value: Any) -> bool:
     return type(value) is int and -(2**63) <= value < 2**64
 
 
-def _form(title: str, outputs: Mapping[str, _Output]) -> Form[dict[str, Any]]:
+def _form(title: str, outputs: Mapping[str, _Output]) -> ResponseFormat[dict[str, Any]]:
     def read(reply: Any) -> dict[str, Any]:
         if not isinstance(reply, dict):
             raise ValueError("the reply must be a JSON object")
@@ -128,7 +128,7 @@ def _form(title: str, outputs: Mapping[str, _Output]) -> Form[dict[str, Any]]:
         return {name: reply[name] for name in outputs}
 
     properties = {name: output.schema for name, output in outputs.items()}
-    return Form(strict({"title": title, "type": "object", "properties": properties}), read)
+    return ResponseFormat(strict({"title": title, "type": "object", "properties": properties}), read)
 
 
 def _reply(outputs: Mapping[str, _Output]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from graphrag_eval_async.judge.form import Asking
+    from graphrag_eval_async.judge.protocol import MetricJudge
 
 
 class Case(NamedTuple):
@@ -44,7 +44,7 @@ class Evaluation(NamedTuple):
     """
 
     metric: str
-    call: Callable[[Asking], Awaitable[Mapping[str, Any]]] | None
+    call: Callable[[MetricJudge], Awaitable[Mapping[str, Any]]] | None
     error_key: str
     cost_key: str
     step: int | None = None

@@ -12,7 +12,8 @@ import orjson
 from graphrag_eval_async.config import Config, LLMConfig
 from graphrag_eval_async.config.load import metrics_that_embed
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.opening import Opening
+from graphrag_eval_async.judge.calls import ResultCalls
+from graphrag_eval_async.judge.session import JudgeSession, judge_setup
 from graphrag_eval_async.metrics.configured import configured, loader
 from graphrag_eval_async.metrics.custom import fractions, texts
 from graphrag_eval_async.metrics.evaluation import Case
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.config.model import CustomEvaluationConfig
     from graphrag_eval_async.judge.protocol import Judge
-    from graphrag_eval_async.judge.session import JudgeSession, ResultCalls
     from graphrag_eval_async.metrics.evaluation import Evaluation
     from graphrag_eval_async.records import Question
 
@@ -80,11 +80,11 @@ class Judging:
         self.names = [metric.name for metric in self._metrics]
         self._on_fatal = on_fatal
         embeds = bool(metrics_that_embed(config))
-        self._opening = Opening(config.llm or LLMConfig(), judge, loader(config), embeds=embeds)
+        self._setup = judge_setup(config.llm or LLMConfig(), judge, loader(config), embeds=embeds)
         prompts = [[metric.name, *metric.prompts] for metric in self._metrics]
-        models = None if judge is not None else self._opening.identities
+        models = None if judge is not None else self._setup.identities
         digest = sha256(orjson.dumps([prompts, models])).hexdigest()[:16]
-        provenance: dict[str, Any] = {"model": self._opening.model, "prompts": digest}
+        provenance: dict[str, Any] = {"model": self._setup.model, "prompts": digest}
         if embeds and judge is None and config.llm is not None and config.llm.embedding is not None:
             provenance["embedding"] = str(config.llm.embedding.model)
         for key, names in (("outputs", _outputs), ("fractions", fractions), ("texts", texts)):
@@ -92,11 +92,11 @@ class Judging:
                 provenance[key] = found
         self.provenance: Callable[[], dict[str, Any]] = copier(provenance)
         sections = {name: msgspec.to_builtins(getattr(config, name)) for name in SECTIONS}
-        self.fingerprint = [provenance, self._opening.identities, sections]
+        self.fingerprint = [provenance, self._setup.identities, sections]
 
     def session(self) -> JudgeSession:
         """The judge, as one stream calls it."""
-        return self._opening.session()
+        return JudgeSession(self._setup)
 
     def plan(
         self, question: Question, fields: Mapping[str, Any], matches: Sequence[tuple[int, int, int]]
@@ -127,9 +127,9 @@ class Judging:
         Raises:
             JudgeUnavailable: no call can succeed, and `on_fatal` is "raise".
         """
-        calls = session.result()
+        calls = ResultCalls(session)
         await session.judge()  # The metrics need what opening it imports, in a thread.
-        await session.starts.enter(calls.order)
+        await session.starts.acquire(calls.order)
         outcomes = [_Outcome(evaluation) for evaluation in plan.due]
         with calls:
             if len(outcomes) == 1:
@@ -162,7 +162,7 @@ class _Outcome:
         self.error: JudgeError | None = None
 
     async def find(self, calls: ResultCalls) -> None:
-        self._asking = calls.asking()
+        self._asking = calls.metric()
         assert self._evaluation.call is not None  # noqa: S101
         try:
             self._keys = await self._evaluation.call(self._asking)

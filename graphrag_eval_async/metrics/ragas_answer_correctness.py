@@ -12,7 +12,7 @@ from graphrag_eval_async.metrics.vectors import cosine
 
 if TYPE_CHECKING:
     from graphrag_eval_async.config.model import RagasAnswerCorrectnessConfig
-    from graphrag_eval_async.judge.form import Asking
+    from graphrag_eval_async.judge.protocol import MetricJudge
     from graphrag_eval_async.metrics.evaluation import Case
 
 NAME = "ragas_answer_correctness"
@@ -40,7 +40,7 @@ def ragas_answer_correctness(config: RagasAnswerCorrectnessConfig) -> Metric:
 
 
 async def _correctness(
-    config: RagasAnswerCorrectnessConfig, question: str, answer: str, reference: str, asking: Asking
+    config: RagasAnswerCorrectnessConfig, question: str, answer: str, reference: str, asking: MetricJudge
 ) -> dict[str, Any]:
     """The average, by the weights, of the F-score of true and false statements and the cosine similarity.
 

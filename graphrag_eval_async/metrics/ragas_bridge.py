@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from anyio import create_task_group
 
 from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.form import Form, strict
+from graphrag_eval_async.judge.protocol import ResponseFormat, strict
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from ragas.prompt.metrics.base_prompt import BasePrompt
 
-    from graphrag_eval_async.judge.form import Asking
-    from graphrag_eval_async.judge.protocol import Message
+    from graphrag_eval_async.judge.protocol import Message, MetricJudge
 
 T = TypeVar("T")
 
@@ -84,7 +83,7 @@ def load_ragas() -> None:
     _analytics._analytics_batcher.shutdown()  # Ends its thread, which would wake up every second.
 
 
-def bridge(asking: Asking) -> Any:
+def bridge(asking: MetricJudge) -> Any:
     """A judge as both the LLM and the embedder of ragas' metrics: each of their calls is one of `asking`.
 
     It also has ``answer(prompt, repeat=0, **data)``, which fills in a prompt of ragas and returns what the
@@ -100,17 +99,17 @@ def _bridge_class() -> type:
     from ragas.llms.base import InstructorBaseRagasLLM
 
     class Bridge(InstructorBaseRagasLLM, BaseRagasEmbedding):
-        def __init__(self, asking: Asking) -> None:
+        def __init__(self, asking: MetricJudge) -> None:
             self.asking = asking
 
         async def answer(self, prompt: BasePrompt[Any, Any], *, repeat: int = 0, **data: Any) -> Any:
             model: Any = prompt.output_model
             write = partial(_messages, prompt, data)
-            return await self.asking.ask(write, form_of_model(model), repeat=repeat)
+            return await self.asking.ask(write, format_of_model(model), repeat=repeat)
 
         async def agenerate(self, prompt: str, response_model: Any) -> Any:
             messages = [{"role": "user", "content": prompt}]
-            return await self.asking.ask(lambda: messages, form_of_model(response_model))
+            return await self.asking.ask(lambda: messages, format_of_model(response_model))
 
         async def aembed_texts(self, texts: list[str], **_: Any) -> list[list[float]]:
             return await self.asking.embed(texts)
@@ -154,7 +153,7 @@ def _around_input(kind: type[BasePrompt[Any, Any]]) -> tuple[str, str]:
 
 
 @cache
-def form_of_model(model: type[BaseModel]) -> Form[Any]:
+def format_of_model(model: type[BaseModel]) -> ResponseFormat[Any]:
     """The form of replies that are one of ragas' output models."""
     from pydantic import ValidationError
 
@@ -170,7 +169,7 @@ def form_of_model(model: type[BaseModel]) -> Form[Any]:
                     raise ValueError(f"{name}: must be 0 or 1")
         return output
 
-    return Form(strict(model.model_json_schema()), read)
+    return ResponseFormat(strict(model.model_json_schema()), read)
 
 
 def has_text(*texts: str | None) -> bool:

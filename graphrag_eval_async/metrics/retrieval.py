@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.config.model import RetrievalAnswerConfig, RetrievalContextConfig
-    from graphrag_eval_async.judge.form import Asking
+    from graphrag_eval_async.judge.protocol import MetricJudge
     from graphrag_eval_async.metrics.evaluation import Case
 
 ANSWER = "retrieval_answer"
@@ -111,7 +111,7 @@ def _both(name: str, case: Case, index: int, reference: str) -> list[Evaluation]
 
 
 async def _recall(
-    key: str, question: str, texts: Sequence[str], reference: str, asking: Asking
+    key: str, question: str, texts: Sequence[str], reference: str, asking: MetricJudge
 ) -> dict[str, Any]:
     """The share of the reference's statements that the judge attributes to the texts, from 0 to 1.
 
@@ -134,7 +134,7 @@ async def _recall(
 
 
 async def _precision(
-    key: str, question: str, texts: Sequence[str], reference: str, asking: Asking
+    key: str, question: str, texts: Sequence[str], reference: str, asking: MetricJudge
 ) -> dict[str, float]:
     """The average precision of the texts that the judge finds useful, from 0 to 1; 0 if there are none.
 

@@ -14,9 +14,8 @@ from graphrag_eval_async.config.model import (
     LLMConfig,
     PricingConfig,
 )
-from graphrag_eval_async.errors import ConfigError
+from graphrag_eval_async.errors import ConfigError, TokenUsage
 from graphrag_eval_async.judge.pricing import Prices, check_budget, prices_of
-from graphrag_eval_async.judge.protocol import TokenUsage
 
 SMALL = "text-embedding-3-small"
 

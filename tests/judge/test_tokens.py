@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.judge.tokens import MESSAGE_TOKENS, estimate_prompt, estimate_reply, estimate_tokens
+from graphrag_eval_async.judge.pricing import MESSAGE_TOKENS, estimate_prompt, estimate_reply, estimate_tokens
 
 
 @pytest.mark.parametrize(

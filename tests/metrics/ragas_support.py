@@ -16,8 +16,7 @@ from graphrag_eval_async.metrics.ragas_bridge import load_ragas
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphrag_eval_async.judge.form import Form
-    from graphrag_eval_async.judge.protocol import Message
+    from graphrag_eval_async.judge.protocol import Message, ResponseFormat
     from graphrag_eval_async.metrics.evaluation import Case, Metric
 
 load_ragas()  # Without its telemetry, whichever test module comes first.
@@ -42,7 +41,7 @@ def data_of(prompt: str) -> dict[str, Any]:
 
 
 class ScriptedAsking:
-    """An `Asking` that keeps what it was asked."""
+    """An `MetricJudge` that keeps what it was asked."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -50,7 +49,9 @@ class ScriptedAsking:
         self.messages: list[Sequence[Message]] = []
         self.embedded: list[list[str]] = []
 
-    async def ask(self, prompt: Callable[[], Sequence[Message]], form: Form[T], *, repeat: int = 0) -> T:
+    async def ask(
+        self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
+    ) -> T:
         messages = prompt()
         title, data = form.schema["title"], data_of(messages[-1]["content"])
         self.messages.append(messages)
@@ -74,7 +75,9 @@ class WaitingAsking(ScriptedAsking):
         self.waiting: list[str] = []
         self.cancelled = 0
 
-    async def ask(self, prompt: Callable[[], Sequence[Message]], form: Form[T], *, repeat: int = 0) -> T:
+    async def ask(
+        self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
+    ) -> T:
         await self._wait(form.schema["title"])
         return await super().ask(prompt, form, repeat=repeat)
 

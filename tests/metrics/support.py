@@ -11,15 +11,14 @@ from graphrag_eval_async.metrics.evaluation import Case
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphrag_eval_async.judge.form import Form
-    from graphrag_eval_async.judge.protocol import Message
+    from graphrag_eval_async.judge.protocol import Message, ResponseFormat
     from graphrag_eval_async.metrics.evaluation import Metric
 
 T = TypeVar("T")
 
 
 class ScriptedAsking:
-    """An `Asking` that gives `replies` in turn; one that does not fit is followed, once, by the next.
+    """An `MetricJudge` that gives `replies` in turn; one that does not fit is followed, once, by the next.
 
     Attributes:
         messages: of each call.
@@ -30,10 +29,12 @@ class ScriptedAsking:
     def __init__(self, *replies: Any) -> None:
         self._replies = list(replies)
         self.messages: list[Sequence[Message]] = []
-        self.forms: list[Form[Any]] = []
+        self.forms: list[ResponseFormat[Any]] = []
         self.corrections: list[str] = []
 
-    async def ask(self, prompt: Callable[[], Sequence[Message]], form: Form[T], *, repeat: int = 0) -> T:
+    async def ask(
+        self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
+    ) -> T:
         assert repeat == 0
         self.messages.append(prompt())
         self.forms.append(form)

@@ -13,11 +13,11 @@ import pytest
 from pydantic import BaseModel
 
 from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.form import strict
+from graphrag_eval_async.judge.protocol import strict
 from graphrag_eval_async.metrics import ragas_bridge
 from graphrag_eval_async.metrics.ragas_bridge import (
     bridge,
-    form_of_model,
+    format_of_model,
     has_text,
     load_ragas,
     require_ragas,
@@ -185,15 +185,15 @@ class Verdict(BaseModel):
 )
 def test_a_reply_that_does_not_fit(model: type[BaseModel], reply: Any, message: str) -> None:
     with pytest.raises(ValueError) as caught:
-        form_of_model(model).read(reply)
+        format_of_model(model).read(reply)
     assert str(caught.value) == message
 
 
 def test_a_reply_that_fits() -> None:
-    assert form_of_model(Verdict).read({"verdict": "1", "more": 2}) == Verdict(verdict=1)
-    assert form_of_model(Rows).read({"classifications": []}) == Rows(classifications=[])
-    assert form_of_model(Rows).schema == strict(Rows.model_json_schema())
-    assert form_of_model(Rows) is form_of_model(Rows)
+    assert format_of_model(Verdict).read({"verdict": "1", "more": 2}) == Verdict(verdict=1)
+    assert format_of_model(Rows).read({"classifications": []}) == Rows(classifications=[])
+    assert format_of_model(Rows).schema == strict(Rows.model_json_schema())
+    assert format_of_model(Rows) is format_of_model(Rows)
 
 
 async def test_the_bridge_is_llm_and_embedder() -> None:

@@ -1,4 +1,4 @@
-"""Who may send a request now: concurrency, rates, and the pauses that a server asks for."""
+"""The limits on requests: concurrency, rates, and the pauses that a server asks for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RETRY_AFTER_CAP = 60.0
 """In seconds: a longer pause stops the clocks of the results, too."""
 
 
-class Bucket:
+class TokenBucket:
     """A token bucket that holds what a second brings, so that no minute sees much more than `per_minute`.
 
     What is taken may exceed what is there; then it takes as long as that to recover.
@@ -53,7 +53,7 @@ class Bucket:
             self._level -= amount
 
 
-class Gate:
+class RateLimiter:
     """Admits requests, those of the earliest result first.
 
     The effective concurrency starts at the configured one, halves when the server says that it is too much
@@ -64,8 +64,8 @@ class Gate:
     def __init__(self, limits: LimitsConfig, usage: JudgeUsage) -> None:
         self._max = limits.max_concurrency
         self._limit = limits.max_concurrency
-        self._requests = Bucket(limits.requests_per_minute)
-        self._tokens = Bucket(limits.tokens_per_minute)
+        self._requests = TokenBucket(limits.requests_per_minute)
+        self._tokens = TokenBucket(limits.tokens_per_minute)
         self._usage = usage
         self._in_flight = 0
         self._waiting: list[tuple[int, int, float, asyncio.Future[None], str]] = []
@@ -78,7 +78,7 @@ class Gate:
         self.deadlines = Deadlines(limits.result_timeout_sec)
         usage.concurrency = self._limit
 
-    async def enter(self, order: int, tokens: float, kind: str = "") -> int:
+    async def acquire(self, order: int, tokens: float, kind: str = "") -> int:
         """Wait for one's turn; returns the round that the request is sent in.
 
         Args:
@@ -125,9 +125,9 @@ class Gate:
     def _give_back(self, tokens: float) -> None:
         self._requests.take(-1)
         self._tokens.take(-tokens)
-        self.leave()
+        self.release()
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Count a request out, whatever became of it."""
         self._in_flight -= 1
         self._admit()
