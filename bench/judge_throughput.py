@@ -20,7 +20,7 @@ from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.judge.openai_endpoint import Endpoint, Sdk
 from graphrag_eval_async.judge.protocol import format_of
 from graphrag_eval_async.metrics.answer_correctness import INPUTS, INSTRUCTIONS, REPLY, AnswerClaims
-from graphrag_eval_async.metrics.prompt import fill, messages
+from graphrag_eval_async.metrics.metric import fill, messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -10,8 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from graphrag_eval_async.judge.protocol import ResponseFormat, format_of
-from graphrag_eval_async.metrics.evaluation import Case, Evaluation, Metric
-from graphrag_eval_async.metrics.prompt import fill, messages, system
+from graphrag_eval_async.metrics.metric import Case, Metric, MetricTask, fill, messages, system
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -80,14 +79,14 @@ def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
     instructions = f"{fill(prompt, INPUTS)}\n\n{REPLY}"
     form = _form()
 
-    def evaluations(case: Case) -> list[Evaluation]:
-        async def call(asking: MetricJudge) -> Mapping[str, Any]:
+    def tasks(case: Case) -> list[MetricTask]:
+        async def call(judge: MetricJudge) -> Mapping[str, Any]:
             blocks = {name: getattr(case, name) for name in INPUTS}
-            return await asking.ask(partial(messages, instructions, blocks), form)
+            return await judge.ask(partial(messages, instructions, blocks), form)
 
         applies = case.actual_answer is not None and (case.reference_answer or "").strip()
         return [
-            Evaluation(
+            MetricTask(
                 "answer_correctness",
                 call if applies else None,
                 error_key="answer_eval_error",
@@ -96,7 +95,7 @@ def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
         ]
 
     prompts = (system(instructions), msgspec.json.encode(form.schema).decode())
-    return Metric("answer_correctness", prompts, evaluations)
+    return Metric("answer_correctness", prompts, tasks)
 
 
 def _form() -> ResponseFormat[dict[str, Any]]:

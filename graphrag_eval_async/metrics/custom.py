@@ -12,8 +12,7 @@ import msgspec
 
 from graphrag_eval_async.config.model import OutputConfig
 from graphrag_eval_async.judge.protocol import ResponseFormat, strict
-from graphrag_eval_async.metrics.evaluation import Case, Evaluation, Metric
-from graphrag_eval_async.metrics.prompt import messages, system
+from graphrag_eval_async.metrics.metric import Case, Metric, MetricTask, messages, system
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,14 +34,14 @@ def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
     form = _form(config.name, outputs)
     instructions = f"{config.instructions}\n\n{_reply(outputs)}"
 
-    def evaluations(case: Case) -> list[Evaluation]:
-        async def call(asking: MetricJudge) -> Mapping[str, Any]:
+    def tasks(case: Case) -> list[MetricTask]:
+        async def call(judge: MetricJudge) -> Mapping[str, Any]:
             blocks: dict[str, str] = {name: _block(case, name, config) for name in config.inputs}
-            return await asking.ask(partial(messages, instructions, blocks), form)
+            return await judge.ask(partial(messages, instructions, blocks), form)
 
         missing = any(getattr(case, name) is None for name in config.inputs)
         return [
-            Evaluation(
+            MetricTask(
                 config.name,
                 None if missing else call,
                 error_key=f"{config.name}_error",
@@ -52,7 +51,7 @@ def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
         ]
 
     selection = (config.inputs, config.steps_name, config.steps_keys)
-    return Metric(config.name, (system(instructions), _json(form.schema), _json(selection)), evaluations)
+    return Metric(config.name, (system(instructions), _json(form.schema), _json(selection)), tasks)
 
 
 def fractions(config: CustomEvaluationConfig) -> list[str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.judge.protocol import Message, ResponseFormat
-    from graphrag_eval_async.metrics.evaluation import Case, Metric
+    from graphrag_eval_async.metrics.metric import Case, Metric
 
 load_ragas()  # Without its telemetry, whichever test module comes first.
 
@@ -120,7 +120,7 @@ async def outcome(metric: Metric, case: Case, script: Script | ScriptedAsking) -
     """All keys of a metric, errors under their keys."""
     asking = script if isinstance(script, ScriptedAsking) else ScriptedAsking(script)
     keys: dict[str, Any] = {}
-    for evaluation in metric.evaluations(case):
+    for evaluation in metric.tasks(case):
         if evaluation.call is None:
             continue
         try:

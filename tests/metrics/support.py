@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.metrics.evaluation import Case
+from graphrag_eval_async.metrics.metric import Case
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.judge.protocol import Message, ResponseFormat
-    from graphrag_eval_async.metrics.evaluation import Metric
+    from graphrag_eval_async.metrics.metric import Metric
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ CASE = Case("Which?", reference_answer="T1, T2", actual_answer="T2")
 
 async def evaluate(metric: Metric, asking: ScriptedAsking, case: Case = CASE) -> Mapping[str, Any]:
     """What the only evaluation of a case returns."""
-    (evaluation,) = metric.evaluations(case)
+    (evaluation,) = metric.tasks(case)
     assert evaluation.call is not None
     return await evaluation.call(asking)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async.config.model import AnswerCorrectnessConfig
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
-from graphrag_eval_async.metrics.evaluation import Case
+from graphrag_eval_async.metrics.metric import Case
 from tests.metrics.support import ScriptedAsking, evaluate, read_blocks
 
 METRIC = answer_correctness(AnswerCorrectnessConfig())
@@ -178,7 +178,7 @@ async def test_the_schema_is_strict() -> None:
     ],
 )
 def test_both_answers_are_needed(case: Case, applies: bool) -> None:
-    (evaluation,) = METRIC.evaluations(case)
+    (evaluation,) = METRIC.tasks(case)
     assert (evaluation.call is not None) is applies
     assert evaluation._replace(call=None) == (
         "answer_correctness",

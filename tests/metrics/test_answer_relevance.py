@@ -11,7 +11,7 @@ from ragas.metrics.collections import AnswerRelevancy
 
 from graphrag_eval_async.config.model import AnswerRelevanceConfig
 from graphrag_eval_async.metrics.answer_relevance import answer_relevance
-from graphrag_eval_async.metrics.evaluation import Case
+from graphrag_eval_async.metrics.metric import Case
 from tests.conftest import settle
 from tests.metrics.ragas_support import (
     Script,
@@ -108,13 +108,13 @@ async def test_all_questions_are_generated_at_the_same_time() -> None:
     ],
 )
 def test_skipped_without_question_or_answer(case: Case) -> None:
-    [evaluation] = metric().evaluations(case)
+    [evaluation] = metric().tasks(case)
     assert evaluation.call is None
     assert evaluation.metric == "answer_relevance"
 
 
 def test_what_it_says_of_itself() -> None:
-    [evaluation] = metric().evaluations(CASE)
+    [evaluation] = metric().tasks(CASE)
     assert evaluation[2:] == ("answer_relevance_error", "answer_relevance_cost", None, ())
     assert metric().name == "answer_relevance"
     assert metric().prompts == ["ragas 0.4.3 AnswerRelevancePrompt", "strictness 3"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async.config.model import CustomEvaluationConfig, OutputConfig
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.metrics.custom import custom_evaluation
-from graphrag_eval_async.metrics.evaluation import Case, Metric
+from graphrag_eval_async.metrics.metric import Case, Metric
 from tests.metrics.support import ScriptedAsking, evaluate, read_blocks
 
 if TYPE_CHECKING:
@@ -249,16 +249,16 @@ async def test_any_json_arrives_as_it_is(value: Any) -> None:
 def test_an_input_that_is_missing_skips_the_evaluation(name: str) -> None:
     without = Case(**FULL._asdict() | {name: None})
     for inputs in (("question", name), (name,)):
-        (evaluation,) = custom(inputs).evaluations(without)
+        (evaluation,) = custom(inputs).tasks(without)
         assert evaluation.call is None
     others = tuple(other for other in FULL._fields[:5] if other != name)
-    (evaluation,) = custom(others).evaluations(without)
+    (evaluation,) = custom(others).tasks(without)
     assert evaluation.call is not None
 
 
 def test_where_the_values_go() -> None:
     outputs = {"b": "fraction 0-1", "a": "Why?"}
-    (evaluation,) = custom(outputs=outputs).evaluations(Case("Q"))
+    (evaluation,) = custom(outputs=outputs).tasks(Case("Q"))
     assert evaluation._replace(call=None) == ("mine", None, "mine_error", "mine_cost", None, ("b", "a"))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ragas.metrics.collections import AnswerCorrectness
 
 from graphrag_eval_async.config.model import RagasAnswerCorrectnessConfig
-from graphrag_eval_async.metrics.evaluation import Case
+from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_correctness
 from graphrag_eval_async.metrics.ragas_bridge import bridge
 from tests.conftest import settle
@@ -159,7 +159,7 @@ async def test_statements_and_similarity_are_asked_at_the_same_time() -> None:
 @pytest.mark.parametrize("answers", [(None, "a"), ("a", None), ("", "a"), ("a", " ")])
 def test_skipped_without_an_answer(answers: tuple[str | None, str | None]) -> None:
     case = CASE._replace(reference_answer=answers[0], actual_answer=answers[1])
-    [evaluation] = metric().evaluations(case)
+    [evaluation] = metric().tasks(case)
     assert evaluation == (NAME, None, f"{NAME}_error", f"{NAME}_cost", None, ())
 
 

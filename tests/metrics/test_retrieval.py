@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ragas.metrics.collections import ContextPrecision, ContextRecall
 
-from graphrag_eval_async.metrics.evaluation import Case
+from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.ragas_bridge import bridge
 from graphrag_eval_async.metrics.retrieval import add_f1, retrieval_answer, retrieval_context
 from tests.conftest import settle
@@ -127,20 +127,20 @@ def test_evaluations_of_each_retrieval_step_that_succeeded() -> None:
         {"name": "retrieval", "error": "no"},
         step("b"),
     ]
-    found = retrieval_answer().evaluations(case(*steps))
+    found = retrieval_answer().tasks(case(*steps))
     assert [(each.metric, each.step, each.error_key, each.cost_key, each.nulls) for each in found] == [
         ("retrieval_answer", index, f"retrieval_answer_{key}_error", f"retrieval_answer_{key}_cost", ())
         for index in (1, 4)
         for key in ("recall", "precision")
     ]
     assert all(each.call for each in found)
-    matched = retrieval_context().evaluations(case(*steps, matches={0: step("x"), 4: step("y")}))
+    matched = retrieval_context().tasks(case(*steps, matches={0: step("x"), 4: step("y")}))
     assert [(each.step, each.error_key) for each in matched] == [
         (4, "retrieval_context_recall_error"),
         (4, "retrieval_context_precision_error"),
     ]
-    assert not retrieval_context().evaluations(case(*steps))
-    assert not retrieval_answer().evaluations(Case("Why?", reference_answer="Because."))
+    assert not retrieval_context().tasks(case(*steps))
+    assert not retrieval_answer().tasks(Case("Why?", reference_answer="Because."))
 
 
 @pytest.mark.parametrize(
@@ -149,16 +149,16 @@ def test_evaluations_of_each_retrieval_step_that_succeeded() -> None:
 def test_skipped_without_texts(output: Any) -> None:
     empty = step("a", output=output)
     for found in [
-        retrieval_answer().evaluations(case(empty)),
-        retrieval_context().evaluations(case(empty, matches={0: step("a")})),
-        retrieval_context().evaluations(case(step("a"), matches={0: empty})),
+        retrieval_answer().tasks(case(empty)),
+        retrieval_context().tasks(case(empty, matches={0: step("a")})),
+        retrieval_context().tasks(case(step("a"), matches={0: empty})),
     ]:
         assert [each.call for each in found] == [None, None]
 
 
 @pytest.mark.parametrize("reference", [None, "", " \n"])
 def test_skipped_without_a_reference_answer(reference: str | None) -> None:
-    found = retrieval_answer().evaluations(case(step("a"), reference_answer=reference))
+    found = retrieval_answer().tasks(case(step("a"), reference_answer=reference))
     assert [each.call for each in found] == [None, None]
 
 
@@ -180,7 +180,7 @@ async def test_a_verdict_that_is_not_binary_is_an_invalid_reply(verdict: Any) ->
 async def test_all_texts_are_judged_at_the_same_time() -> None:
     texts = [f"text {index}" for index in range(9)]
     asking = WaitingAsking(judge(dict.fromkeys(texts, 1), [1]))
-    _, precision = retrieval_answer().evaluations(case(step(*texts)))
+    _, precision = retrieval_answer().tasks(case(step(*texts)))
     assert precision.call
     task = asyncio.ensure_future(precision.call(asking))
     await settle()
