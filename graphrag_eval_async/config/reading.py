@@ -282,14 +282,12 @@ def _described(value: Any, quote: tuple[type, ...] = ()) -> str:
         return f"text from {' and '.join(f'${{{name}}}' for name in VARIABLE.findall(value.written))}"
     if value is None or isinstance(value, bool):
         return {None: "nothing", True: "true", False: "false"}[value]
-    if isinstance(value, str):
-        return repr(value) if str in quote and len(value) <= MAX_QUOTED else "a string"
-    if isinstance(value, int):
-        return (
-            "an integer beyond 64 bits" if not _fits(value) else str(value) if int in quote else "an integer"
-        )
-    if isinstance(value, float):
-        return str(value) if float in quote else "a number"
-    if isinstance(value, Mapping):
-        return "a mapping"
-    return "a list" if isinstance(value, list | tuple) else f"a {type(value).__name__}"
+    if isinstance(value, int) and not _fits(value):
+        return "an integer beyond 64 bits"
+    if isinstance(value, quote) and not (isinstance(value, str) and len(value) > MAX_QUOTED):
+        return repr(value) if isinstance(value, str) else str(value)
+    nouns = {str: "a string", int: "an integer", float: "a number", Mapping: "a mapping", list: "a list"}
+    nouns[tuple] = "a list"
+    return next(
+        (noun for kind, noun in nouns.items() if isinstance(value, kind)), f"a {type(value).__name__}"
+    )

@@ -11,7 +11,7 @@ import orjson
 from anyio import CancelScope
 
 from graphrag_eval_async.errors import JudgeError, TokenUsage
-from graphrag_eval_async.judge.pricing import estimate_prompt, estimate_reply, estimate_tokens
+from graphrag_eval_async.judge.pricing import estimate_prompt, estimate_tokens
 from graphrag_eval_async.judge.retry import Request
 
 if TYPE_CHECKING:
@@ -163,22 +163,11 @@ class MetricCalls:
         return call.check(await self._request(call.kind, *call.request(judge, correction), flight))
 
     async def _request(self, kind: str, send: Send, tokens: int, flight: Flight) -> Any:
-        """The reply to one request, which is sent again where it fails; every attempt is priced."""
-        is_completion = kind == "completion"
-        usage, prices = self._session.usage, self._session.prices
-
-        def account(used: TokenUsage | None, reply: Any) -> None:
-            counted = used
-            if counted is None:
-                usage.unmetered += 1
-                counted = TokenUsage(tokens, estimate_reply(reply) if is_completion else 0)
-            usage.add(kind, counted)
-            price = prices.completion if is_completion else prices.embedding_cost
-            cost = None if used is None else price(used)
+        def paid(cost: float | None) -> None:
             self._costs.append(cost)
             self._result.costs.append(cost)
 
-        request = Request(kind, self._result.order, send, tokens, flight.sent, account)
+        request = Request(kind, self._result.order, send, tokens, flight.sent, paid)
         return await self._session.retry.send(request)
 
 

@@ -88,6 +88,9 @@ class Prices(NamedTuple):
         return None if self.embedding is None else usage.input_tokens * self.embedding / 1e6
 
 
+UNKNOWN = Prices(None, None, None)
+
+
 def prices_of(llm: LLMConfig | None) -> Prices:
     """The prices of the configuration, and for models that OpenAI lists those that it leaves out.
 
@@ -95,7 +98,7 @@ def prices_of(llm: LLMConfig | None) -> Prices:
     snapshot may follow. A deployment of azure is taken for the model whose name it bears.
     """
     if llm is None:
-        return Prices(None, None, None)
+        return UNKNOWN
     generation = listed(llm.generation.model, GENERATION_PRICES) if llm.generation else None
     embedding = listed(llm.embedding.model, EMBEDDING_PRICES) if llm.embedding else None
     known = (*(generation or (None, None)), embedding)

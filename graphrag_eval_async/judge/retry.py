@@ -11,6 +11,7 @@ from random import uniform
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, TokenUsage
+from graphrag_eval_async.judge.pricing import estimate_reply
 from graphrag_eval_async.judge.protocol import SchemaRefused
 from graphrag_eval_async.judge.rate_limiter import RETRY_AFTER_CAP, RateLimiter
 
@@ -40,16 +41,15 @@ class Request(NamedTuple):
         send: sends it once.
         tokens: what it will use, about.
         sent: is called when it is sent.
-        account: is told what each attempt used that came to a reply, None where the server does not say, and
-            the reply, or its text.
+        paid: is told what each attempt that came to a reply cost, in US dollars; None where that is unknown.
     """
 
     kind: str
     order: int
     send: Callable[[], Awaitable[tuple[Any, TokenUsage | None]]]
-    tokens: float
+    tokens: int
     sent: Callable[[], None]
-    account: Callable[[TokenUsage | None, Any], None]
+    paid: Callable[[float | None], None]
 
 
 class Retry:
@@ -128,15 +128,19 @@ class Retry:
             self._usage.in_flight -= 1
 
     def _account(self, request: Request, used: Any, reply: Any) -> None:
-        """Count what an attempt used; a judge that does not say, or says nonsense, used None."""
+        """Count and price what an attempt used: an estimate where the judge says nothing usable."""
         try:
             tokens = TokenUsage(*used)
-            metered = tokens if all(0 <= count < 2**53 for count in tokens) else None
+            is_metered = all(0 <= count < 2**53 for count in tokens)
         except TypeError:
-            metered = None
-        if metered is not None:
-            self.limiter.correct(sum(metered) - request.tokens)
-        request.account(metered, reply)
+            is_metered = False
+        if is_metered:
+            self.limiter.correct(sum(tokens) - request.tokens)
+        else:
+            self._usage.unmetered += 1
+            tokens = TokenUsage(request.tokens, estimate_reply(reply) if request.kind == KINDS[0] else 0)
+        cost = self._usage.add(request.kind, tokens)
+        request.paid(cost if is_metered else None)
         self._check_budget()
 
     def _check_budget(self) -> None:

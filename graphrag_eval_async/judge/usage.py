@@ -6,11 +6,12 @@ from collections import Counter
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.judge.pricing import UNKNOWN, Prices
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphrag_eval_async.errors import TokenUsage
-    from graphrag_eval_async.judge.pricing import Prices
 
 
 class JudgeUsage:
@@ -51,7 +52,7 @@ class JudgeUsage:
         self.waiting = 0
         self.concurrency = 0
         self.restored_dollars = 0.0
-        self._prices = prices
+        self._prices = prices or UNKNOWN
         self._paused_until = 0.0
 
     @property
@@ -67,9 +68,8 @@ class JudgeUsage:
     @property
     def dollars(self) -> float | None:
         """The price of all tokens, and what was restored, in US dollars; None where a price is not known."""
-        prices = self._prices or (None, None, None)
         tokens = (self.input_tokens, self.output_tokens, self.embedding_tokens)
-        used = [(count, price) for count, price in zip(tokens, prices, strict=True) if count]
+        used = [(count, price) for count, price in zip(tokens, self._prices, strict=True) if count]
         if any(price is None for _, price in used):
             return None
         return self.restored_dollars + sum(count * (price or 0.0) for count, price in used) / 1e6
@@ -89,13 +89,17 @@ class JudgeUsage:
         """Note that no request is sent for so long."""
         self._paused_until = max(self._paused_until, monotonic() + seconds)
 
-    def add(self, kind: str, tokens: TokenUsage) -> None:
-        """Count the tokens of a reply to a request for a "completion" or an "embedding"."""
+    def add(self, kind: str, tokens: TokenUsage) -> float | None:
+        """Count the tokens of a reply to a request for a "completion" or an "embedding".
+
+        Returns what they cost, in US dollars; None where a price is not known.
+        """
         if kind == "embedding":
             self.embedding_tokens += tokens.input_tokens
-        else:
-            self.input_tokens += tokens.input_tokens
-            self.output_tokens += tokens.output_tokens
+            return self._prices.embedding_cost(tokens)
+        self.input_tokens += tokens.input_tokens
+        self.output_tokens += tokens.output_tokens
+        return self._prices.completion(tokens)
 
 
 class Spending:

@@ -10,13 +10,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from graphrag_eval_async.judge.protocol import ResponseFormat, format_of
-from graphrag_eval_async.metrics.metric import Case, Metric, MetricTask, fill, messages, system
+from graphrag_eval_async.metrics.metric import fill, messages, metric_of_one_call, system
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from graphrag_eval_async.config.model import AnswerCorrectnessConfig
-    from graphrag_eval_async.judge.protocol import MetricJudge
+    from graphrag_eval_async.metrics.metric import Call, Case, Metric
 
 INPUTS = ("question", "reference_answer", "actual_answer")
 
@@ -79,23 +79,14 @@ def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
     instructions = f"{fill(prompt, INPUTS)}\n\n{REPLY}"
     form = _form()
 
-    def tasks(case: Case) -> list[MetricTask]:
-        async def call(judge: MetricJudge) -> Mapping[str, Any]:
-            blocks = {name: getattr(case, name) for name in INPUTS}
-            return await judge.ask(partial(messages, instructions, blocks), form)
-
-        applies = case.actual_answer is not None and (case.reference_answer or "").strip()
-        return [
-            MetricTask(
-                "answer_correctness",
-                call if applies else None,
-                error_key="answer_eval_error",
-                cost_key="answer_correctness_cost",
-            )
-        ]
+    def call_for(case: Case) -> Call | None:
+        if case.actual_answer is None or not (case.reference_answer or "").strip():
+            return None
+        blocks = {name: getattr(case, name) for name in INPUTS}
+        return lambda judge: judge.ask(partial(messages, instructions, blocks), form)
 
     prompts = (system(instructions), msgspec.json.encode(form.schema).decode())
-    return Metric("answer_correctness", prompts, tasks)
+    return metric_of_one_call("answer_correctness", prompts, call_for, error_key="answer_eval_error")
 
 
 def _form() -> ResponseFormat[dict[str, Any]]:

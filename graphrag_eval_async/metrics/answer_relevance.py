@@ -7,13 +7,13 @@ from math import fsum
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.metrics.metric import Metric, MetricTask
+from graphrag_eval_async.metrics.metric import metric_of_one_call
 from graphrag_eval_async.metrics.ragas_bridge import bridge, cosine, has_text, require_ragas, together
 
 if TYPE_CHECKING:
     from graphrag_eval_async.config.model import AnswerRelevanceConfig
     from graphrag_eval_async.judge.protocol import MetricJudge
-    from graphrag_eval_async.metrics.metric import Case
+    from graphrag_eval_async.metrics.metric import Call, Case, Metric
 
 NAME = "answer_relevance"
 NONCOMMITTAL = "the judge found the answer noncommittal: evasive, vague or ambiguous"
@@ -27,14 +27,13 @@ def answer_relevance(config: AnswerRelevanceConfig) -> Metric:
     """
     version = require_ragas(NAME)
 
-    def tasks(case: Case) -> list[MetricTask]:
+    def call_for(case: Case) -> Call | None:
         answer = case.actual_answer or ""
-        call = partial(_relevance, config.strictness, case.question, answer)
         is_complete = has_text(case.question, answer)
-        return [MetricTask(NAME, call if is_complete else None, f"{NAME}_error", f"{NAME}_cost")]
+        return partial(_relevance, config.strictness, case.question, answer) if is_complete else None
 
     prompts = [f"ragas {version} AnswerRelevancePrompt", f"strictness {config.strictness}"]
-    return Metric(NAME, prompts, tasks)
+    return metric_of_one_call(NAME, prompts, call_for)
 
 
 async def _relevance(strictness: int, question: str, answer: str, judge: MetricJudge) -> dict[str, Any]:

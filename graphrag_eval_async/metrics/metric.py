@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -39,13 +39,16 @@ class Case(NamedTuple):
     matches: Mapping[int, Mapping[str, Any]] = {}
 
 
+Call: TypeAlias = "Callable[[MetricJudge], Awaitable[Mapping[str, Any]]]"
+"""Asks the judge and returns the keys of a metric with their values; raises `JudgeError`."""
+
+
 class MetricTask(NamedTuple):
     """One metric that applies to a case, or to one of its steps.
 
     Attributes:
         metric: the metric's name in the configuration.
-        call: asks the judge and returns the keys of the metric with their values; raises `JudgeError`.
-            None where an input is missing: the metric is skipped.
+        call: None where an input is missing: the metric is skipped.
         error_key: the key of the message where the call fails.
         cost_key: the key of the cost in US dollars.
         step: the index of the actual step that the keys belong to; None where they belong to the result.
@@ -53,7 +56,7 @@ class MetricTask(NamedTuple):
     """
 
     metric: str
-    call: Callable[[MetricJudge], Awaitable[Mapping[str, Any]]] | None
+    call: Call | None
     error_key: str
     cost_key: str
     step: int | None = None
@@ -72,6 +75,19 @@ class Metric(NamedTuple):
     name: str
     prompts: Sequence[str]
     tasks: Callable[[Case], list[MetricTask]]
+
+
+def metric_of_one_call(
+    name: str,
+    prompts: Sequence[str],
+    call_for: Callable[[Case], Call | None],
+    *,
+    error_key: str | None = None,
+    nulls: Sequence[str] = (),
+) -> Metric:
+    """A metric that has one task for each case; for the arguments, see `MetricTask`."""
+    keys = error_key or f"{name}_error", f"{name}_cost"
+    return Metric(name, prompts, lambda case: [MetricTask(name, call_for(case), *keys, nulls=nulls)])
 
 
 def messages(instructions: str, blocks: Mapping[str, str]) -> list[dict[str, str]]:

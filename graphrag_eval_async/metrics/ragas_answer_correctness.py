@@ -6,13 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.metrics.metric import Metric, MetricTask
+from graphrag_eval_async.metrics.metric import metric_of_one_call
 from graphrag_eval_async.metrics.ragas_bridge import bridge, cosine, has_text, require_ragas, together
 
 if TYPE_CHECKING:
     from graphrag_eval_async.config.model import RagasAnswerCorrectnessConfig
     from graphrag_eval_async.judge.protocol import MetricJudge
-    from graphrag_eval_async.metrics.metric import Case
+    from graphrag_eval_async.metrics.metric import Call, Case, Metric
 
 NAME = "ragas_answer_correctness"
 
@@ -25,17 +25,16 @@ def ragas_answer_correctness(config: RagasAnswerCorrectnessConfig) -> Metric:
     """
     version = require_ragas(NAME)
 
-    def tasks(case: Case) -> list[MetricTask]:
+    def call_for(case: Case) -> Call | None:
         answer, reference = case.actual_answer or "", case.reference_answer or ""
-        call = partial(_correctness, config, case.question, answer, reference)
         is_complete = has_text(answer, reference)
-        return [MetricTask(NAME, call if is_complete else None, f"{NAME}_error", f"{NAME}_cost")]
+        return partial(_correctness, config, case.question, answer, reference) if is_complete else None
 
     prompts = [
         f"ragas {version} StatementGeneratorPrompt, CorrectnessClassifierPrompt",
         f"weights {config.weights}, beta {config.beta}, threshold {config.threshold}",
     ]
-    return Metric(NAME, prompts, tasks)
+    return metric_of_one_call(NAME, prompts, call_for)
 
 
 async def _correctness(
