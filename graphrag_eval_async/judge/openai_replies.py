@@ -97,17 +97,21 @@ class Response(NamedTuple):
         return 200 <= self.status < 300
 
     @property
-    def details(self) -> Mapping[str, Any]:
-        """The object that says what is wrong, wherever a server puts it; empty if there is none."""
+    def json(self) -> Any:
+        """The decoded body; None if it is no JSON."""
         try:
-            found = decode(self.body)
+            return decode(self.body)
         except InvalidRecord:
-            return {}
-        if isinstance(found, list) and found:
-            found = found[0]
-        if isinstance(found, dict):
-            inner = found.get("error", found)
-            return inner if isinstance(inner, dict) else found
+            return None
+
+    @property
+    def details(self) -> Any:
+        """The object that says what is wrong, wherever a server puts it; empty if there is none."""
+        match self.json:
+            case {"error": {} as inner} | [{"error": {} as inner}, *_]:
+                return inner
+            case ({} as found) | [{} as found, *_]:
+                return found
         return {}
 
     @property
@@ -254,10 +258,7 @@ def read_embeddings(
 
 
 def _object(response: Response, scrub: Scrubber) -> dict[str, Any]:
-    try:
-        fields = decode(response.body)
-    except InvalidRecord:
-        fields = None
+    fields = response.json
     if not isinstance(fields, dict):
         kind = scrub(response.headers.get("content-type", "")) or "no type"
         raise JudgeError("invalid_reply", f"no JSON object ({kind}): {_excerpt(response, scrub)}")
