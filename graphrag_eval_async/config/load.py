@@ -1,4 +1,4 @@
-"""From a file, a mapping or a `Config` to a `Config` that is right."""
+"""Loading a configuration from a file, a mapping or a `Config`, and checking it."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ OF_THE_REQUEST = ("model", "messages", "response_format", "stream", "input", "n"
 def load_config(
     config: str | os.PathLike[str] | Mapping[str, Any] | Config, *, judge: bool = False
 ) -> Config:
-    """A configuration that has been checked, and that says what runs: metrics that are off are None in it.
+    """A checked configuration in which metrics that are off are None.
 
-    Where all are off, so is the judge: `llm` is None, too. Loading what was loaded changes nothing, unless a
-    judge of the user's then takes part.
+    If all metrics are off, `llm` is None, too. Loading a loaded configuration changes nothing, unless `judge`
+    differs.
 
     Args:
-        config: a path to YAML, or to JSON where the suffix is ``.json``; a mapping laid out so; a `Config`.
-            ``${NAME}`` in a string under `llm` stands for what the environment variable holds.
-        judge: whether the user brings a judge, which takes the place of the models in `llm`.
+        config: a path to YAML, or to JSON if the suffix is ``.json``; a mapping of that layout; a `Config`.
+            In strings under `llm`, ``${NAME}`` is replaced by the environment variable.
+        judge: whether the caller brings a judge, which replaces the models in `llm`.
 
     Raises:
-        ConfigError: it cannot be read, or cannot be right; every problem is listed with its key.
+        ConfigError: it cannot be read, or is invalid; lists every problem with its key.
     """
     source = os.fsdecode(config) if isinstance(config, str | os.PathLike) else None
     given = config if source is None else _read(source)
@@ -69,14 +69,14 @@ def load_config(
 
 
 def config_for(llm: str, embedding: str | None = None) -> Config:
-    """The configuration of the models of a command line, such as ``openai/gpt-4o-mini``.
+    """The configuration for models named on a command line, such as ``openai/gpt-4o-mini``.
 
     Args:
         llm: the provider and, after the first slash, the model that judges.
-        embedding: the same of the model of embeddings.
+        embedding: likewise for the embedding model.
 
     Raises:
-        ConfigError: one of them is not laid out like that, or lacks what its provider needs.
+        ConfigError: a name has another form, or the model is not configured as its provider needs.
     """
     problems = []
     models = {}
@@ -114,7 +114,7 @@ def _effective(config: Config, *, judge: bool) -> Config:
 
 
 def _check_values(config: Config, problem: Problem) -> None:
-    """Call `problem` with the key and the nature of all that cannot be right in itself."""
+    """Report values that are invalid whatever metrics are on."""
     if config.llm is not None:
         _check_model(config.llm.generation, "llm.generation", problem)
         _check_model(config.llm.embedding, "llm.embedding", problem)
@@ -127,7 +127,7 @@ def _check_values(config: Config, problem: Problem) -> None:
 
 
 def _check_needs(config: Config, problem: Problem) -> None:
-    """Call `problem` with what the metrics that are on lack."""
+    """Report the models that are missing for the metrics that are on."""
     embedding = metrics_that_embed(config)
     metrics = [name for name in METRICS if getattr(config, name) is not None]
     for key in [*metrics, *(f"custom_evaluations[{i}]" for i in range(len(config.custom_evaluations)))]:
@@ -138,7 +138,7 @@ def _check_needs(config: Config, problem: Problem) -> None:
 
 
 def metrics_that_embed(config: Config) -> list[str]:
-    """Those that are on and need a model of embeddings."""
+    """The metrics that are on and need an embedding model."""
     metrics = [] if config.answer_relevance is None else ["answer_relevance"]
     correctness = config.ragas_answer_correctness
     if correctness is not None and correctness.weights[1] > 0:
@@ -159,7 +159,7 @@ def _check_model(model: GenerationConfig | EmbeddingConfig | None, key: str, pro
 
 
 def wrong_with_url(text: str) -> str | None:
-    """What keeps a text from being a base URL, if anything does; it shows nothing of it."""
+    """Why a text cannot be a base URL, without quoting it; None if it can."""
     try:
         parts = urlsplit(text)
         has_place = bool(parts.hostname) and parts.port != 0
@@ -178,7 +178,7 @@ def is_key(text: str) -> bool:
 
 
 def _check_names(evaluations: tuple[CustomEvaluationConfig, ...], problem: Problem) -> None:
-    """See that all keys of a result have names of their own."""
+    """Report names of evaluations and outputs that would give a result the same key twice."""
     owners = dict.fromkeys(RESULT_KEYS, "a key of results") | dict.fromkeys(GATES, "the name of a gate")
     names = dict.fromkeys(METRICS, "the name of a built-in metric")
     for index, evaluation in enumerate(evaluations):

@@ -17,31 +17,31 @@ Message: TypeAlias = Mapping[str, str]
 
 @runtime_checkable
 class Judge(Protocol):
-    """An LLM, and a model of embeddings, as the metrics see them.
+    """An LLM and an embedding model.
 
-    Each call makes one request and waits for it; concurrency, rate limits, retries, deadlines, budget and
-    cache are the business of its caller. A method may be called again while earlier calls are still waiting.
-    A judge may also have an attribute `model`, the name that results give it.
+    Each call makes one request and waits for the reply; the caller takes care of concurrency, rate limits,
+    retries, deadlines, budget and cache. Calls may overlap. A judge may have an attribute `model`, the name
+    that results give it.
     """
 
     async def complete(
         self, messages: Sequence[Message], schema: Mapping[str, Any]
     ) -> tuple[Any, TokenUsage | None]:
-        """The reply to a conversation, as a decoded JSON value, and the tokens used, where that is known.
+        """The reply to a conversation as a decoded JSON value, and the tokens used; None if unknown.
 
         Args:
             messages: the conversation; the last message is the user's.
-            schema: a JSON Schema that the reply should fit, with a `title`, in the form that strict
-                structured output asks for: all properties required, no others allowed. The caller checks it.
+            schema: a JSON Schema for the reply, with a `title`, in the form of strict structured output: all
+                properties required, no others allowed. The caller checks the reply.
 
         Raises:
-            JudgeError: there is no reply. An `OSError` or `TimeoutError` is taken for a connection that
-                failed, any other exception for a judge that cannot answer this call.
+            JudgeError: there is no reply. An `OSError` or `TimeoutError` counts as a failed connection; after
+                any other exception the call is not retried.
         """
         ...
 
     async def embed(self, texts: Sequence[str]) -> tuple[Sequence[Sequence[float]], TokenUsage | None]:
-        """One vector for each text, in their order, and the tokens used, where that is known.
+        """One vector for each text, in their order, and the tokens used; None if unknown.
 
         Raises:
             JudgeError: as for `complete`.
@@ -50,18 +50,18 @@ class Judge(Protocol):
 
 
 class SchemaRefused(JudgeError):  # noqa: N818
-    """The server takes no schemas, which the judge now knows: the same call can be made again at once."""
+    """The server takes no schemas. The judge sends none from now on: retry the call at once."""
 
     def __init__(self, message: str) -> None:
         super().__init__("invalid_request", message)
 
 
 class ResponseFormat(NamedTuple, Generic[T]):
-    """What a reply must look like.
+    """The format of a structured reply.
 
     Attributes:
-        schema: a JSON Schema with a title, as `strict` makes it.
-        read: turns the decoded reply into what it stands for; raises `ValueError` that says what is wrong.
+        schema: a JSON Schema with a title, made by `strict`.
+        read: parses the decoded reply; raises `ValueError` with what is wrong.
     """
 
     schema: Mapping[str, Any]
@@ -69,17 +69,17 @@ class ResponseFormat(NamedTuple, Generic[T]):
 
 
 class MetricJudge(Protocol):
-    """A judge as one metric of one result sees it: behind all limits, with its cost counted."""
+    """The judge as one metric of one result calls it: within all limits, with its cost counted."""
 
     async def ask(
         self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
     ) -> T:
-        """What the judge replies.
+        """The parsed reply.
 
         Args:
-            prompt: returns the conversation, when it is the call's turn; it may raise `JudgeError`.
-            form: what the reply must look like.
-            repeat: tells apart calls that are equal on purpose; others are made once.
+            prompt: returns the conversation; called when the call is admitted, and may raise `JudgeError`.
+            form: the format of the reply.
+            repeat: distinguishes calls that are equal on purpose; other equal calls are made once.
 
         Raises:
             JudgeError: there is no usable reply.

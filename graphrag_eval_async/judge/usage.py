@@ -1,4 +1,4 @@
-"""What judging has cost so far, and how it goes."""
+"""Running counts of calls, tokens and costs."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
 
 class JudgeUsage:
-    """Running counts of a judge's calls; they can be read at any time.
+    """Running counts of a judge's calls, which can be read at any time.
 
     Attributes:
-        calls: what the metrics have asked of the judge, whether or not it could still be sent; those that the
-            cache or an equal call in flight answers are not among them.
-        attempts: requests sent, which are more than the calls by their retries and repetitions.
-        input_tokens: of generation, all attempts that the server counted.
-        output_tokens: likewise.
-        embedding_tokens: of embedding.
-        unmetered: replies for which the server named no tokens; they are in the tokens by an estimate.
+        calls: calls that metrics made, sent or not, except those answered by the cache or by an equal call in
+            flight.
+        attempts: requests sent, including retries and repetitions.
+        input_tokens: input of completions, over all attempts.
+        output_tokens: output of completions, over all attempts.
+        embedding_tokens: input of embeddings, over all attempts.
+        unmetered: replies without a token count from the server; their tokens are estimated.
         cache_hits: calls answered by the cache.
-        cache_errors: calls that could not be looked up in the cache, or not kept.
-        shared_calls: calls answered by an equal one that was in flight.
-        retries: attempts that failed and that another was to follow, by kind of failure.
+        cache_errors: calls that could not be read from the cache or written to it.
+        shared_calls: calls answered by an equal call that was in flight.
+        retries: failed attempts that were followed by another, by kind of failure.
         outcomes: metrics by how they ended: "ok", "skipped" where an input is missing, or a kind of failure.
         in_flight: requests in flight now.
-        waiting: requests that wait for their turn now.
+        waiting: requests that wait for a slot now.
         concurrency: how many requests may be in flight now.
-        restored_dollars: what the results that a journal brought back had cost, in US dollars.
+        restored_dollars: cost of the results restored from a journal, in US dollars.
     """
 
     def __init__(self, prices: Prices | None = None) -> None:
@@ -62,12 +62,12 @@ class JudgeUsage:
 
     @property
     def tokens(self) -> int:
-        """All of them."""
+        """Input, output and embedding tokens together."""
         return self.input_tokens + self.output_tokens + self.embedding_tokens
 
     @property
     def dollars(self) -> float | None:
-        """The price of all tokens, and what was restored, in US dollars; None where a price is not known."""
+        """Cost of all tokens and of restored results, in US dollars; None where a price is not known."""
         tokens = (self.input_tokens, self.output_tokens, self.embedding_tokens)
         used = [(count, price) for count, price in zip(tokens, self._prices, strict=True) if count]
         if any(price is None for _, price in used):
@@ -76,17 +76,17 @@ class JudgeUsage:
 
     @property
     def paused_sec(self) -> float:
-        """For how many seconds more no request is sent, since the server asked to wait; else 0."""
+        """Seconds until requests are sent again, after the server asked to wait; 0 when not paused."""
         return max(0.0, self._paused_until - monotonic())
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it, as it is now."""
+        """All counts as they are now."""
         counts = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         counts |= {"retries": dict(self.retries), "outcomes": dict(self.outcomes), "errors": self.errors}
         return counts | {"tokens": self.tokens, "dollars": self.dollars, "paused_sec": self.paused_sec}
 
     def pause(self, seconds: float) -> None:
-        """Note that no request is sent for so long."""
+        """Record that no request is sent for so many seconds."""
         self._paused_until = max(self._paused_until, monotonic() + seconds)
 
     def add(self, kind: str, tokens: TokenUsage) -> float | None:
@@ -103,7 +103,7 @@ class JudgeUsage:
 
 
 class Spending:
-    """What judging took, of finished results alone: what is in flight would be calls without a result."""
+    """Calls and costs of finished results only, for means per result."""
 
     def __init__(self) -> None:
         self._asking = self._calls = self._priced = 0
@@ -113,8 +113,8 @@ class Spending:
         """Count a result.
 
         Args:
-            calls: that it made itself.
-            costs: of the replies to these, in US dollars; None where that is not known.
+            calls: how many it made itself.
+            costs: of the replies to these calls, in US dollars; None where a cost is not known.
         """
         if not calls:
             return
@@ -127,10 +127,9 @@ class Spending:
 
     @property
     def mean(self) -> tuple[float | None, float | None]:
-        """How many calls, and US dollars, a result takes on average; None where none shows it.
+        """Mean calls and mean US dollars per result; None where no result tells.
 
-        Results that made no call, since the cache or equal calls in flight answered all of theirs, say
-        nothing of what calls take.
+        Results without calls of their own are left out: the cache or equal calls in flight answered them.
         """
         return (
             self._calls / self._asking if self._asking else None,
