@@ -1,4 +1,4 @@
-"""Reading a tree of mappings, lists and values into the structs of a configuration, problem by problem."""
+"""Reading a tree of mappings, lists and values into the structs of a configuration, collecting problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a configuration reads from the environment, and what of it must not be shown."""
+"""Reading the environment in a configuration, and hiding secrets."""
 
 from __future__ import annotations
 
@@ -54,12 +54,8 @@ def expand(text: str) -> str:
     names = VARIABLE.findall(text)
     if not names:
         return text
-    for name in names:
-        if name not in os.environ:
-            raise KeyError(name)
-    values = tuple(os.environ[name] for name in names)
-    remaining = iter(values)
-    return FromEnvironment(VARIABLE.sub(lambda _: next(remaining), text), text, values)
+    read = tuple(os.environ[name] for name in names)
+    return FromEnvironment(VARIABLE.sub(lambda variable: os.environ[variable[1]], text), text, read)
 
 
 class _Shown:
@@ -74,9 +70,9 @@ HIDDEN = _Shown("'***'")
 
 
 def shown(name: str, value: Any) -> Any:
-    """Something whose repr is that of the value at a key of the configuration, but for what may be secret.
+    """Something with the repr of the value at a key of the configuration, without what may be secret.
 
-    Never a `FromEnvironment` itself: who shortens a string before showing it, as rich does, loses its repr.
+    Never a `FromEnvironment` itself: rich shortens strings before showing them, which loses their repr.
     """
     if value is None:
         return None
@@ -94,11 +90,10 @@ def shown(name: str, value: Any) -> Any:
 
 
 def secrets(config: Struct) -> tuple[str, ...]:
-    """What messages of a server must be rid of, the longest first, in a configuration that has been loaded,
-    or in a section of one.
+    """The texts to remove from a server's messages, longest first, for a loaded configuration or section.
 
-    API keys, those of the SDK's environment variables included, and what else was read from the environment,
-    but for names of models. Texts of less than 4 characters are left out.
+    They are API keys, including those in the SDK's environment variables, and everything else that was read
+    from the environment except names of models. Texts of less than 4 characters are left out.
     """
     found = {*_secrets("", config), *(os.environ.get(name, "") for name in SDK_SECRETS)}
     long_enough = (str(text) for text in found if len(text) >= MIN_SECRET_CHARACTERS)
