@@ -27,7 +27,7 @@ SPARE_CONNECTIONS = 16
 
 
 class Endpoint(NamedTuple):
-    """Where a model is served: its configuration and the environment combined; "" where a value is missing."""
+    """Where a model is served, by the configuration and the environment; "" where a value is missing."""
 
     provider: str
     base_url: str

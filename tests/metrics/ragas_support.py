@@ -40,8 +40,8 @@ def data_of(prompt: str) -> dict[str, Any]:
     return value
 
 
-class ScriptedAsking:
-    """An `MetricJudge` that keeps what it was asked."""
+class ScriptedMetricJudge:
+    """A `MetricJudge` that keeps what it was asked."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -66,7 +66,7 @@ class ScriptedAsking:
         return [list(self.script.vector(text)) for text in texts]
 
 
-class WaitingAsking(ScriptedAsking):
+class WaitingMetricJudge(ScriptedMetricJudge):
     """The same, but no call returns before `open` is set."""
 
     def __init__(self, script: Script) -> None:
@@ -116,9 +116,9 @@ class ScriptedLLM(InstructorBaseRagasLLM, BaseRagasEmbedding):
         raise NotImplementedError
 
 
-async def outcome(metric: Metric, case: Case, script: Script | ScriptedAsking) -> dict[str, Any]:
+async def outcome(metric: Metric, case: Case, script: Script | ScriptedMetricJudge) -> dict[str, Any]:
     """All keys of a metric, errors under their keys."""
-    asking = script if isinstance(script, ScriptedAsking) else ScriptedAsking(script)
+    asking = script if isinstance(script, ScriptedMetricJudge) else ScriptedMetricJudge(script)
     keys: dict[str, Any] = {}
     for evaluation in metric.tasks(case):
         if evaluation.call is None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class ScriptedAsking:
-    """An `MetricJudge` that gives `replies` in turn; one that does not fit is followed, once, by the next.
+class ScriptedMetricJudge:
+    """A `MetricJudge` that gives `replies` in turn; one that does not fit is followed, once, by the next.
 
     Attributes:
         messages: of each call.
@@ -55,7 +55,7 @@ class ScriptedAsking:
 CASE = Case("Which?", reference_answer="T1, T2", actual_answer="T2")
 
 
-async def evaluate(metric: Metric, asking: ScriptedAsking, case: Case = CASE) -> Mapping[str, Any]:
+async def evaluate(metric: Metric, asking: ScriptedMetricJudge, case: Case = CASE) -> Mapping[str, Any]:
     """What the only evaluation of a case returns."""
     (evaluation,) = metric.tasks(case)
     assert evaluation.call is not None

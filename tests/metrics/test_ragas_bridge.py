@@ -29,7 +29,7 @@ from graphrag_eval_async.metrics.ragas_bridge import (
     together,
 )
 from tests.conftest import leaving_nothing
-from tests.metrics.ragas_support import ScriptedAsking, WaitingAsking, fixed
+from tests.metrics.ragas_support import ScriptedMetricJudge, WaitingMetricJudge, fixed
 
 ROOT = Path(__file__).parents[2]
 
@@ -202,7 +202,7 @@ def test_a_reply_that_fits() -> None:
 
 
 async def test_the_bridge_is_llm_and_embedder() -> None:
-    asking = ScriptedAsking(fixed(Verdict={"verdict": 1}))
+    asking = ScriptedMetricJudge(fixed(Verdict={"verdict": 1}))
     judge = bridge(asking)
     prompt = 'Judge.\ninput: {"a": "{b}"}\nOutput: '
     assert await judge.agenerate(prompt, Verdict) == Verdict(verdict=1)
@@ -241,7 +241,7 @@ async def test_an_error_is_raised_when_all_are_done() -> None:
 
 
 async def test_where_no_call_can_succeed_none_is_waited_for() -> None:
-    waiting = WaitingAsking(fixed())
+    waiting = WaitingMetricJudge(fixed())
 
     async def fail(error: JudgeError) -> None:
         raise error
@@ -257,7 +257,7 @@ async def test_where_no_call_can_succeed_none_is_waited_for() -> None:
 
 
 async def test_together_is_cancelled_as_a_whole() -> None:
-    waiting = WaitingAsking(fixed())
+    waiting = WaitingMetricJudge(fixed())
     async with leaving_nothing():
         with anyio.CancelScope() as scope:
 

@@ -16,9 +16,9 @@ from graphrag_eval_async.metrics.retrieval import add_f1, retrieval_answer, retr
 from tests.conftest import settle
 from tests.metrics.ragas_support import (
     Script,
-    ScriptedAsking,
     ScriptedLLM,
-    WaitingAsking,
+    ScriptedMetricJudge,
+    WaitingMetricJudge,
     fixed,
     outcome,
 )
@@ -87,10 +87,10 @@ def test_precision_of_perfect_and_of_useless_texts(verdicts: list[int]) -> None:
 async def test_ragas_itself_runs_on_the_bridge() -> None:
     script = judge({"a": 1, "b": 0, "c": 1}, [1, 0])
     inputs: dict[str, Any] = {"user_input": "Why?", "retrieved_contexts": [*"abc"], "reference": "Because."}
-    asking = ScriptedAsking(script)
+    asking = ScriptedMetricJudge(script)
     recall = await ContextRecall(llm=bridge(asking)).ascore(**inputs)
     precision = await ContextPrecision(llm=bridge(asking)).ascore(**inputs)
-    ours = ScriptedAsking(script)
+    ours = ScriptedMetricJudge(script)
     keys = await outcome(retrieval_answer(), case(step(*"abc")), ours)
     assert keys["retrieval_answer_recall"] == recall.value
     assert keys["retrieval_answer_precision"] == pytest.approx(precision.value, abs=1e-9)
@@ -98,7 +98,7 @@ async def test_ragas_itself_runs_on_the_bridge() -> None:
 
 
 async def test_what_the_judge_is_asked() -> None:
-    asking = ScriptedAsking(judge({"one": 1, "two": 0}, [1, 0]))
+    asking = ScriptedMetricJudge(judge({"one": 1, "two": 0}, [1, 0]))
     matched = case(step("one", " ", None, "two"), matches={0: step("gold", "\n", "silver")})
     keys = await outcome(retrieval_context(), matched, asking)
     reference = "gold\nsilver"
@@ -179,7 +179,7 @@ async def test_a_verdict_that_is_not_binary_is_an_invalid_reply(verdict: Any) ->
 
 async def test_all_texts_are_judged_at_the_same_time() -> None:
     texts = [f"text {index}" for index in range(9)]
-    asking = WaitingAsking(judge(dict.fromkeys(texts, 1), [1]))
+    asking = WaitingMetricJudge(judge(dict.fromkeys(texts, 1), [1]))
     _, precision = retrieval_answer().tasks(case(step(*texts)))
     assert precision.call
     task = asyncio.ensure_future(precision.call(asking))
