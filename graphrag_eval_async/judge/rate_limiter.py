@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING
@@ -59,6 +60,10 @@ class RateLimiter:
     The effective concurrency starts at the configured one, halves when the server says that it is too much
     (once for all requests that were in flight together), and grows by one, up to the configured one, with
     each round of as many successes as it admits.
+
+    Attributes:
+        deadlines: of the results, which long pauses extend.
+        ends: set when no more requests of a kind are sent.
     """
 
     def __init__(self, limits: LimitsConfig, usage: JudgeUsage) -> None:
@@ -71,6 +76,7 @@ class RateLimiter:
         self._waiting: list[tuple[int, int, float, asyncio.Future[None], str]] = []
         self._numbers = 0
         self._dismissed: dict[str, Callable[[], JudgeError]] = {}
+        self.ends: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._paused_until = -inf
         self._timer: asyncio.TimerHandle | None = None
         self._round = 0
@@ -168,6 +174,7 @@ class RateLimiter:
         if kind in self._dismissed:
             return
         self._dismissed[kind] = error
+        self.ends[kind].set()
         for *_, turn, waiting in self._waiting:
             if waiting == kind and not turn.done():
                 turn.set_exception(error())

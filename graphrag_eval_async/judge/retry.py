@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from contextlib import suppress
 from functools import partial
 from math import isfinite
@@ -59,7 +58,6 @@ class Retry:
         self.limiter = RateLimiter(limits, usage)
         self._limits = limits
         self._usage = usage
-        self._ends: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
     async def send(self, request: Request) -> Any:
         """The reply to a request.
@@ -89,7 +87,7 @@ class Retry:
                 self._usage.retries[error.kind] += 1
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_backoff(error, failures)):
-                        await self._ends[request.kind].wait()
+                        await self.limiter.ends[request.kind].wait()
 
     async def _attempt(self, request: Request) -> Any:
         sent_in = await self.limiter.acquire(request.order, request.tokens, request.kind)
@@ -148,12 +146,7 @@ class Retry:
         if budget is not None and (self._usage.dollars or 0.0) >= budget:
             text = f"the budget of {budget:g} US dollars is spent"
             for kind in KINDS:
-                self._end(kind, partial(JudgeError, "budget", text, final=True))
-
-    def _end(self, kind: str, error: Callable[[], JudgeError]) -> None:
-        """Send no more requests of a kind; those that wait for their turn or for another try fail."""
-        self._ends[kind].set()
-        self.limiter.dismiss(kind, error)
+                self.limiter.dismiss(kind, partial(JudgeError, "budget", text, final=True))
 
     def _failure(self, error: Exception, kind: str, sent_in: int) -> JudgeError:
         """What the exception of an attempt stands for; later requests are held up or ended accordingly.
@@ -163,7 +156,7 @@ class Retry:
         if isinstance(error, JudgeUnavailable):
             # Every metric needs completions; an unknown model of embeddings is no reason to stop them.
             for ended in KINDS if kind == KINDS[0] else (kind,):
-                self._end(ended, partial(JudgeUnavailable, error.message))
+                self.limiter.dismiss(ended, partial(JudgeUnavailable, error.message))
         if isinstance(error, JudgeError):
             if error.kind == "rate_limited":
                 self.limiter.slow_down(sent_in)
