@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphrag_eval_async.judge import Judge, Message
-    from graphrag_eval_async.judge.form import Form
+    from graphrag_eval_async.judge.protocol import ResponseFormat
 
 LATENCY = 0.1
 RECORDS = 5
@@ -63,7 +63,13 @@ class Plain:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
 
-    async def ask(self, prompt: Callable[[], Sequence[Message]], form: Form[Any], *, repeat: int = 0) -> Any:  # noqa: ARG002
+    async def ask(
+        self,
+        prompt: Callable[[], Sequence[Message]],
+        form: ResponseFormat[Any],
+        *,
+        repeat: int = 0,  # noqa: ARG002
+    ) -> Any:
         return form.read((await self._judge.complete(prompt(), form.schema))[0])
 
     async def embed(self, texts: list[str]) -> Any:

@@ -17,10 +17,10 @@ from bench.judge_cases import config, lines, reference, response
 from bench.judge_process import serving
 from bench.report import Row, show
 from graphrag_eval_async import evaluate_stream
-from graphrag_eval_async.judge.form import form_of
 from graphrag_eval_async.judge.openai_endpoint import Endpoint, Sdk
+from graphrag_eval_async.judge.protocol import format_of
 from graphrag_eval_async.metrics.answer_correctness import INPUTS, INSTRUCTIONS, REPLY, AnswerClaims
-from graphrag_eval_async.metrics.prompt import fill, messages
+from graphrag_eval_async.metrics.metric import fill, messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -109,7 +109,7 @@ async def bare(
 
 def requests_like_ours(number: int) -> list[dict[str, Any]]:
     """What the SDK is to send for as many responses."""
-    instructions, schema = f"{fill(INSTRUCTIONS, INPUTS)}\n\n{REPLY}", form_of(AnswerClaims).schema
+    instructions, schema = f"{fill(INSTRUCTIONS, INPUTS)}\n\n{REPLY}", format_of(AnswerClaims).schema
     described = {"name": schema["title"], "strict": True, "schema": schema}
     questions = reference()[0]["questions"]
     found = []

@@ -21,12 +21,11 @@ GraphragEvalError
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphrag_eval_async.judge.protocol import TokenUsage
     from graphrag_eval_async.records.reject import Reject
 
 Failure = Literal[
@@ -35,6 +34,13 @@ Failure = Literal[
 """The ways in which judging fails; the text of each ``*_error`` begins with one."""
 
 FAILURES = get_args(Failure)
+
+
+class TokenUsage(NamedTuple):
+    """The tokens that one request used, as the server counts them; a request for embeddings has no output."""
+
+    input_tokens: int
+    output_tokens: int = 0
 
 
 class GraphragEvalError(Exception):

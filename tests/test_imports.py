@@ -31,7 +31,7 @@ LEVELS = [
 RANK = {room: rank for rank, rooms in enumerate(LEVELS) for room in rooms}
 
 # Names used in annotations only, which no type checker could do without.
-TYPES_ONLY = {("errors", "records"), ("errors", "judge")}
+TYPES_ONLY = {("errors", "records")}
 
 LLM = {"openai", "ragas", "pydantic", "langchain", "litellm", "httpx"}
 

@@ -1,42 +1,54 @@
-"""From a file, a mapping or a `Config` to a `Config` that is right."""
+"""Loading a configuration from a file, a mapping or a `Config`, and checking it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from functools import cache
+import re
+from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec import inspect
 from msgspec.structs import replace
 
-from graphrag_eval_async.config.checks import check_needs, check_values
 from graphrag_eval_async.config.model import (
     METRICS,
     AnswerCorrectnessConfig,
     AnswerRelevanceConfig,
     Config,
-    LLMConfig,
+    CustomEvaluationConfig,
+    EmbeddingConfig,
+    GenerationConfig,
 )
-from graphrag_eval_async.config.reading import Reader
+from graphrag_eval_async.config.reading import Reader, join
 from graphrag_eval_async.errors import ConfigError
+from graphrag_eval_async.records.metrics import COST, RESULT_KEYS
+
+Problem = Callable[[str, str], Any]
+
+GATES = ("error_rate", "missing_rate")
+"""Rates that the command line knows, besides metrics."""
+
+OF_THE_REQUEST = ("model", "messages", "response_format", "stream", "input", "n")
+"""What `parameters` may not hold: each request has its own."""
 
 
 def load_config(
     config: str | os.PathLike[str] | Mapping[str, Any] | Config, *, judge: bool = False
 ) -> Config:
-    """A configuration that has been checked, and that says what runs: metrics that are off are None in it.
+    """A checked configuration in which metrics that are off are None.
 
-    Where all are off, so is the judge: `llm` is None, too. Loading what was loaded changes nothing, unless a
-    judge of the user's then takes part.
+    If all metrics are off, `llm` is None, too. Loading a loaded configuration changes nothing, unless `judge`
+    differs.
 
     Args:
-        config: a path to YAML, or to JSON where the suffix is ``.json``; a mapping laid out so; a `Config`.
-            ``${NAME}`` in a string under `llm` stands for what the environment variable holds.
-        judge: whether the user brings a judge, which takes the place of the models in `llm`.
+        config: a path to YAML, or to JSON if the suffix is ``.json``; a mapping of that layout; a `Config`.
+            In strings under `llm`, ``${NAME}`` is replaced by the environment variable.
+        judge: whether the caller brings a judge, which replaces the models in `llm`.
 
     Raises:
-        ConfigError: it cannot be read, or cannot be right; every problem is listed with its key.
+        ConfigError: it cannot be read, or is invalid; lists every problem with its key.
     """
     source = os.fsdecode(config) if isinstance(config, str | os.PathLike) else None
     given = config if source is None else _read(source)
@@ -45,11 +57,11 @@ def load_config(
         for name in METRICS:
             if name in given and given[name] is None:
                 reader.problem(name, "expected a mapping, got nothing; {} turns it on")
-    checked = reader.read(_layout(), given, "")
-    check_values(checked, reader.problem)
+    checked = reader.read(inspect.type_info(Config), given, "")
+    _check_values(checked, reader.problem)
     effective = _effective(checked, judge=judge)
     if not judge and not reader.problems.keys() & {"llm", "llm.generation", "llm.embedding"}:
-        check_needs(effective, reader.problem)
+        _check_needs(effective, reader.problem)
     if reader.problems:
         problems = [f"{key}: {what}" if key else what for key, what in reader.problems.items()]
         raise ConfigError(problems, source)
@@ -57,24 +69,22 @@ def load_config(
 
 
 def config_for(llm: str, embedding: str | None = None) -> Config:
-    """The configuration of the models of a command line, such as ``openai/gpt-4o-mini``.
+    """The configuration for models named on a command line, such as ``openai/gpt-4o-mini``.
 
     Args:
         llm: the provider and, after the first slash, the model that judges.
-        embedding: the same of the model of embeddings.
+        embedding: likewise for the embedding model.
 
     Raises:
-        ConfigError: one of them is not laid out like that, or lacks what its provider needs.
+        ConfigError: a name has another form, or the model is not configured as its provider needs.
     """
     problems = []
     models = {}
     for option, section, text in [("--llm", "generation", llm), ("--embedding", "embedding", embedding)]:
-        if text is None:
-            continue
-        provider, _, model = text.partition("/")
+        provider, _, model = (text or "").partition("/")
         if provider in {"openai", "azure"} and model:
             models[section] = {"provider": provider, "model": model}
-        else:
+        elif text is not None:
             problems.append(f'{option}: expected "openai/" or "azure/" and a model, got {text!r}')
     if problems:
         raise ConfigError(problems)
@@ -90,25 +100,112 @@ def _read(source: str) -> Any:
         raise ConfigError([str(error)], source) from None
 
 
-@cache
-def _layout() -> inspect.Type:
-    return inspect.type_info(Config)
-
-
 def _effective(config: Config, *, judge: bool) -> Config:
     """The configuration with the metrics that are on by default, and without those that are off."""
     metrics = {name: section for name in METRICS if (section := getattr(config, name)) is not None}
-    if not metrics and not config.custom_evaluations:
-        return _with_defaults(config, judge=judge)
-    off = [name for name, section in metrics.items() if not section.enabled]
-    if len(off) == len(metrics) and not config.custom_evaluations:
-        return replace(config, llm=None, **dict.fromkeys(off))
-    return replace(config, **dict.fromkeys(off))
-
-
-def _with_defaults(config: Config, *, judge: bool) -> Config:
-    llm = config.llm or LLMConfig()
-    if not judge and llm.generation is None:
+    if metrics or config.custom_evaluations:
+        off = dict.fromkeys(name for name, section in metrics.items() if not section.enabled)
+        is_judged = config.custom_evaluations or len(off) < len(metrics)
+        return replace(config, llm=config.llm if is_judged else None, **off)
+    if not judge and (config.llm is None or config.llm.generation is None):
         return config
-    relevance = AnswerRelevanceConfig() if llm.embedding and not judge else None
+    relevance = AnswerRelevanceConfig() if not judge and config.llm and config.llm.embedding else None
     return replace(config, answer_correctness=AnswerCorrectnessConfig(), answer_relevance=relevance)
+
+
+def _check_values(config: Config, problem: Problem) -> None:
+    """Report values that are invalid whatever metrics are on."""
+    if config.llm is not None:
+        _check_model(config.llm.generation, "llm.generation", problem)
+        _check_model(config.llm.embedding, "llm.embedding", problem)
+    metric = config.ragas_answer_correctness
+    if metric is not None and not 0 < sum(metric.weights) < inf:
+        problem("ragas_answer_correctness.weights", "expected a sum that is finite and above 0")
+    _check_names(config.custom_evaluations, problem)
+    for index, evaluation in enumerate(config.custom_evaluations):
+        _check_inputs(evaluation, f"custom_evaluations[{index}]", problem)
+
+
+def _check_needs(config: Config, problem: Problem) -> None:
+    """Report the models that are missing for the metrics that are on."""
+    embedding = metrics_that_embed(config)
+    metrics = [name for name in METRICS if getattr(config, name) is not None]
+    for key in [*metrics, *(f"custom_evaluations[{i}]" for i in range(len(config.custom_evaluations)))]:
+        models = ("generation", "embedding") if key in embedding else ("generation",)
+        lacking = [f"llm.{model}" for model in models if getattr(config.llm, model, None) is None]
+        if lacking:
+            problem(key, f"needs {' and '.join(lacking)}")
+
+
+def metrics_that_embed(config: Config) -> list[str]:
+    """The metrics that are on and need an embedding model."""
+    metrics = [] if config.answer_relevance is None else ["answer_relevance"]
+    correctness = config.ragas_answer_correctness
+    if correctness is not None and correctness.weights[1] > 0:
+        metrics.append("ragas_answer_correctness")
+    return metrics
+
+
+def _check_model(model: GenerationConfig | EmbeddingConfig | None, key: str, problem: Problem) -> None:
+    if model is None:
+        return
+    if model.base_url is not None and (wrong := wrong_with_url(model.base_url)):
+        problem(f"{key}.base_url", wrong)
+    if model.api_key is not None and not is_key(model.api_key):
+        problem(f"{key}.api_key", "expected ASCII characters without white space, as an HTTP header has them")
+    for parameter in OF_THE_REQUEST:
+        if parameter in model.parameters:
+            problem(f"{key}.parameters.{parameter}", "may not be given: each request has its own")
+
+
+def wrong_with_url(text: str) -> str | None:
+    """Why a text cannot be a base URL, without quoting it; None if it can."""
+    try:
+        parts = urlsplit(text)
+        has_place = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of a port that is none
+        has_place = False
+    if not (has_place and parts.scheme in {"http", "https"} and text.isprintable() and " " not in text):
+        return "expected a URL that begins with http:// or https://"
+    if "@" in parts.netloc or "?" in text or "#" in text:  # Transports log them, and paths are appended.
+        return "may hold no user, password, query or fragment; a key belongs in api_key"
+    return None
+
+
+def is_key(text: str) -> bool:
+    """Whether it can be sent in an HTTP header."""
+    return re.fullmatch("[!-~]+", text) is not None
+
+
+def _check_names(evaluations: tuple[CustomEvaluationConfig, ...], problem: Problem) -> None:
+    """Report names of evaluations and outputs that would give a result the same key twice."""
+    owners = dict.fromkeys(RESULT_KEYS, "a key of results") | dict.fromkeys(GATES, "the name of a gate")
+    names = dict.fromkeys(METRICS, "the name of a built-in metric")
+    for index, evaluation in enumerate(evaluations):
+        place, name = f"custom_evaluations[{index}].name", evaluation.name
+        if name in names:
+            problem(place, f"{name!r} is already {names[name]}")
+        elif name:
+            names[name] = f"that of custom_evaluations[{index}]"
+            for key in (f"{name}_error", f"{name}{COST}"):
+                if key in owners:
+                    problem(place, f"would have the key {key!r}, which is already {owners[key]}")
+                owners.setdefault(key, f"a key of custom_evaluations[{index}]")
+    for index, evaluation in enumerate(evaluations):
+        for output in evaluation.outputs:
+            place = join(f"custom_evaluations[{index}].outputs", output)
+            if output.endswith(COST):
+                problem(place, f"ends in {COST}, as only costs do")
+            elif output in owners:
+                problem(place, f"is already {owners[output]}")
+            owners.setdefault(output, f"an output of custom_evaluations[{index}]")
+
+
+def _check_inputs(evaluation: CustomEvaluationConfig, key: str, problem: Problem) -> None:
+    inputs = evaluation.inputs
+    if len(set(inputs)) < len(inputs):
+        problem(f"{key}.inputs", "lists an input twice")
+    if inputs and not {"reference_steps", "actual_steps"} & set(inputs):
+        for name in ("steps_name", "steps_keys"):
+            if getattr(evaluation, name) is not None:
+                problem(f"{key}.{name}", "selects steps: inputs needs actual_steps or reference_steps")

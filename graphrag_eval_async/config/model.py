@@ -1,4 +1,4 @@
-"""What a configuration holds: which metrics are judged, by which models, within which limits."""
+"""The structs of a configuration: metrics, models and limits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Price = Annotated[float, Meta(ge=0, le=1e9)]
 
 
 class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A mapping of the YAML file. It shows itself without secrets; `load_config` checks it."""
+    """A mapping of the YAML file. Its repr hides secrets; `load_config` checks it."""
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [(name, shown(name, getattr(self, name))) for name in self.__struct_fields__]
@@ -32,15 +32,14 @@ class GenerationConfig(Section, frozen=True, kw_only=True):
     """The LLM that judges.
 
     Attributes:
-        provider: "openai", which with a `base_url` is any server that speaks the OpenAI protocol, or "azure".
-        model: the model's name, with azure the deployment's.
-        temperature: from 0 to 2. None leaves it to the server; where it is not given it is 0, but for models
-            that refuse it.
-        max_tokens: of one reply; None leaves it to the server.
-        base_url: absent: the SDK's own.
-        api_key: absent: from the environment, as the SDK does.
-        api_version: for azure; absent: from the environment variable OPENAI_API_VERSION.
-        parameters: go into the body of each request as they are; what they read from the environment is text.
+        provider: "azure", or "openai" for OpenAI and, with a `base_url`, any server with its protocol.
+        model: name of the model; for azure, of the deployment.
+        temperature: from 0 to 2. None leaves it to the server. Default: 0, except for models that refuse it.
+        max_tokens: limit for one reply; None leaves it to the server.
+        base_url: default: that of the SDK.
+        api_key: default: from the environment, as the SDK does.
+        api_version: for azure; default: the environment variable OPENAI_API_VERSION.
+        parameters: copied into the body of each request; values read from the environment are text.
     """
 
     provider: Literal["openai", "azure"]
@@ -54,10 +53,10 @@ class GenerationConfig(Section, frozen=True, kw_only=True):
 
 
 class EmbeddingConfig(Section, frozen=True, kw_only=True):
-    """The model of embeddings.
+    """The embedding model.
 
-    Without a `base_url`, or with the same, what it leaves out of the connection is the generation's, if both
-    are of one provider.
+    If the generation model has the same provider, and this one has no `base_url` or the same, missing
+    connection settings are taken from the generation model.
     """
 
     provider: Literal["openai", "azure"]
@@ -69,17 +68,17 @@ class EmbeddingConfig(Section, frozen=True, kw_only=True):
 
 
 class LimitsConfig(Section, frozen=True, kw_only=True):
-    """How hard the judge may be pressed, and for how long.
+    """Limits on rate, time and cost of the judge's calls.
 
     Attributes:
         max_concurrency: requests in flight over the whole stream.
-        requests_per_minute: None is without limit.
-        tokens_per_minute: of input and output; None is without limit.
-        call_timeout_sec: of one attempt, in seconds.
-        result_timeout_sec: of all metrics of one result, in seconds.
-        max_attempts: of one request, the first included; one that repeats what got an unusable reply has as
-            many of its own, and long pauses that the server asks for do not count.
-        budget_usd: in US dollars, over the whole stream; None is without limit.
+        requests_per_minute: None means no limit.
+        tokens_per_minute: input and output together; None means no limit.
+        call_timeout_sec: for one attempt, in seconds.
+        result_timeout_sec: for all metrics of one result, in seconds.
+        max_attempts: attempts per request, including the first. A request that repeats one with an unusable
+            reply has attempts of its own; long pauses that the server asks for do not count.
+        budget_usd: US dollars over the whole stream; None means no limit.
     """
 
     max_concurrency: Count = 32
@@ -92,7 +91,7 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
 
 
 class PricingConfig(Section, frozen=True, kw_only=True):
-    """Prices in US dollars per million tokens; one that is given takes the place of the list's."""
+    """Prices in US dollars per million tokens; they override the built-in list."""
 
     input_usd_per_million: Price | None = None
     output_usd_per_million: Price | None = None
@@ -100,7 +99,7 @@ class PricingConfig(Section, frozen=True, kw_only=True):
 
 
 class LLMConfig(Section, frozen=True, kw_only=True):
-    """The judge. `cache` is the path of an SQLite file that keeps finished calls."""
+    """The judge; `cache` is the path of an SQLite file that stores finished calls."""
 
     generation: GenerationConfig | None = None
     embedding: EmbeddingConfig | None = None
@@ -116,14 +115,14 @@ class StepsConfig(Section, frozen=True, kw_only=True):
 
 
 class AnswerCorrectnessConfig(Section, frozen=True, kw_only=True):
-    """Claims of the two answers: recall, precision, F1. `prompt` takes the place of the built-in one."""
+    """Recall, precision and F1 of the answers' claims; `prompt` replaces the built-in one."""
 
     enabled: bool = True
     prompt: Text | None = None
 
 
 class AnswerRelevanceConfig(Section, frozen=True, kw_only=True):
-    """RAGAS answer relevancy; `strictness`, from 1 to 20, is the number of questions that are generated."""
+    """RAGAS answer relevancy; `strictness` is the number of questions to generate, from 1 to 20."""
 
     enabled: bool = True
     strictness: Annotated[int, Meta(ge=1, le=20)] = 3
@@ -136,19 +135,19 @@ class RetrievalAnswerConfig(Section, frozen=True, kw_only=True):
 
 
 class RetrievalContextConfig(Section, frozen=True, kw_only=True):
-    """The same against the texts of the matched reference step."""
+    """RAGAS context recall and precision of retrieved texts against those of the matched reference step."""
 
     enabled: bool = True
 
 
 class RagasAnswerCorrectnessConfig(Section, frozen=True, kw_only=True):
-    """RAGAS answer correctness: an F-score of statements and the similarity of the answers, by `weights`.
+    """RAGAS answer correctness: the weighted mean of an F-score of statements and the answers' similarity.
 
     Attributes:
         enabled: whether it is judged.
         weights: of the F-score and of the similarity, relative to their sum.
-        beta: of the F-score; above 1 recall counts for more. At most a million, beyond which nothing changes.
-        threshold: from 0 to 1; makes it 1 for scores of at least as much, else 0.
+        beta: of the F-score; above 1, recall counts for more. At most a million.
+        threshold: from 0 to 1; makes the score 1 from here on, and 0 below.
     """
 
     enabled: bool = True
@@ -165,15 +164,15 @@ class OutputConfig(Section, frozen=True, kw_only=True):
 
 
 class CustomEvaluationConfig(Section, frozen=True, kw_only=True):
-    """One call of the judge with instructions of the user's own, and what it returns.
+    """One call of the judge with the user's own instructions and outputs.
 
     Attributes:
         name: 1 to 64 letters, digits, _ and -; results have the keys ``<name>_error`` and ``<name>_cost``.
         inputs: what the judge sees.
-        instructions: what it is told.
-        outputs: by key of the result, a description, or that and a type.
-        steps_name: the steps that it sees are those of this name; None: all.
-        steps_keys: what it sees of each step; None: all.
+        instructions: what the judge is told.
+        outputs: by key of the result: a description, or a description and a type.
+        steps_name: show only steps of this name; None shows all.
+        steps_keys: show only these keys of each step; None shows all.
     """
 
     name: Name
@@ -190,10 +189,10 @@ class CustomEvaluationConfig(Section, frozen=True, kw_only=True):
 
 
 class Config(Section, frozen=True, kw_only=True):
-    """A configuration; the layout is that of the YAML file.
+    """A configuration, laid out like the YAML file.
 
-    A metric is judged if its section is there and enabled. Where there is none at all, nor a custom
-    evaluation, the judge of `llm` judges answer correctness, and relevance too if it has an embedding model.
+    A metric is judged if its section is present and enabled. With no metric sections and no custom
+    evaluations, `llm` judges answer correctness, and with an embedding model also answer relevance.
     """
 
     llm: LLMConfig | None = None

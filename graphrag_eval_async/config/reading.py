@@ -1,21 +1,23 @@
-"""Reading a tree of mappings, lists and values into the structs of a configuration, problem by problem."""
+"""Reading a tree of mappings, lists and values into the structs of a configuration, collecting problems."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
 
 from msgspec import UNSET, Struct, inspect
 from msgspec.structs import asdict
 
-from graphrag_eval_async.config.secrecy import FromEnvironment, expand
-from graphrag_eval_async.config.wording import described, fits, join, wanted
+from graphrag_eval_async.config.secrecy import VARIABLE, FromEnvironment, expand
 from graphrag_eval_async.records.question_copy import AmbiguousObject
 
 MAX_DEPTH = 100
 """How deep a value of `parameters` may nest."""
+
+MAX_QUOTED = 20
+"""How long a string may be to be quoted: longer ones may be secrets at a wrong place."""
 
 FAILED: Any = object()
 """Stands for a value with a problem."""
@@ -27,9 +29,30 @@ _BLANKS: dict[type[inspect.Type], Any] = {
     inspect.DictType: {},
 }
 
+_NOUNS: dict[type[inspect.Type], str] = {
+    inspect.StrType: "a string",
+    inspect.BoolType: "true or false",
+    inspect.IntType: "an integer",
+    inspect.FloatType: "a number",
+    inspect.VarTupleType: "a list",
+    inspect.DictType: "a mapping",
+    inspect.StructType: "a mapping",
+}
+
+_QUOTED: dict[type[inspect.Type], tuple[type, ...]] = {
+    inspect.LiteralType: (str, int, float),
+    inspect.IntType: (int, float),
+    inspect.FloatType: (int, float),
+}
+"""Values of which types are quoted in errors under `llm`, by the type that was expected."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+_PLAIN_KEY = re.compile(r"[\w-]{1,64}\Z")
+
 
 class Reader:
-    """Reads values as types say: strictly, but what was read from the environment may stand for a number.
+    """Reads values strictly by their types, except that text from the environment may stand for a number.
 
     A value with a problem leaves its default, or something empty, so that all problems can be found.
 
@@ -39,19 +62,6 @@ class Reader:
 
     def __init__(self) -> None:
         self.problems: dict[str, str] = {}
-        self._readers: dict[type[inspect.Type], Callable[[Any, Any, str], Any]] = {
-            inspect.StructType: self._struct,
-            inspect.UnionType: self._union,
-            inspect.LiteralType: self._literal,
-            inspect.StrType: self._text,
-            inspect.BoolType: self._boolean,
-            inspect.IntType: self._number,
-            inspect.FloatType: self._number,
-            inspect.TupleType: self._list,
-            inspect.VarTupleType: self._list,
-            inspect.DictType: self._mapping,
-            inspect.AnyType: self._json,
-        }
 
     def problem(self, key: str, what: str) -> Any:
         """Add a problem, unless there is one at the key; returns `FAILED`."""
@@ -62,22 +72,38 @@ class Reader:
         """The value as the type has it, or `FAILED`."""
         if isinstance(value, str):
             value = self._expanded(value, key)
-        return value if value is FAILED else self._readers[type(kind)](kind, value, key)
+        if value is FAILED:
+            return FAILED
+        match kind:
+            case inspect.StructType():
+                return self._struct(kind, value, key)
+            case inspect.UnionType():
+                return self._union(kind, value, key)
+            case inspect.AnyType():
+                return self._json(value, key)
+            case inspect.TupleType() | inspect.VarTupleType() if isinstance(value, list | tuple):
+                return self._list(kind, value, key)
+            case inspect.DictType() if isinstance(value, Mapping):
+                return self._mapping(kind, value, key)
+        scalar = _scalar(kind, value)
+        return self._unexpected(kind, value, key) if scalar is FAILED else scalar
 
-    def _unexpected(self, kind: inspect.Type, value: Any, key: str, *quote: type) -> Any:
-        quote = quote if _is_of_judge(key) else (str, int, float)
-        return self.problem(key, f"expected {wanted(kind)}, got {described(value, quote)}")
+    def _unexpected(self, kind: inspect.Type, value: Any, key: str) -> Any:
+        quoted = _QUOTED.get(type(kind), ()) if _is_of_judge(key) else (str, int, float)
+        return self.problem(key, f"expected {_wanted(kind)}, got {_described(value, quoted)}")
 
     def _expanded(self, value: str, key: str) -> Any:
         if isinstance(value, FromEnvironment):
             return value
         text = str.__str__(value)  # A subclass, as of an enum, is no text of JSON.
         try:
-            if _is_unicode(text) and _is_of_judge(key):
+            if _is_of_judge(key) and not _SURROGATE.search(text):
                 text = expand(text)
         except KeyError as error:
             return self.problem(key, f"the environment variable {error.args[0]} is not set")
-        return text if _is_unicode(text) else self.problem(key, "holds half a character: a lone surrogate")
+        if _SURROGATE.search(text):
+            return self.problem(key, "holds half a character: a lone surrogate")
+        return text
 
     def _struct(self, kind: inspect.StructType, value: Any, key: str) -> Struct:
         fields = {field.name: _BLANKS[type(field.type)] for field in kind.fields if field.required}
@@ -105,7 +131,7 @@ class Reader:
         for name in value.repeated if isinstance(value, AmbiguousObject) else ():
             self.problem(join(key, name), "stands twice")
         for name, item in value.items():
-            if isinstance(name, str) and _is_unicode(name):
+            if isinstance(name, str) and not _SURROGATE.search(name):
                 yield str.__str__(name), item
             else:
                 self.problem(join(key, name), "expected a string as key")
@@ -114,61 +140,36 @@ class Reader:
         members = [member for member in kind.types if not isinstance(member, inspect.NoneType)]
         if value is None and len(members) < len(kind.types):
             return None
-        if len(members) == 1:
-            return self.read(members[0], value, key)
-        # Text or a mapping.
-        if not isinstance(value, str | Mapping | Struct):
-            return self._unexpected(kind, value, key)
-        is_text = isinstance(value, str)
-        return self.read(next(m for m in members if isinstance(m, inspect.StrType) == is_text), value, key)
+        if len(members) > 1:  # Text or a mapping.
+            members = [m for m in members if isinstance(value, str) == isinstance(m, inspect.StrType)]
+            if not isinstance(value, str | Mapping | Struct):
+                return self._unexpected(kind, value, key)
+        return self.read(members[0], value, key)
 
-    def _literal(self, kind: inspect.LiteralType, value: Any, key: str) -> Any:
-        if isinstance(value, str) and value in kind.values:
-            return str(value)
-        return self._unexpected(kind, value, key, str, int, float)
-
-    def _text(self, kind: inspect.StrType, value: Any, key: str) -> Any:
-        if isinstance(value, str) and (value.strip() or not kind.min_length) and _matches(kind, value):
-            return value
-        return self._unexpected(kind, value, key)
-
-    def _boolean(self, kind: inspect.BoolType, value: Any, key: str) -> Any:
-        return value if isinstance(value, bool) else self._unexpected(kind, value, key)
-
-    def _number(self, kind: inspect.IntType | inspect.FloatType, value: Any, key: str) -> Any:
-        number = _number_of(int if isinstance(kind, inspect.IntType) else float, value)
-        if number is not None and _is_within(kind, number):
-            return number
-        return self._unexpected(kind, value, key, int, float)
-
-    def _list(self, kind: inspect.TupleType | inspect.VarTupleType, value: Any, key: str) -> Any:
-        if not isinstance(value, list | tuple):
-            return self._unexpected(kind, value, key)
+    def _list(
+        self, kind: inspect.TupleType | inspect.VarTupleType, value: list[Any] | tuple[Any, ...], key: str
+    ) -> Any:
         if isinstance(kind, inspect.TupleType):
-            kinds: Sequence[inspect.Type] = kind.item_types
-            right_length = len(value) == len(kinds)
+            kinds = kind.item_types
         else:
-            kinds = [kind.item_type] * len(value)
-            right_length = len(value) >= (kind.min_length or 0)
-        if not right_length:
-            return self.problem(key, f"expected {wanted(kind)}, got one of {len(value)}")
+            kinds = (kind.item_type,) * max(len(value), kind.min_length or 0)
+        if len(kinds) != len(value):
+            return self.problem(key, f"expected {_wanted(kind)}, got one of {len(value)}")
         items = [self.read(kinds[i], item, f"{key}[{i}]") for i, item in enumerate(value)]
         return FAILED if any(item is FAILED for item in items) else tuple(items)
 
-    def _mapping(self, kind: inspect.DictType, value: Any, key: str) -> Any:
-        if not isinstance(value, Mapping):
-            return self._unexpected(kind, value, key)
+    def _mapping(self, kind: inspect.DictType, value: Mapping[Any, Any], key: str) -> Any:
         if len(value) < (kind.min_length or 0):
-            return self.problem(key, f"expected {wanted(kind)}")
+            return self.problem(key, f"expected {_wanted(kind)}")
         items = {}
         for name, item in self._members(value, key):
             place = join(key, name)
             if not _matches(kind.key_type, name):
-                self.problem(place, f"expected {wanted(kind.key_type)} as key")
+                self.problem(place, f"expected {_wanted(kind.key_type)} as key")
             items[name] = self.read(kind.value_type, item, place)
         return {name: item for name, item in items.items() if item is not FAILED}
 
-    def _json(self, _: inspect.AnyType, value: Any, key: str) -> Any:
+    def _json(self, value: Any, key: str) -> Any:
         try:
             return self._copy(value, key, MAX_DEPTH)
         except RecursionError:
@@ -195,19 +196,26 @@ def _is_of_judge(key: str) -> bool:
     return key == "llm" or key.startswith("llm.")
 
 
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _unknown(name: str, known: list[str]) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(name[:64], known, 1)
     return f"unknown key; did you mean {close[0]}?" if close else f"unknown key; known are {', '.join(known)}"
+
+
+def _scalar(kind: inspect.Type, value: Any) -> Any:
+    """The value, if it is of the type and within its range, else `FAILED`."""
+    match kind:
+        case inspect.IntType() | inspect.FloatType():
+            number = _number_of(int if isinstance(kind, inspect.IntType) else float, value)
+            return number if number is not None and _is_within(kind, number) else FAILED
+        case inspect.LiteralType() if value in kind.values:
+            return str(value)
+        case inspect.StrType() if isinstance(value, str) and (value.strip() or not kind.min_length):
+            return value if _matches(kind, value) else FAILED
+        case inspect.BoolType() if isinstance(value, bool):
+            return value
+    return FAILED
 
 
 def _matches(kind: inspect.Type, text: str) -> bool:
@@ -223,7 +231,7 @@ def _number_of(kind: type[int] | type[float], value: Any) -> int | float | None:
         number = kind(value)
     except (ValueError, OverflowError):
         return None
-    return number if (fits(number) if isinstance(number, int) else isfinite(number)) else None
+    return number if (_fits(number) if isinstance(number, int) else isfinite(number)) else None
 
 
 def _is_within(kind: inspect.IntType | inspect.FloatType, number: float) -> bool:
@@ -231,4 +239,55 @@ def _is_within(kind: inspect.IntType | inspect.FloatType, number: float) -> bool
         (kind.gt is None or number > kind.gt)
         and (kind.ge is None or number >= kind.ge)
         and (kind.le is None or number <= kind.le)
+    )
+
+
+def _fits(number: int) -> bool:
+    """Whether an integer is one of 64 bits, signed or not."""
+    return -(2**63) <= number < 2**64
+
+
+def join(key: str, name: Any) -> str:
+    """The key of a mapping's member; a name that reads badly stands in brackets."""
+    if not isinstance(name, str) or not _PLAIN_KEY.match(name):
+        return f"{key}[{repr(name[:64]) if isinstance(name, str) else _described(name, (int, float))}]"
+    return f"{key}.{name}" if key else name
+
+
+def _wanted(kind: inspect.Type) -> str:
+    """What a value of the type is."""
+    if isinstance(kind, inspect.LiteralType):
+        return " or ".join(f'"{value}"' for value in kind.values)
+    if isinstance(kind, inspect.UnionType):
+        return " or ".join(map(_wanted, kind.types))
+    if isinstance(kind, inspect.TupleType):
+        return f"a list of {len(kind.item_types)}, each {_wanted(kind.item_types[0])}"
+    if getattr(kind, "pattern", None):  # There is one.
+        return "1 to 64 letters, digits, _ and -"
+    suffix = _range(kind) if isinstance(kind, inspect.IntType | inspect.FloatType) else ""
+    return _NOUNS[type(kind)] + (" that is not empty" if getattr(kind, "min_length", None) else suffix)
+
+
+def _range(kind: inspect.IntType | inspect.FloatType) -> str:
+    if kind.gt is not None:
+        return f" above {kind.gt:g}" + ("" if kind.le is None else f", at most {kind.le:g}")
+    if kind.ge is not None:
+        return f" of {kind.ge:g} or more" if kind.le is None else f" from {kind.ge:g} to {kind.le:g}"
+    return ""
+
+
+def _described(value: Any, quote: tuple[type, ...] = ()) -> str:
+    """A value in a few words; itself if it is short and of a type in `quote`, but never the environment's."""
+    if isinstance(value, FromEnvironment):
+        return f"text from {' and '.join(f'${{{name}}}' for name in VARIABLE.findall(value.written))}"
+    if value is None or isinstance(value, bool):
+        return {None: "nothing", True: "true", False: "false"}[value]
+    if isinstance(value, int) and not _fits(value):
+        return "an integer beyond 64 bits"
+    if isinstance(value, quote) and not (isinstance(value, str) and len(value) > MAX_QUOTED):
+        return repr(value) if isinstance(value, str) else str(value)
+    nouns = {str: "a string", int: "an integer", float: "a number", Mapping: "a mapping", list: "a list"}
+    nouns[tuple] = "a list"
+    return next(
+        (noun for kind, noun in nouns.items() if isinstance(value, kind)), f"a {type(value).__name__}"
     )

@@ -1,16 +1,14 @@
-"""What a configuration reads from the environment, and what of it must not be shown."""
+"""Reading the environment in a configuration, and hiding secrets."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
-
-if TYPE_CHECKING:
-    from graphrag_eval_async.config.model import Config, LLMConfig
+from msgspec.structs import asdict
 
 VARIABLE = re.compile(r"\$\{([^{}]+)\}")
 
@@ -56,12 +54,8 @@ def expand(text: str) -> str:
     names = VARIABLE.findall(text)
     if not names:
         return text
-    for name in names:
-        if name not in os.environ:
-            raise KeyError(name)
-    values = tuple(os.environ[name] for name in names)
-    remaining = iter(values)
-    return FromEnvironment(VARIABLE.sub(lambda _: next(remaining), text), text, values)
+    read = tuple(os.environ[name] for name in names)
+    return FromEnvironment(VARIABLE.sub(lambda variable: os.environ[variable[1]], text), text, read)
 
 
 class _Shown:
@@ -76,9 +70,9 @@ HIDDEN = _Shown("'***'")
 
 
 def shown(name: str, value: Any) -> Any:
-    """Something whose repr is that of the value at a key of the configuration, but for what may be secret.
+    """Something with the repr of the value at a key of the configuration, without what may be secret.
 
-    Never a `FromEnvironment` itself: who shortens a string before showing it, as rich does, loses its repr.
+    Never a `FromEnvironment` itself: rich shortens strings before showing them, which loses their repr.
     """
     if value is None:
         return None
@@ -95,11 +89,11 @@ def shown(name: str, value: Any) -> Any:
     return _Shown(repr(text)) if text is not value else value
 
 
-def secrets(config: Config | LLMConfig) -> tuple[str, ...]:
-    """What messages of a server must be rid of, the longest first, in a configuration that has been loaded.
+def secrets(config: Struct) -> tuple[str, ...]:
+    """The texts to remove from a server's messages, longest first, for a loaded configuration or section.
 
-    API keys, those of the SDK's environment variables included, and what else was read from the environment,
-    but for names of models. Texts of less than 4 characters are left out.
+    They are API keys, including those in the SDK's environment variables, and everything else that was read
+    from the environment except names of models. Texts of less than 4 characters are left out.
     """
     found = {*_secrets("", config), *(os.environ.get(name, "") for name in SDK_SECRETS)}
     long_enough = (str(text) for text in found if len(text) >= MIN_SECRET_CHARACTERS)
@@ -111,13 +105,10 @@ def _secrets(name: str, value: Any) -> Iterator[str]:
         yield from value.read
     if isinstance(value, str) and name == "api_key":
         yield value
-    for key, item in _members(value):
-        yield from _secrets(key, item)
-
-
-def _members(value: Any) -> list[tuple[str, Any]]:
-    if isinstance(value, Struct):
-        return [(name, getattr(value, name)) for name in value.__struct_fields__]
-    if isinstance(value, Mapping):
-        return list(value.items())
-    return [("", item) for item in value] if isinstance(value, list | tuple) else []
+    members = asdict(value) if isinstance(value, Struct) else value
+    if isinstance(members, Mapping):
+        for key, item in members.items():
+            yield from _secrets(key, item)
+    elif isinstance(members, list | tuple):
+        for item in members:
+            yield from _secrets("", item)

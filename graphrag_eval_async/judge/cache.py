@@ -79,13 +79,10 @@ class CallCache:
             ConfigError: the file cannot be written, or holds something else, which is left as it is.
         """
         cache = cls()
-        opened = False
-        try:
+        with ExitStack() as on_failure:
+            on_failure.callback(cache._close)
             await asyncio.get_running_loop().run_in_executor(cache._thread, cache._file.open, path)
-            opened = True
-        finally:
-            if not opened:
-                cache._close()
+            on_failure.pop_all()
         return cache
 
     async def get(self, key: bytes) -> bytes | None:
@@ -161,23 +158,20 @@ class _File:
         self._db: sqlite3.Connection
 
     def open(self, path: str | os.PathLike[str]) -> None:
-        with _telling(path):
-            self._open(Path(path))
-
-    def _open(self, path: Path) -> None:
         import sqlite3
 
-        _check_file(path)
-        self._db = sqlite3.connect(path.absolute(), timeout=BUSY_SEC, isolation_level=None)
-        self._resources.callback(self._db.close)
-        with self._db:
-            self._db.execute("BEGIN IMMEDIATE")
-            _check_owner(self._db)
-            for statement in SCHEMA:
-                self._db.execute(statement)
-        with suppress(sqlite3.OperationalError):  # not on every file system, nor while others hold the file
-            self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = NORMAL")
+        with _located(path):
+            _check_file(Path(path))
+            self._db = sqlite3.connect(Path(path).absolute(), timeout=BUSY_SEC, isolation_level=None)
+            self._resources.callback(self._db.close)
+            with self._db:
+                self._db.execute("BEGIN IMMEDIATE")
+                _check_owner(self._db)
+                for statement in SCHEMA:
+                    self._db.execute(statement)
+            with suppress(sqlite3.OperationalError):  # not on every file system, nor while others hold it
+                self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
 
     def close(self) -> None:
         self._resources.close()
@@ -207,10 +201,8 @@ class _File:
 
         outcomes: list[_Outcome] = []
         for key in keys:
-            if outcomes and isinstance(outcomes[-1], sqlite3.OperationalError):
-                outcomes.append(outcomes[-1])
-            else:
-                outcomes.append(self._find_one(key))
+            is_held = outcomes and isinstance(outcomes[-1], sqlite3.OperationalError)
+            outcomes.append(outcomes[-1] if is_held else self._find_one(key))
         return outcomes
 
     def _find_one(self, key: bytes) -> _Outcome:
@@ -234,13 +226,13 @@ def check_cache(path: str | os.PathLike[str]) -> None:
     Raises:
         ConfigError: it cannot.
     """
-    with _telling(path):
+    with _located(path):
         _check_file(Path(path))
 
 
 @contextmanager
-def _telling(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn what is wrong with the file into an error; the path is shown as it was written."""
+def _located(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turns errors of the file into a `ConfigError` that shows the path as it was written."""
     import sqlite3
 
     shown = repr(path if isinstance(path, str) else os.fspath(path))

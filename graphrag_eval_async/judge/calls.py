@@ -1,4 +1,4 @@
-"""The calls of one metric for one result: made once, checked, repeated where that may help, and priced."""
+"""The calls for one result and its metrics: made once, checked, repeated where that may help, and priced."""
 
 from __future__ import annotations
 
@@ -8,46 +8,73 @@ from math import fsum, hypot, inf
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import orjson
+from anyio import CancelScope
 
-from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.judge.attempts import Request
-from graphrag_eval_async.judge.protocol import TokenUsage
-from graphrag_eval_async.judge.tokens import estimate_prompt, estimate_tokens
+from graphrag_eval_async.errors import JudgeError, TokenUsage
+from graphrag_eval_async.judge.pricing import estimate_prompt, estimate_tokens
+from graphrag_eval_async.judge.retry import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from graphrag_eval_async.judge.form import Form
-    from graphrag_eval_async.judge.protocol import Message
-    from graphrag_eval_async.judge.session import ResultCalls
-    from graphrag_eval_async.judge.sharing import Sharers
+    from graphrag_eval_async.judge.protocol import Judge, Message, ResponseFormat
+    from graphrag_eval_async.judge.scheduling import Flight
+    from graphrag_eval_async.judge.session import JudgeSession
 
 T = TypeVar("T")
-Check: TypeAlias = "Callable[[Any], Any]"
-Call: TypeAlias = "Callable[[Sharers], Awaitable[Any]]"
+Send: TypeAlias = "Callable[[], Awaitable[tuple[Any, TokenUsage | None]]]"
 
 MAX_QUOTED = 2000
 """How many characters of a reply that does not fit are quoted to the judge."""
 
 
-class Meter(NamedTuple):
-    """What is done with the tokens of one kind of request.
+class Call(NamedTuple):
+    """A call of the judge.
 
     Attributes:
-        kind: of request: "completion" or "embedding".
-        add: counts them among those of the session.
-        price: what they cost, in US dollars; None where a price is not known.
-        estimate: about how many tokens of output a reply has.
+        kind: "completion" or "embedding".
+        key: equal for equal calls.
+        request: returns what sends it once, with messages that correct an earlier reply, and about how many
+            tokens that takes.
+        check: returns the reply if it is usable; raises `JudgeError`.
     """
 
     kind: str
-    add: Callable[[TokenUsage], None]
-    price: Callable[[TokenUsage], float | None]
-    estimate: Callable[[Any], int]
+    key: bytes
+    request: Callable[[Judge, Sequence[Message]], tuple[Send, int]]
+    check: Callable[[Any], Any]
+
+
+class ResultCalls:
+    """The calls for one result; its time runs from the first that is sent.
+
+    Attributes:
+        order: among the results; the calls of the earliest go first.
+        calls: how many it has made itself; not those that the cache or another's equal call answers.
+        costs: what each reply to these cost, in US dollars; None where that is not known.
+    """
+
+    def __init__(self, session: JudgeSession) -> None:
+        self.session = session
+        self.order = session.next_order()
+        self.scope = CancelScope()
+        self.calls = 0
+        self.costs: list[float | None] = []
+
+    def __enter__(self) -> CancelScope:
+        return self.scope.__enter__()
+
+    def __exit__(self, *exc_info: Any) -> bool | None:
+        self.session.retry.limiter.deadlines.stop(self.scope)
+        return self.scope.__exit__(*exc_info)
+
+    def metric(self) -> MetricCalls:
+        """What one metric calls the judge by."""
+        return MetricCalls(self)
 
 
 class MetricCalls:
-    """The calls of one metric for one result: an `Asking` that knows what they cost."""
+    """The calls of one metric for one result: a `MetricJudge` that knows what they cost."""
 
     def __init__(self, result: ResultCalls) -> None:
         self._result = result
@@ -62,111 +89,89 @@ class MetricCalls:
             return None
         return fsum(known)
 
-    async def ask(self, prompt: Callable[[], Sequence[Message]], form: Form[T], *, repeat: int = 0) -> T:
-        """See `Asking`."""
+    async def ask(
+        self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
+    ) -> T:
+        """See `MetricJudge`."""
         session = self._session
-        await session.turns.enter(self._result.order)
+        await session.throttle.acquire(self._result.order)
         try:
             messages = prompt()
             texts = (text for message in messages for text in (message["role"], message["content"]))
             key = session.key("complete", form.schema, str(repeat), *texts)
-            check = partial(_checked_reply, form)
-            reply = await self._once(key, check, partial(self._converse, messages, form.schema, check))
-            return form.read(reply)
+
+            def request(judge: Judge, correction: Sequence[Message]) -> tuple[Send, int]:
+                asked = [*messages, *correction]
+                return partial(judge.complete, asked, form.schema), estimate_prompt(asked, form.schema)
+
+            call = Call("completion", key, request, partial(_checked_reply, form))
+            return form.read(await self._shared(call))
         finally:
-            session.turns.leave()
+            session.throttle.release()
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
-        """See `Asking`."""
+        """See `MetricJudge`."""
         session = self._session
-        await session.turns.enter(self._result.order)
+        await session.throttle.acquire(self._result.order)
         try:
-            check = partial(_checked_vectors, len(texts))
-            call = partial(self._embed, texts, check)
-            vectors: list[list[float]] = await self._once(session.key("embed", None, *texts), check, call)
+
+            def request(judge: Judge, _: Sequence[Message]) -> tuple[Send, int]:
+                return partial(judge.embed, texts), sum(map(estimate_tokens, texts))
+
+            key = session.key("embed", None, *texts)
+            call = Call("embedding", key, request, partial(_checked_vectors, len(texts)))
+            vectors: list[list[float]] = await self._shared(call)
             return vectors
         finally:
-            session.turns.leave()
+            session.throttle.release()
 
-    async def _once(self, key: bytes, check: Check, call: Call) -> Any:
+    async def _shared(self, call: Call) -> Any:
         """What the call replies, or the cache, or an equal call in flight."""
-        make = partial(self._cached, key, check, call)
-        return await self._session.shared.call(key, self._result.scope, make)
+        return await self._session.single_flight.call(
+            call.key, self._result.scope, partial(self._cached, call)
+        )
 
-    async def _cached(self, key: bytes, check: Check, call: Call, sharers: Sharers) -> Any:
+    async def _cached(self, call: Call, flight: Flight) -> Any:
         session = self._session
-        await session.judge()  # That opens the cache, too.
+        judge = await session.judge()  # That opens the cache, too.
         cache, usage = session.cache, session.usage
-        if cache is not None and (kept := await cache.get(key)) is not None:
+        if cache is not None and (kept := await cache.get(call.key)) is not None:
             with suppress(JudgeError):  # What an earlier version kept may not pass the checks of this one.
-                reply = check(orjson.loads(kept))
+                reply = call.check(orjson.loads(kept))
                 usage.cache_hits += 1
                 return reply
         usage.calls += 1
         self._result.calls += 1
         try:
-            reply = await call(sharers)
+            reply = await self._checked(call, judge, flight)
             if cache is not None:
-                await cache.put(key, orjson.dumps(reply))
+                await cache.put(call.key, orjson.dumps(reply))
             return reply
         finally:
             if cache is not None:
                 usage.cache_errors = cache.failures
 
-    async def _embed(self, texts: list[str], check: Check, sharers: Sharers) -> Any:
-        judge = await self._session.judge()
-        tokens = sum(map(estimate_tokens, texts))
-        send = partial(self._request, partial(judge.embed, texts), tokens, self._session.embeddings, sharers)
+    async def _checked(self, call: Call, judge: Judge, flight: Flight) -> Any:
+        """A usable reply; the judge is told, once, what is wrong with one that is not."""
         try:
-            return check(await send())
+            return call.check(await self._request(call.kind, *call.request(judge, []), flight))
         except JudgeError as error:
-            self._count_repetition(error)
-        return check(await send())
+            if error.kind != "invalid_reply" or error.final:
+                raise
+            self._session.usage.retries[error.kind] += 1
+            correction = _correction(error)
+        return call.check(await self._request(call.kind, *call.request(judge, correction), flight))
 
-    async def _converse(
-        self, messages: Sequence[Message], schema: Mapping[str, Any], check: Check, sharers: Sharers
-    ) -> Any:
-        """A reply that fits; one that does not is answered, once, with what is wrong with it."""
-        judge = await self._session.judge()
-
-        def send() -> Awaitable[Any]:
-            complete, tokens = partial(judge.complete, messages, schema), estimate_prompt(messages, schema)
-            return self._request(complete, tokens, self._session.completions, sharers)
-
-        try:
-            return check(await send())
-        except JudgeError as error:
-            self._count_repetition(error)
-            messages = [*messages, *_correction(error)]
-        return check(await send())
-
-    def _count_repetition(self, error: JudgeError) -> None:
-        if error.kind != "invalid_reply" or error.final:
-            raise error
-        self._session.usage.retries[error.kind] += 1
-
-    async def _request(
-        self,
-        send: Callable[[], Awaitable[tuple[Any, TokenUsage | None]]],
-        tokens: int,
-        meter: Meter,
-        sharers: Sharers,
-    ) -> Any:
-        def account(used: TokenUsage | None, reply: Any) -> None:
-            if used is None:
-                self._session.usage.unmetered += 1
-                meter.add(TokenUsage(tokens, meter.estimate(reply)))
-            else:
-                meter.add(used)
-            cost = None if used is None else meter.price(used)
+    async def _request(self, kind: str, send: Send, tokens: int, flight: Flight) -> Any:
+        def paid(cost: float | None) -> None:
             self._costs.append(cost)
             self._result.costs.append(cost)
 
-        request = Request(meter.kind, self._result.order, send, tokens, sharers.sent, account)
-        return await self._session.attempts.make(request)
+        request = Request(kind, self._result.order, send, tokens, flight.sent, paid)
+        return await self._session.retry.send(request)
 
 
-def _checked_reply(form: Form[Any], reply: Any) -> Any:
+def _checked_reply(form: ResponseFormat[Any], reply: Any) -> Any:
     """The reply, if it fits the form."""
     try:
         text = orjson.dumps(reply).decode()
@@ -188,9 +193,8 @@ def _checked_vectors(count: int, vectors: Sequence[Sequence[float]]) -> list[lis
     lengths = {len(vector) for vector in checked}
     if len(checked) != count or len(lengths) != 1:
         raise JudgeError("invalid_reply", f"expected {count} vectors of one length")
-    for vector in checked:
-        if not 0 < hypot(*vector) < inf:
-            raise JudgeError("invalid_reply", "a vector of zeros, or with a number that is not finite")
+    if not all(0 < hypot(*vector) < inf for vector in checked):
+        raise JudgeError("invalid_reply", "a vector of zeros, or with a number that is not finite")
     return checked
 
 

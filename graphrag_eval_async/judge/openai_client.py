@@ -12,17 +12,23 @@ from msgspec import UNSET
 from graphrag_eval_async.config import secrets
 from graphrag_eval_async.errors import ConfigError, JudgeError
 from graphrag_eval_async.judge.openai_endpoint import INSTALL, Sdk, endpoint_of
-from graphrag_eval_async.judge.openai_errors import Refusal, Scrubber, Target, failure_of
-from graphrag_eval_async.judge.openai_replies import Reply, read_completion, read_embeddings
+from graphrag_eval_async.judge.openai_replies import (
+    Response,
+    Scrubber,
+    Target,
+    failure_of,
+    read_completion,
+    read_embeddings,
+)
 from graphrag_eval_async.judge.protocol import SchemaRefused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
-    from graphrag_eval_async.errors import Failure
+    from graphrag_eval_async.errors import Failure, TokenUsage
     from graphrag_eval_async.judge.openai_endpoint import Endpoint
-    from graphrag_eval_async.judge.protocol import Message, TokenUsage
+    from graphrag_eval_async.judge.protocol import Message
 
 REASONING = re.compile(r"(ft:)?(o\d|gpt-5)")
 """Models that refuse a temperature, and a limit of tokens that is called `max_tokens`."""
@@ -87,7 +93,9 @@ class OpenAIJudge:
         self._generation = generation
         self._embedding = embedding
         self._of_completions = {} if llm.generation is None else _of_completions(llm.generation)
-        self._of_embeddings = {} if llm.embedding is None else _of_embeddings(llm.embedding)
+        self._of_embeddings = (
+            {"model": llm.embedding.model} | llm.embedding.parameters if llm.embedding else {}
+        )
         self._takes_schemas = True
 
     async def complete(
@@ -102,23 +110,23 @@ class OpenAIJudge:
         remote = _configured(self._generation, "llm.generation")
         with_schema = self._takes_schemas
         asked = _with_schema(messages, schema) if with_schema else _with_schema_as_text(messages, schema)
-        reply = await remote.post("/chat/completions", asked | self._of_completions)
-        if isinstance(reply, Refusal):
-            failure = failure_of(reply, remote.target, remote.scrub)
-            if with_schema and reply.refuses_schemas:
-                self._takes_schemas = False
-                raise SchemaRefused(failure.message)
-            raise failure
-        return read_completion(reply, remote.scrub)
+        response = await remote.post("/chat/completions", asked | self._of_completions)
+        if response.is_success:
+            return read_completion(response, remote.scrub)
+        failure = failure_of(response, remote.target, remote.scrub)
+        if with_schema and response.refuses_schemas:
+            self._takes_schemas = False
+            raise SchemaRefused(failure.message)
+        raise failure
 
     async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], TokenUsage | None]:
         """See `Judge`."""
         remote = _configured(self._embedding, "llm.embedding")
         body = {"input": list(texts), "encoding_format": "float"} | self._of_embeddings
-        reply = await remote.post("/embeddings", body)
-        if isinstance(reply, Refusal):
-            raise failure_of(reply, remote.target, remote.scrub)
-        return read_embeddings(reply, remote.scrub, len(texts))
+        response = await remote.post("/embeddings", body)
+        if response.is_success:
+            return read_embeddings(response, remote.scrub, len(texts))
+        raise failure_of(response, remote.target, remote.scrub)
 
     async def aclose(self) -> None:
         """Close all connections; closing twice does nothing."""
@@ -135,8 +143,8 @@ class _Remote(NamedTuple):
     target: Target
     scrub: Scrubber
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> Reply | Refusal:
-        """What the server replies.
+    async def post(self, path: str, body: Mapping[str, Any]) -> Response:
+        """The server's response, whatever its status.
 
         The SDK's `post` and not its `create`, whose checks and models take half the CPU time of a call. What
         it raises is not the context of our error, since its text or its request may hold the API key.
@@ -152,9 +160,7 @@ class _Remote(NamedTuple):
             failure = JudgeError("invalid_request", self.scrub(f"the request cannot be written: {error}"))
         if response is None:
             raise failure
-        if response.is_success:
-            return Reply(response.content, response.headers.get("content-type", ""))
-        return Refusal(response.status_code, response.headers, response.content)
+        return Response(response.status_code, response.headers, response.content)
 
     def _no_reply(self, error: Exception) -> JudgeError:
         """A connection that failed. Not by the SDK's type: to it, a reset on aiohttp is a timeout."""
@@ -183,10 +189,6 @@ def _of_completions(config: GenerationConfig) -> dict[str, Any]:
     if config.max_tokens is not None and not LIMITS & config.parameters.keys():
         body["max_completion_tokens" if reasoning else "max_tokens"] = config.max_tokens
     return body | config.parameters
-
-
-def _of_embeddings(config: EmbeddingConfig) -> dict[str, Any]:
-    return {"model": config.model} | config.parameters
 
 
 def _with_schema(messages: Sequence[Message], schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.config.checks import is_key, wrong_with_url
+from graphrag_eval_async.config.load import is_key, wrong_with_url
 from graphrag_eval_async.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ SPARE_CONNECTIONS = 16
 
 
 class Endpoint(NamedTuple):
-    """Where a model is served, with what the environment adds to the configuration; empty where missing."""
+    """Where a model is served, by the configuration and the environment; "" where a value is missing."""
 
     provider: str
     base_url: str
@@ -56,9 +56,9 @@ class Endpoint(NamedTuple):
 def endpoint_of(llm: LLMConfig, model: GenerationConfig | EmbeddingConfig) -> Endpoint:
     """Where a model of a configuration is served.
 
-    What an embedding model leaves out is the LLM's, if of one provider and, lest a key go to another server,
-    without a base URL of its own; what that leaves out, too, is read from the environment variables that the
-    SDK reads.
+    An embedding model takes missing settings from the LLM, if both have the same provider and, so that no key
+    goes to another server, the same base URL. What is still missing is read from the SDK's environment
+    variables.
     """
     other = llm.generation
     models: list[GenerationConfig | EmbeddingConfig] = [model]

@@ -1,30 +1,190 @@
-"""What an OpenAI-compatible server replies, read and checked.
+"""What the responses of an OpenAI-compatible server stand for: a reply, vectors, or a failure.
 
-The formats: https://platform.openai.com/docs/api-reference/chat/object and .../embeddings/object
+The formats: https://platform.openai.com/docs/api-reference/chat/object and .../embeddings/object; the
+statuses and codes of errors: https://platform.openai.com/docs/guides/error-codes
 """
 
 from __future__ import annotations
 
+import math
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import DecodeError, Struct, json
 
-from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.judge.protocol import TokenUsage
+from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, TokenUsage
+from graphrag_eval_async.judge.retry import RETRIED
 from graphrag_eval_async.records.decoding import InvalidRecord, decode
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.judge.openai_errors import Scrubber
+    from collections.abc import Iterable, Mapping
+
+    from graphrag_eval_async.errors import Failure
+
+MAX_TEXT = 300
+"""How many characters of a server's text are quoted."""
 
 EXCERPT = 100
 """How many characters of a body that cannot be read are quoted."""
 
+MIN_CHARACTERS = 16
+"""Of a secret that is looked for in what a model wrote."""
 
-class Reply(NamedTuple):
-    """A response with a status of success."""
+FILTERED = frozenset({"content_filter", "content_policy_violation"})
+NO_QUOTA = frozenset(
+    {
+        "insufficient_quota",
+        "quota_exceeded",
+        "billing_hard_limit_reached",
+        "billing_not_active",
+        "account_deactivated",
+        "insufficient_balance",
+    }
+)
+NO_MODEL = frozenset({"model_not_found"})
+SCHEMA_WORDS = (b"response_format", b"json_schema", b"structured output", b"structured_output")
 
+KINDS: Mapping[int, Failure] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
+
+
+class Target(NamedTuple):
+    """What a request is sent to.
+
+    Attributes:
+        key: of the model in the configuration.
+        model: its name.
+        base_url: of the server, without credentials.
+    """
+
+    key: str
+    model: str
+    base_url: str
+
+
+class Scrubber:
+    """Makes texts of servers fit to be shown: without secrets, on one line, not too long."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        # A secret that begins with another would otherwise leave its end behind.
+        self._secrets = sorted({*secrets} - {""}, key=len, reverse=True)
+
+    def content(self, text: str) -> str:
+        """What a model wrote, as it is but for secrets: only long ones, which nobody writes by chance."""
+        return self._hide(text, MIN_CHARACTERS)
+
+    def __call__(self, text: str, limit: int = MAX_TEXT) -> str:
+        text = " ".join(self._hide(text).split())
+        return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+    def _hide(self, text: str, min_characters: int = 0) -> str:
+        for secret in self._secrets:
+            if len(secret) >= min_characters:
+                text = text.replace(secret, "***")
+        return text
+
+
+class Response(NamedTuple):
+    """An HTTP response."""
+
+    status: int
+    headers: Mapping[str, str]
     body: bytes
-    content_type: str
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status says that the request succeeded."""
+        return 200 <= self.status < 300
+
+    @property
+    def json(self) -> Any:
+        """The decoded body; None if it is no JSON."""
+        try:
+            return decode(self.body)
+        except InvalidRecord:
+            return None
+
+    @property
+    def details(self) -> Any:
+        """The object that says what is wrong, wherever a server puts it; empty if there is none."""
+        match self.json:
+            case {"error": {} as inner} | [{"error": {} as inner}, *_]:
+                return inner
+            case ({} as found) | [{} as found, *_]:
+                return found
+        return {}
+
+    @property
+    def codes(self) -> frozenset[str]:
+        """What the error calls itself."""
+        details = self.details
+        return frozenset(value for name in ("code", "type") if isinstance(value := details.get(name), str))
+
+    @property
+    def refuses_schemas(self) -> bool:
+        """Whether the server does not know the strict mode of structured output, or not this schema."""
+        text = self.body.lower()
+        mentioned = any(word in text for word in SCHEMA_WORDS)
+        return (
+            self.status in {400, 422, 501} and mentioned and not self.codes & (FILTERED | NO_QUOTA | NO_MODEL)
+        )
+
+
+def failure_of(response: Response, target: Target, scrub: Scrubber) -> JudgeError:
+    """The error of a response that is no success."""
+    status, codes = response.status, response.codes
+    message = response.details.get("message")
+    if status < 400:
+        message = f"redirected to {response.headers.get('location', 'nowhere')}"
+    elif not isinstance(message, str):
+        message = response.body.decode(errors="replace")
+    text = scrub(f"HTTP {status}: {message}")
+    if codes & FILTERED:
+        return JudgeError("refused", text)
+    if (advice := _advice(status, codes, target.key)) is not None:
+        return JudgeUnavailable(f"{scrub(f'{target.model} at {target.base_url}')}: {text}; check {advice}")
+    kind = KINDS.get(status, "invalid_request" if status < 500 else "unavailable")
+    return JudgeError(kind, text, retry_after=retry_after(response.headers) if kind in RETRIED else None)
+
+
+def _advice(status: int, codes: frozenset[str], key: str) -> str | None:
+    """What to check, if no other request can succeed."""
+    if status >= 500:
+        return None
+    if status == 402 or codes & NO_QUOTA:
+        return "the quota and the billing of the account"
+    if codes & NO_MODEL or status == 404:
+        return f"{key}.model and {key}.base_url"
+    return f"{key}.api_key and what it may use" if status in {401, 403} else None
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """How long the server asks to wait, in seconds; None where it does not say, or not in a usable way.
+
+    ``Retry-After`` holds seconds or a date: https://www.rfc-editor.org/rfc/rfc9110#field.retry-after; OpenAI
+    and Azure also send ``retry-after-ms``.
+    """
+    value = headers.get("retry-after", "")
+    for seconds in (_number(headers.get("retry-after-ms", ""), 0.001), _number(value), _until(value)):
+        if seconds is not None:
+            return max(0.0, seconds)
+    return None
+
+
+def _number(text: str, unit: float = 1.0) -> float | None:
+    try:
+        value = float(text) * unit
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _until(text: str) -> float | None:
+    try:
+        date = parsedate_to_datetime(text)
+        return (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+    except (ValueError, OverflowError):
+        return None
 
 
 class Embedding(Struct):
@@ -41,19 +201,19 @@ class Embeddings(Struct):
     usage: Any = None
 
 
-def read_completion(reply: Reply, scrub: Scrubber) -> tuple[Any, TokenUsage | None]:
+def read_completion(response: Response, scrub: Scrubber) -> tuple[Any, TokenUsage | None]:
     """The JSON value that a chat completion holds, and the tokens it used.
 
     Raises:
         JudgeError: there is none.
     """
-    fields = _object(reply, scrub)
+    fields = _object(response, scrub)
     usage = _usage(fields.get("usage"))
     match fields.get("choices"):
         case [{"message": {} as message} as choice, *_]:
             pass
         case _:
-            problem = f"no choices: {_excerpt(reply, scrub)}"
+            problem = f"no choices: {_excerpt(response, scrub)}"
             raise JudgeError("invalid_reply", problem, reply="", usage=usage)
     content, reason = message.get("content"), choice.get("finish_reason")
     text = scrub.content(content) if isinstance(content, str) else None
@@ -67,21 +227,22 @@ def read_completion(reply: Reply, scrub: Scrubber) -> tuple[Any, TokenUsage | No
     try:
         return decode(text.encode()), usage
     except InvalidRecord as error:
-        raise JudgeError(
-            "invalid_reply", f"the content is not JSON: {error}", reply=text, usage=usage
-        ) from None
+        problem = f"the content is not JSON: {error}"
+        raise JudgeError("invalid_reply", problem, reply=text, usage=usage) from None
 
 
-def read_embeddings(reply: Reply, scrub: Scrubber, count: int) -> tuple[list[list[float]], TokenUsage | None]:
+def read_embeddings(
+    response: Response, scrub: Scrubber, count: int
+) -> tuple[list[list[float]], TokenUsage | None]:
     """The vectors of as many texts, in their order, and the tokens used.
 
     Raises:
         JudgeError: they are not as many, or not all finite and of one length.
     """
     try:
-        found = json.decode(reply.body, type=Embeddings)
+        found = json.decode(response.body, type=Embeddings)
     except (DecodeError, RecursionError, UnicodeDecodeError) as error:
-        usage = _usage(_object(reply, scrub).get("usage"))
+        usage = _usage(_object(response, scrub).get("usage"))
         raise JudgeError("invalid_reply", f"no embeddings: {error}", usage=usage) from None
     data, usage = found.data, _usage(found.usage)
     lengths = {len(item.embedding) for item in data}
@@ -91,20 +252,16 @@ def read_embeddings(reply: Reply, scrub: Scrubber, count: int) -> tuple[list[lis
     if any(item.index is not None for item in data):
         data.sort(key=lambda item: -1 if item.index is None else item.index)
         if [item.index for item in data] != list(range(count)):
-            raise JudgeError(
-                "invalid_reply", "the indexes of the embeddings are not those of the texts", usage=usage
-            )
+            problem = "the indexes of the embeddings are not those of the texts"
+            raise JudgeError("invalid_reply", problem, usage=usage)
     return [item.embedding for item in data], usage
 
 
-def _object(reply: Reply, scrub: Scrubber) -> dict[str, Any]:
-    try:
-        fields = decode(reply.body)
-    except InvalidRecord:
-        fields = None
+def _object(response: Response, scrub: Scrubber) -> dict[str, Any]:
+    fields = response.json
     if not isinstance(fields, dict):
-        problem = f"no JSON object ({scrub(reply.content_type) or 'no type'}): {_excerpt(reply, scrub)}"
-        raise JudgeError("invalid_reply", problem)
+        kind = scrub(response.headers.get("content-type", "")) or "no type"
+        raise JudgeError("invalid_reply", f"no JSON object ({kind}): {_excerpt(response, scrub)}")
     return fields
 
 
@@ -117,5 +274,5 @@ def _usage(usage: Any) -> TokenUsage | None:
     return TokenUsage(*usable) if usable == counts else None
 
 
-def _excerpt(reply: Reply, scrub: Scrubber) -> str:
-    return scrub(reply.body.decode(errors="replace"), EXCERPT)
+def _excerpt(response: Response, scrub: Scrubber) -> str:
+    return scrub(response.body.decode(errors="replace"), EXCERPT)

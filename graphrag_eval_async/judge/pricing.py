@@ -1,17 +1,21 @@
-"""What the tokens of a judge cost."""
+"""How many tokens a request has, about, and what tokens cost."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import orjson
+from msgspec.structs import astuple
 
 from graphrag_eval_async.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from graphrag_eval_async.config.model import LLMConfig
-    from graphrag_eval_async.judge.protocol import TokenUsage
+    from graphrag_eval_async.config import LLMConfig
+    from graphrag_eval_async.errors import TokenUsage
+    from graphrag_eval_async.judge.protocol import Message
 
 T = TypeVar("T")
 
@@ -58,6 +62,11 @@ EMBEDDING_PRICES = {
 }
 """The same of models of embeddings."""
 
+MESSAGE_TOKENS = 4
+"""What marks the beginning and the end of each message."""
+
+ASCII = bytes(range(128))
+
 SNAPSHOT_DATE = re.compile(r"-[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 
 
@@ -79,6 +88,9 @@ class Prices(NamedTuple):
         return None if self.embedding is None else usage.input_tokens * self.embedding / 1e6
 
 
+UNKNOWN = Prices(None, None, None)
+
+
 def prices_of(llm: LLMConfig | None) -> Prices:
     """The prices of the configuration, and for models that OpenAI lists those that it leaves out.
 
@@ -86,16 +98,12 @@ def prices_of(llm: LLMConfig | None) -> Prices:
     snapshot may follow. A deployment of azure is taken for the model whose name it bears.
     """
     if llm is None:
-        return Prices(None, None, None)
+        return UNKNOWN
     generation = listed(llm.generation.model, GENERATION_PRICES) if llm.generation else None
     embedding = listed(llm.embedding.model, EMBEDDING_PRICES) if llm.embedding else None
-    given = llm.pricing
-    input_price, output_price = generation or (None, None)
-    return Prices(
-        input_price if given.input_usd_per_million is None else given.input_usd_per_million,
-        output_price if given.output_usd_per_million is None else given.output_usd_per_million,
-        embedding if given.embedding_usd_per_million is None else given.embedding_usd_per_million,
-    )
+    known = (*(generation or (None, None)), embedding)
+    given = astuple(llm.pricing)
+    return Prices(*(price if own is None else own for own, price in zip(given, known, strict=True)))
 
 
 def listed(model: str, prices: Mapping[str, T]) -> T | None:
@@ -125,3 +133,30 @@ def check_budget(llm: LLMConfig, *, embeds: bool) -> None:
             )
     if problems:
         raise ConfigError(problems)
+
+
+def estimate_tokens(text: str) -> int:
+    """About how many tokens a text has: one for 4 ASCII characters, and one for 3 bytes of others in UTF-8.
+
+    So an accented or a Cyrillic letter counts 2/3, a Chinese character 1, an emoji 4/3. Rounded up.
+    """
+    return _estimate(text.encode("utf-8", "surrogatepass"))
+
+
+def estimate_prompt(messages: Sequence[Message], schema: Mapping[str, Any]) -> int:
+    """About how many tokens a conversation has, with the schema of the reply."""
+    texts = sum(estimate_tokens(message["content"]) + MESSAGE_TOKENS for message in messages)
+    return texts + _estimate(orjson.dumps(schema))
+
+
+def estimate_reply(reply: Any) -> int:
+    """About how many tokens a reply has; 0 if it is not JSON."""
+    try:
+        return _estimate(orjson.dumps(reply))
+    except TypeError:
+        return 0
+
+
+def _estimate(data: bytes) -> int:
+    other = len(data.translate(None, ASCII))
+    return -(-(3 * (len(data) - other) + 4 * other) // 12)

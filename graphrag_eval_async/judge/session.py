@@ -1,36 +1,106 @@
-"""The judge behind its limits: each call made once, in its turn, in time, within the budget, and counted."""
+"""The judge of a stream: opened with the first call, and shared by all results within its limits."""
 
 from __future__ import annotations
 
 import asyncio
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anyio import CancelScope
+import msgspec
 
-from graphrag_eval_async.judge.attempts import Attempts
-from graphrag_eval_async.judge.cache import CallCache, digest
-from graphrag_eval_async.judge.calls import Meter, MetricCalls
-from graphrag_eval_async.judge.sharing import Shared
-from graphrag_eval_async.judge.tokens import estimate_reply
-from graphrag_eval_async.judge.turns import Turns
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.judge import openai_client
+from graphrag_eval_async.judge.cache import CallCache, check_cache, digest
+from graphrag_eval_async.judge.pricing import check_budget, prices_of
+from graphrag_eval_async.judge.retry import Retry
+from graphrag_eval_async.judge.scheduling import SingleFlight, Throttle
 from graphrag_eval_async.judge.usage import JudgeUsage, Spending
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from graphrag_eval_async.config import LimitsConfig
+    from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LimitsConfig, LLMConfig
     from graphrag_eval_async.judge.pricing import Prices
     from graphrag_eval_async.judge.protocol import Judge
 
 STARTS = 2
-"""Results whose judging begins in one turn of the event loop: all metrics of one take a millisecond."""
+"""Results whose judging begins in one iteration of the event loop: all metrics of one take a millisecond."""
 
 CALLS = 16
-"""Calls that are prepared in one turn; to write a prompt takes part of a millisecond."""
+"""Calls that are prepared in one iteration; to write a prompt takes part of a millisecond."""
 
 PREPARED = 1024
 """How many calls may be prepared: those in flight, and those that wait for their turn or for another try."""
+
+CONNECTION = ("base_url", "api_key", "api_version")
+"""What does not change how a model replies."""
+
+
+class JudgeSetup(NamedTuple):
+    """How a judge is opened, and what bounds its calls.
+
+    Attributes:
+        model: the name that results give the judge.
+        identities: JSON that tells replies of this judge from those of others, for "complete" and "embed":
+            part of the keys of the cache.
+        open: called in a thread, before the first call is made.
+        close: closes the judge at the end; None leaves that to the caller.
+        limits: on the calls.
+        prices: of the tokens.
+        cache: the path of the cache of calls, if there is to be one.
+    """
+
+    model: str
+    identities: Mapping[str, Any]
+    open: Callable[[], Judge]
+    close: Callable[[Any], Awaitable[None]] | None
+    limits: LimitsConfig
+    prices: Prices
+    cache: str | None
+
+
+def judge_setup(
+    llm: LLMConfig, judge: Judge | None, prepare: Callable[[], None], *, embeds: bool
+) -> JudgeSetup:
+    """The judge of a configuration; what can be checked without a call is checked.
+
+    Args:
+        llm: the models, limits and prices.
+        judge: the caller's own, in place of the models; it is not closed.
+        prepare: called in a thread before the first call.
+        embeds: whether a metric has texts embedded.
+
+    Raises:
+        UsageError: the judge lacks a method.
+        ConfigError: a package is missing, a key, or the price that a budget needs; or the file of the cache
+            cannot be one.
+    """
+    check_budget(llm, embeds=embeds)
+    if llm.cache is not None:
+        check_cache(llm.cache)
+    if judge is None:
+        openai_client.check(llm)
+        model = "" if llm.generation is None else str(llm.generation.model)
+        identities = {"complete": _identity(llm.generation), "embed": _identity(llm.embedding)}
+    else:
+        for method in ("complete", "embed") if embeds else ("complete",):
+            if not callable(getattr(judge, method, None)):
+                raise UsageError(f"judge: expected an object with a method {method}, got {judge!r}")
+        model = str(getattr(judge, "model", type(judge).__name__))
+        own = [type(judge).__module__, type(judge).__qualname__, model]
+        identities = {"complete": own, "embed": own}
+
+    def open_judge() -> Judge:
+        prepare()
+        return openai_client.open_judge(llm) if judge is None else judge
+
+    close = openai_client.OpenAIJudge.aclose if judge is None else None
+    return JudgeSetup(model, identities, open_judge, close, llm.limits, prices_of(llm), llm.cache)
+
+
+def _identity(model: GenerationConfig | EmbeddingConfig | None) -> Any:
+    fields = {} if model is None else msgspec.to_builtins(model, enc_hook=str)
+    return {name: value for name, value in fields.items() if name not in CONNECTION}
 
 
 class JudgeSession:
@@ -42,42 +112,21 @@ class JudgeSession:
         limits: the configured ones.
     """
 
-    def __init__(
-        self,
-        open_judge: Callable[[], Judge],
-        *,
-        identities: Mapping[str, Any],
-        limits: LimitsConfig,
-        prices: Prices,
-        cache: str | None = None,
-        close: Callable[[Any], Awaitable[None]] | None = None,
-    ) -> None:
-        """Opens nothing yet.
-
-        Args:
-            open_judge: called in a thread, before the first call is made.
-            identities: JSON that says which judge it is, for "complete" and for "embed": part of the keys of
-                the cache.
-            limits: on the calls.
-            prices: of the tokens.
-            cache: the path of the cache of calls, if there is to be one.
-            close: closes the judge, at the end.
-        """
-        self.limits = limits
-        self.prices = prices
-        self.usage = JudgeUsage(prices)
+    def __init__(self, setup: JudgeSetup) -> None:
+        """Opens nothing yet."""
+        self.limits = setup.limits
+        self.prices = setup.prices
+        self.usage = JudgeUsage(setup.prices)
         self.spending = Spending()
-        self.completions = Meter("completion", self.usage.add_completion, prices.completion, estimate_reply)
-        self.embeddings = Meter("embedding", self.usage.add_embedding, prices.embedding_cost, lambda _: 0)
-        self.attempts = Attempts(limits, self.usage)
-        self.starts = Turns(STARTS)
-        self.turns = Turns(CALLS, max(PREPARED, 4 * limits.max_concurrency))
-        self.shared = Shared(self.usage, self.attempts.gate.deadlines, self.turns)
+        self.retry = Retry(setup.limits, self.usage)
+        self.starts = Throttle(STARTS)
+        self.throttle = Throttle(CALLS, max(PREPARED, 4 * setup.limits.max_concurrency))
+        self.single_flight = SingleFlight(self.usage, self.retry.limiter.deadlines, self.throttle)
         self.cache: CallCache | None = None
-        self._open_judge = open_judge
-        self._cache_path = cache
-        self._close = close
-        self._identities = identities
+        self._open_judge = setup.open
+        self._cache_path = setup.cache
+        self._close = setup.close
+        self._identities = setup.identities
         self._starting: asyncio.Task[Judge] | None = None
         self._opened: Judge | None = None
         self._orders = 0
@@ -97,10 +146,10 @@ class JudgeSession:
         self._opened = await asyncio.to_thread(self._open_judge)
         return self._opened
 
-    def result(self) -> ResultCalls:
-        """What the metrics of one more result call the judge by."""
+    def next_order(self) -> int:
+        """The place of one more result among all of them, from 1."""
         self._orders += 1
-        return ResultCalls(self, self._orders)
+        return self._orders
 
     def key(self, method: str, schema: Any, *texts: str) -> bytes:
         """What a call is known by: the judge, the schema, and the texts."""
@@ -118,7 +167,7 @@ class JudgeSession:
 
     async def aclose(self) -> None:
         """Close the judge and the cache; no call may be in flight."""
-        self.attempts.gate.close()
+        self.retry.limiter.close()
         if self._starting is not None:
             await asyncio.wait([self._starting])  # Its thread cannot be cancelled.
             if not self._starting.cancelled():
@@ -127,30 +176,3 @@ class JudgeSession:
             await self.cache.aclose()
         if self._opened is not None and self._close is not None:
             await self._close(self._opened)
-
-
-class ResultCalls:
-    """The calls for one result; its time runs from the first that is sent.
-
-    Attributes:
-        calls: how many it has made itself; not those that the cache or another's equal call answers.
-        costs: what each reply to these cost, in US dollars; None where that is not known.
-    """
-
-    def __init__(self, session: JudgeSession, order: int) -> None:
-        self.session = session
-        self.order = order
-        self.scope = CancelScope()
-        self.calls = 0
-        self.costs: list[float | None] = []
-
-    def __enter__(self) -> CancelScope:
-        return self.scope.__enter__()
-
-    def __exit__(self, *exc_info: Any) -> bool | None:
-        self.session.attempts.gate.deadlines.stop(self.scope)
-        return self.scope.__exit__(*exc_info)
-
-    def asking(self) -> MetricCalls:
-        """What one metric calls the judge by."""
-        return MetricCalls(self)

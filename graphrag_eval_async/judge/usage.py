@@ -1,4 +1,4 @@
-"""What judging has cost so far, and how it goes."""
+"""Running counts of calls, tokens and costs."""
 
 from __future__ import annotations
 
@@ -6,33 +6,34 @@ from collections import Counter
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.judge.pricing import UNKNOWN, Prices
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphrag_eval_async.judge.pricing import Prices
-    from graphrag_eval_async.judge.protocol import TokenUsage
+    from graphrag_eval_async.errors import TokenUsage
 
 
 class JudgeUsage:
-    """Running counts of a judge's calls; they can be read at any time.
+    """Running counts of a judge's calls, which can be read at any time.
 
     Attributes:
-        calls: what the metrics have asked of the judge, whether or not it could still be sent; those that the
-            cache or an equal call in flight answers are not among them.
-        attempts: requests sent, which are more than the calls by their retries and repetitions.
-        input_tokens: of generation, all attempts that the server counted.
-        output_tokens: likewise.
-        embedding_tokens: of embedding.
-        unmetered: replies for which the server named no tokens; they are in the tokens by an estimate.
+        calls: calls that metrics made, sent or not, except those answered by the cache or by an equal call in
+            flight.
+        attempts: requests sent, including retries and repetitions.
+        input_tokens: input of completions, over all attempts.
+        output_tokens: output of completions, over all attempts.
+        embedding_tokens: input of embeddings, over all attempts.
+        unmetered: replies without a token count from the server; their tokens are estimated.
         cache_hits: calls answered by the cache.
-        cache_errors: calls that could not be looked up in the cache, or not kept.
-        shared_calls: calls answered by an equal one that was in flight.
-        retries: attempts that failed and that another was to follow, by kind of failure.
+        cache_errors: calls that could not be read from the cache or written to it.
+        shared_calls: calls answered by an equal call that was in flight.
+        retries: failed attempts that were followed by another, by kind of failure.
         outcomes: metrics by how they ended: "ok", "skipped" where an input is missing, or a kind of failure.
         in_flight: requests in flight now.
-        waiting: requests that wait for their turn now.
+        waiting: requests that wait for a slot now.
         concurrency: how many requests may be in flight now.
-        restored_dollars: what the results that a journal brought back had cost, in US dollars.
+        restored_dollars: cost of the results restored from a journal, in US dollars.
     """
 
     def __init__(self, prices: Prices | None = None) -> None:
@@ -51,7 +52,7 @@ class JudgeUsage:
         self.waiting = 0
         self.concurrency = 0
         self.restored_dollars = 0.0
-        self._prices = prices
+        self._prices = prices or UNKNOWN
         self._paused_until = 0.0
 
     @property
@@ -61,46 +62,48 @@ class JudgeUsage:
 
     @property
     def tokens(self) -> int:
-        """All of them."""
+        """Input, output and embedding tokens together."""
         return self.input_tokens + self.output_tokens + self.embedding_tokens
 
     @property
     def dollars(self) -> float | None:
-        """The price of all tokens, and what was restored, in US dollars; None where a price is not known."""
-        prices = self._prices or (None, None, None)
+        """Cost of all tokens and of restored results, in US dollars; None where a price is not known."""
         tokens = (self.input_tokens, self.output_tokens, self.embedding_tokens)
-        used = [(count, price) for count, price in zip(tokens, prices, strict=True) if count]
+        used = [(count, price) for count, price in zip(tokens, self._prices, strict=True) if count]
         if any(price is None for _, price in used):
             return None
         return self.restored_dollars + sum(count * (price or 0.0) for count, price in used) / 1e6
 
     @property
     def paused_sec(self) -> float:
-        """For how many seconds more no request is sent, since the server asked to wait; else 0."""
+        """Seconds until requests are sent again, after the server asked to wait; 0 when not paused."""
         return max(0.0, self._paused_until - monotonic())
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it, as it is now."""
+        """All counts as they are now."""
         counts = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         counts |= {"retries": dict(self.retries), "outcomes": dict(self.outcomes), "errors": self.errors}
         return counts | {"tokens": self.tokens, "dollars": self.dollars, "paused_sec": self.paused_sec}
 
     def pause(self, seconds: float) -> None:
-        """Note that no request is sent for so long."""
+        """Record that no request is sent for so many seconds."""
         self._paused_until = max(self._paused_until, monotonic() + seconds)
 
-    def add_completion(self, tokens: TokenUsage) -> None:
-        """Count the tokens of a reply."""
+    def add(self, kind: str, tokens: TokenUsage) -> float | None:
+        """Count the tokens of a reply to a request for a "completion" or an "embedding".
+
+        Returns what they cost, in US dollars; None where a price is not known.
+        """
+        if kind == "embedding":
+            self.embedding_tokens += tokens.input_tokens
+            return self._prices.embedding_cost(tokens)
         self.input_tokens += tokens.input_tokens
         self.output_tokens += tokens.output_tokens
-
-    def add_embedding(self, tokens: TokenUsage) -> None:
-        """Count the tokens of texts that were embedded."""
-        self.embedding_tokens += tokens.input_tokens
+        return self._prices.completion(tokens)
 
 
 class Spending:
-    """What judging took, of finished results alone: what is in flight would be calls without a result."""
+    """Calls and costs of finished results only, for means per result."""
 
     def __init__(self) -> None:
         self._asking = self._calls = self._priced = 0
@@ -110,8 +113,8 @@ class Spending:
         """Count a result.
 
         Args:
-            calls: that it made itself.
-            costs: of the replies to these, in US dollars; None where that is not known.
+            calls: how many it made itself.
+            costs: of the replies to these calls, in US dollars; None where a cost is not known.
         """
         if not calls:
             return
@@ -124,10 +127,9 @@ class Spending:
 
     @property
     def mean(self) -> tuple[float | None, float | None]:
-        """How many calls, and US dollars, a result takes on average; None where none shows it.
+        """Mean calls and mean US dollars per result; None where no result tells.
 
-        Results that made no call, since the cache or equal calls in flight answered all of theirs, say
-        nothing of what calls take.
+        Results without calls of their own are left out: the cache or equal calls in flight answered them.
         """
         return (
             self._calls / self._asking if self._asking else None,

@@ -1,6 +1,5 @@
 """The metrics that an LLM judges, one file for each."""
 
-from graphrag_eval_async.metrics.configured import metrics_on
-from graphrag_eval_async.metrics.judging import Judged, Judging, OnFatal, Plan
+from graphrag_eval_async.metrics.judging import Judged, Judging, OnFatal, Plan, metrics_on
 
 __all__ = ["Judged", "Judging", "OnFatal", "Plan", "metrics_on"]

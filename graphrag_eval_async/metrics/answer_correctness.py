@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from graphrag_eval_async.judge.form import Form, form_of
-from graphrag_eval_async.metrics.evaluation import Case, Evaluation, Metric
-from graphrag_eval_async.metrics.prompt import fill, messages, system
+from graphrag_eval_async.judge.protocol import ResponseFormat, format_of
+from graphrag_eval_async.metrics.metric import fill, messages, metric_of_one_call, system
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from graphrag_eval_async.config.model import AnswerCorrectnessConfig
-    from graphrag_eval_async.judge.form import Asking
+    from graphrag_eval_async.metrics.metric import Call, Case, Metric
 
 INPUTS = ("question", "reference_answer", "actual_answer")
 
@@ -80,27 +79,18 @@ def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
     instructions = f"{fill(prompt, INPUTS)}\n\n{REPLY}"
     form = _form()
 
-    def evaluations(case: Case) -> list[Evaluation]:
-        async def call(asking: Asking) -> Mapping[str, Any]:
-            blocks = {name: getattr(case, name) for name in INPUTS}
-            return await asking.ask(partial(messages, instructions, blocks), form)
-
-        applies = case.actual_answer is not None and (case.reference_answer or "").strip()
-        return [
-            Evaluation(
-                "answer_correctness",
-                call if applies else None,
-                error_key="answer_eval_error",
-                cost_key="answer_correctness_cost",
-            )
-        ]
+    def call_for(case: Case) -> Call | None:
+        if case.actual_answer is None or not (case.reference_answer or "").strip():
+            return None
+        blocks = {name: getattr(case, name) for name in INPUTS}
+        return lambda judge: judge.ask(partial(messages, instructions, blocks), form)
 
     prompts = (system(instructions), msgspec.json.encode(form.schema).decode())
-    return Metric("answer_correctness", prompts, evaluations)
+    return metric_of_one_call("answer_correctness", prompts, call_for, error_key="answer_eval_error")
 
 
-def _form() -> Form[dict[str, Any]]:
-    claims_form = form_of(AnswerClaims)
+def _form() -> ResponseFormat[dict[str, Any]]:
+    claims_form = format_of(AnswerClaims)
 
     def read(reply: Any) -> dict[str, Any]:
         claims = claims_form.read(reply)
@@ -108,7 +98,7 @@ def _form() -> Form[dict[str, Any]]:
             raise ValueError("; ".join(problems))
         return _scores(claims)
 
-    return Form(claims_form.schema, read)
+    return ResponseFormat(claims_form.schema, read)
 
 
 def _problems(claims: AnswerClaims) -> Iterator[str]:

@@ -7,14 +7,13 @@ from math import fsum
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.metrics.evaluation import Evaluation, Metric
-from graphrag_eval_async.metrics.ragas_bridge import bridge, has_text, require_ragas, together
-from graphrag_eval_async.metrics.vectors import cosine
+from graphrag_eval_async.metrics.metric import metric_of_one_call
+from graphrag_eval_async.metrics.ragas_bridge import bridge, cosine, has_text, require_ragas, together
 
 if TYPE_CHECKING:
     from graphrag_eval_async.config.model import AnswerRelevanceConfig
-    from graphrag_eval_async.judge.form import Asking
-    from graphrag_eval_async.metrics.evaluation import Case
+    from graphrag_eval_async.judge.protocol import MetricJudge
+    from graphrag_eval_async.metrics.metric import Call, Case, Metric
 
 NAME = "answer_relevance"
 NONCOMMITTAL = "the judge found the answer noncommittal: evasive, vague or ambiguous"
@@ -28,31 +27,30 @@ def answer_relevance(config: AnswerRelevanceConfig) -> Metric:
     """
     version = require_ragas(NAME)
 
-    def evaluations(case: Case) -> list[Evaluation]:
+    def call_for(case: Case) -> Call | None:
         answer = case.actual_answer or ""
-        call = partial(_relevance, config.strictness, case.question, answer)
         is_complete = has_text(case.question, answer)
-        return [Evaluation(NAME, call if is_complete else None, f"{NAME}_error", f"{NAME}_cost")]
+        return partial(_relevance, config.strictness, case.question, answer) if is_complete else None
 
     prompts = [f"ragas {version} AnswerRelevancePrompt", f"strictness {config.strictness}"]
-    return Metric(NAME, prompts, evaluations)
+    return metric_of_one_call(NAME, prompts, call_for)
 
 
-async def _relevance(strictness: int, question: str, answer: str, asking: Asking) -> dict[str, Any]:
+async def _relevance(strictness: int, question: str, answer: str, judge: MetricJudge) -> dict[str, Any]:
     """The mean cosine similarity of the question to those that the judge thinks the answer answers.
 
     From -1 to 1; 0 where the judge found the answer noncommittal each time. Formula:
     https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/answer_relevance/
     """
-    judge = bridge(asking)
+    llm = bridge(judge)
     from ragas.metrics.collections import AnswerRelevancy
 
-    prompt = AnswerRelevancy(llm=judge, embeddings=judge).prompt
-    samples = [partial(judge.answer, prompt, repeat=index, response=answer) for index in range(strictness)]
+    prompt = AnswerRelevancy(llm=llm, embeddings=llm).prompt
+    samples = [partial(llm.answer, prompt, repeat=index, response=answer) for index in range(strictness)]
     outputs = [output for output in await together(*samples) if has_text(output.question)]
     if not outputs:
         raise JudgeError("invalid_reply", "the judge generated no question that the answer answers")
     if all(output.noncommittal for output in outputs):
         return {NAME: 0.0, f"{NAME}_reason": NONCOMMITTAL}
-    asked, *generated = await asking.embed([question, *(output.question for output in outputs)])
+    asked, *generated = await judge.embed([question, *(output.question for output in outputs)])
     return {NAME: fsum(cosine(asked, vector) for vector in generated) / len(generated)}

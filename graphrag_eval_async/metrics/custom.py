@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphrag_eval_async.config.model import OutputConfig
-from graphrag_eval_async.judge.form import Form, strict
-from graphrag_eval_async.metrics.evaluation import Case, Evaluation, Metric
-from graphrag_eval_async.metrics.prompt import messages, system
+from graphrag_eval_async.judge.protocol import ResponseFormat, strict
+from graphrag_eval_async.metrics.metric import messages, metric_of_one_call, system
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.config.model import CustomEvaluationConfig
-    from graphrag_eval_async.judge.form import Asking
+    from graphrag_eval_async.judge.protocol import MetricJudge
+    from graphrag_eval_async.metrics.metric import Call, Case, Metric
 
 _FRACTION = re.compile(r"\s*fraction 0-1(?!\.?\d)", re.IGNORECASE)
 
@@ -35,76 +35,55 @@ def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
     form = _form(config.name, outputs)
     instructions = f"{config.instructions}\n\n{_reply(outputs)}"
 
-    def evaluations(case: Case) -> list[Evaluation]:
-        async def call(asking: Asking) -> Mapping[str, Any]:
+    def call_for(case: Case) -> Call | None:
+        async def call(judge: MetricJudge) -> Mapping[str, Any]:
             blocks: dict[str, str] = {name: _block(case, name, config) for name in config.inputs}
-            return await asking.ask(partial(messages, instructions, blocks), form)
+            return await judge.ask(partial(messages, instructions, blocks), form)
 
-        missing = any(getattr(case, name) is None for name in config.inputs)
-        return [
-            Evaluation(
-                config.name,
-                None if missing else call,
-                error_key=f"{config.name}_error",
-                cost_key=f"{config.name}_cost",
-                nulls=tuple(outputs),
-            )
-        ]
+        return None if any(getattr(case, name) is None for name in config.inputs) else call
 
     selection = (config.inputs, config.steps_name, config.steps_keys)
-    return Metric(config.name, (system(instructions), _json(form.schema), _json(selection)), evaluations)
+    prompts = (system(instructions), _json(form.schema), _json(selection))
+    return metric_of_one_call(config.name, prompts, call_for, nulls=tuple(outputs))
 
 
 def fractions(config: CustomEvaluationConfig) -> list[str]:
-    """The outputs that are numbers from 0 to 1."""
+    """The outputs that are always numbers from 0 to 1."""
     return [name for name, output in config.outputs.items() if _Output(output).is_fraction]
 
 
 def texts(config: CustomEvaluationConfig) -> list[str]:
     """The outputs that are always texts."""
-    return [name for name, output in config.outputs.items() if _Output(output).is_text]
+    return [name for name, output in config.outputs.items() if _Output(output).types == ["string"]]
 
 
 _WANTED = {"number": "a finite number of at most 64 bits", "string": "a string"}
 
 
 class _Output:
-    """What one output must be."""
+    """What one output must be; `wanted` says it in words."""
 
     def __init__(self, config: str | OutputConfig) -> None:
         self.description = config if isinstance(config, str) else config.description
-        self._is_fraction = _FRACTION.match(self.description) is not None
+        is_fraction = _FRACTION.match(self.description) is not None
         if isinstance(config, OutputConfig):
-            self._types = [config.type]
+            self.types: list[str] = [config.type]
         else:
-            self._types = ["number"] if self._is_fraction else ["number", "string"]
+            self.types = ["number"] if is_fraction else ["number", "string"]
+        self.is_fraction = is_fraction and self.types == ["number"]
+        self.wanted = " or ".join(_WANTED[name] for name in self.types)
+        if self.is_fraction:
+            self.wanted = "a number from 0 to 1"
 
     @property
     def schema(self) -> dict[str, Any]:
-        types = [{"type": name} for name in self._types]
+        types = [{"type": name} for name in self.types]
         return (types[0] if len(types) == 1 else {"anyOf": types}) | {"description": self.description}
-
-    @property
-    def is_fraction(self) -> bool:
-        """Whether it is always a number from 0 to 1."""
-        return self._is_fraction and self._types == ["number"]
-
-    @property
-    def is_text(self) -> bool:
-        """Whether it is never a number."""
-        return self._types == ["string"]
-
-    @property
-    def wanted(self) -> str:
-        """The values it may have, in words."""
-        if self.is_fraction:
-            return "a number from 0 to 1"
-        return " or ".join(_WANTED[name] for name in self._types)
 
     def allows(self, value: Any) -> bool:
         if type(value) is str:
-            return "string" in self._types
-        return "number" in self._types and _is_number(value) and (not self._is_fraction or 0 <= value <= 1)
+            return "string" in self.types
+        return "number" in self.types and _is_number(value) and (not self.is_fraction or 0 <= value <= 1)
 
 
 def _is_number(value: Any) -> bool:
@@ -113,7 +92,7 @@ def _is_number(value: Any) -> bool:
     return type(value) is int and -(2**63) <= value < 2**64
 
 
-def _form(title: str, outputs: Mapping[str, _Output]) -> Form[dict[str, Any]]:
+def _form(title: str, outputs: Mapping[str, _Output]) -> ResponseFormat[dict[str, Any]]:
     def read(reply: Any) -> dict[str, Any]:
         if not isinstance(reply, dict):
             raise ValueError("the reply must be a JSON object")
@@ -128,7 +107,7 @@ def _form(title: str, outputs: Mapping[str, _Output]) -> Form[dict[str, Any]]:
         return {name: reply[name] for name in outputs}
 
     properties = {name: output.schema for name, output in outputs.items()}
-    return Form(strict({"title": title, "type": "object", "properties": properties}), read)
+    return ResponseFormat(strict({"title": title, "type": "object", "properties": properties}), read)
 
 
 def _reply(outputs: Mapping[str, _Output]) -> str:

@@ -10,40 +10,74 @@ import msgspec
 import orjson
 
 from graphrag_eval_async.config import Config, LLMConfig
-from graphrag_eval_async.config.checks import metrics_that_embed
+from graphrag_eval_async.config.load import metrics_that_embed
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.opening import Opening
-from graphrag_eval_async.metrics.configured import configured, loader
-from graphrag_eval_async.metrics.custom import fractions, texts
-from graphrag_eval_async.metrics.evaluation import Case
-from graphrag_eval_async.metrics.retrieval import add_f1
+from graphrag_eval_async.judge.calls import ResultCalls
+from graphrag_eval_async.judge.session import JudgeSession, judge_setup
+from graphrag_eval_async.metrics.answer_correctness import answer_correctness
+from graphrag_eval_async.metrics.answer_relevance import answer_relevance
+from graphrag_eval_async.metrics.custom import custom_evaluation, fractions, texts
+from graphrag_eval_async.metrics.metric import Case
+from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_correctness
+from graphrag_eval_async.metrics.ragas_bridge import load_ragas
+from graphrag_eval_async.metrics.retrieval import add_f1, retrieval_answer, retrieval_context
 from graphrag_eval_async.records.copying import copier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphrag_eval_async.config.model import CustomEvaluationConfig
+    from graphrag_eval_async.config import CustomEvaluationConfig
+    from graphrag_eval_async.judge.calls import MetricCalls
     from graphrag_eval_async.judge.protocol import Judge
-    from graphrag_eval_async.judge.session import JudgeSession, ResultCalls
-    from graphrag_eval_async.metrics.evaluation import Evaluation
+    from graphrag_eval_async.metrics.metric import Metric, MetricTask
     from graphrag_eval_async.records import Question
 
 OnFatal = Literal["raise", "continue"]
 
-
 SECTIONS = [name for name in Config.__struct_fields__ if name != "llm"]
+
+METRICS: dict[str, Callable[[Any], Metric]] = {
+    "answer_correctness": answer_correctness,
+    "answer_relevance": answer_relevance,
+    "retrieval_answer": retrieval_answer,
+    "retrieval_context": retrieval_context,
+    "ragas_answer_correctness": ragas_answer_correctness,
+}
+"""What makes a metric of its section, by the section's name."""
+
+
+def metrics_on(config: Config) -> bool:
+    """Whether any metric is judged."""
+    return bool(config.custom_evaluations) or any(getattr(config, name) is not None for name in METRICS)
+
+
+def configured(config: Config) -> list[Metric]:
+    """The metrics that are on, in the order in which results show them.
+
+    Raises:
+        ConfigError: one needs a package that is not installed.
+    """
+    sections = {name: getattr(config, name) for name in METRICS}
+    metrics = [METRICS[name](section) for name, section in sections.items() if section is not None]
+    return [*metrics, *map(custom_evaluation, config.custom_evaluations)]
+
+
+def loader(config: Config) -> Callable[[], None]:
+    """What imports all that the metrics need."""
+    needs_ragas = any(getattr(config, name) is not None for name in METRICS if name != "answer_correctness")
+    return load_ragas if needs_ragas else lambda: None
 
 
 class Plan(NamedTuple):
     """What is to be judged of a response, and how many metrics are skipped since an input is missing."""
 
-    due: Sequence[Evaluation]
+    due: Sequence[MetricTask]
     skipped: int
 
     @property
     def pending(self) -> list[str]:
         """The names of the metrics."""
-        return list(dict.fromkeys(evaluation.metric for evaluation in self.due))
+        return list(dict.fromkeys(task.metric for task in self.due))
 
 
 class Judged(NamedTuple):
@@ -80,23 +114,23 @@ class Judging:
         self.names = [metric.name for metric in self._metrics]
         self._on_fatal = on_fatal
         embeds = bool(metrics_that_embed(config))
-        self._opening = Opening(config.llm or LLMConfig(), judge, loader(config), embeds=embeds)
+        self._setup = judge_setup(config.llm or LLMConfig(), judge, loader(config), embeds=embeds)
         prompts = [[metric.name, *metric.prompts] for metric in self._metrics]
-        models = None if judge is not None else self._opening.identities
+        models = None if judge is not None else self._setup.identities
         digest = sha256(orjson.dumps([prompts, models])).hexdigest()[:16]
-        provenance: dict[str, Any] = {"model": self._opening.model, "prompts": digest}
+        provenance: dict[str, Any] = {"model": self._setup.model, "prompts": digest}
         if embeds and judge is None and config.llm is not None and config.llm.embedding is not None:
             provenance["embedding"] = str(config.llm.embedding.model)
-        for key, names in (("outputs", _outputs), ("fractions", fractions), ("texts", texts)):
-            if found := [name for evaluation in config.custom_evaluations for name in names(evaluation)]:
-                provenance[key] = found
+        for key, names_of in (("outputs", _outputs), ("fractions", fractions), ("texts", texts)):
+            if names := [name for custom in config.custom_evaluations for name in names_of(custom)]:
+                provenance[key] = names
         self.provenance: Callable[[], dict[str, Any]] = copier(provenance)
         sections = {name: msgspec.to_builtins(getattr(config, name)) for name in SECTIONS}
-        self.fingerprint = [provenance, self._opening.identities, sections]
+        self.fingerprint = [provenance, self._setup.identities, sections]
 
     def session(self) -> JudgeSession:
         """The judge, as one stream calls it."""
-        return self._opening.session()
+        return JudgeSession(self._setup)
 
     def plan(
         self, question: Question, fields: Mapping[str, Any], matches: Sequence[tuple[int, int, int]]
@@ -117,9 +151,9 @@ class Judging:
             actual_steps=fields.get("actual_steps"),
             matches={actual: groups[group][step] for group, step, actual in matches} if groups else {},
         )
-        plan = [evaluation for metric in self._metrics for evaluation in metric.evaluations(case)]
-        due = [evaluation for evaluation in plan if evaluation.call is not None]
-        return Plan(due, len(plan) - len(due)) if plan else None
+        tasks = [task for metric in self._metrics for task in metric.tasks(case)]
+        due = [task for task in tasks if task.call is not None]
+        return Plan(due, len(tasks) - len(due)) if tasks else None
 
     async def run(self, plan: Plan, session: JudgeSession) -> Judged:
         """Judge a response, all metrics at once.
@@ -127,17 +161,17 @@ class Judging:
         Raises:
             JudgeUnavailable: no call can succeed, and `on_fatal` is "raise".
         """
-        calls = session.result()
+        calls = ResultCalls(session)
         await session.judge()  # The metrics need what opening it imports, in a thread.
-        await session.starts.enter(calls.order)
-        outcomes = [_Outcome(evaluation) for evaluation in plan.due]
+        await session.starts.acquire(calls.order)
+        outcomes = [_Outcome(task, calls.metric()) for task in plan.due]
         with calls:
             if len(outcomes) == 1:
-                await outcomes[0].find(calls)
+                await outcomes[0].find()
             else:
                 async with anyio.create_task_group() as tasks:
                     for outcome in outcomes:
-                        tasks.start_soon(outcome.find, calls)
+                        tasks.start_soon(outcome.find)
         judged = Judged({}, {})
         for outcome in outcomes:
             if self._on_fatal == "raise" and isinstance(outcome.error, JudgeUnavailable):
@@ -154,33 +188,32 @@ def _outputs(config: CustomEvaluationConfig) -> list[str]:
 
 
 class _Outcome:
-    """What came of one evaluation."""
+    """What came of one task."""
 
-    def __init__(self, evaluation: Evaluation) -> None:
-        self._evaluation = evaluation
+    def __init__(self, task: MetricTask, judge: MetricCalls) -> None:
+        self._task = task
+        self._judge = judge
         self._keys: Mapping[str, Any] | None = None
         self.error: JudgeError | None = None
 
-    async def find(self, calls: ResultCalls) -> None:
-        self._asking = calls.asking()
-        assert self._evaluation.call is not None  # noqa: S101
+    async def find(self) -> None:
+        assert self._task.call is not None  # noqa: S101
         try:
-            self._keys = await self._evaluation.call(self._asking)
+            self._keys = await self._task.call(self._judge)
         except JudgeError as error:
             self.error = error
 
     def add_to(self, judged: Judged, session: JudgeSession) -> None:
-        evaluation = self._evaluation
-        keys = judged.keys if evaluation.step is None else judged.of_steps.setdefault(evaluation.step, {})
+        task = self._task
+        keys = judged.keys if task.step is None else judged.of_steps.setdefault(task.step, {})
         if self._keys is None:
             seconds = session.limits.result_timeout_sec
             error = self.error or JudgeError("timeout", f"the result was not finished in {seconds:g} seconds")
-            keys |= dict.fromkeys(evaluation.nulls)
-            keys[evaluation.error_key] = str(error)
+            keys |= dict.fromkeys(task.nulls)
+            keys[task.error_key] = str(error)
         else:
             keys |= self._keys
         session.usage.outcomes[error.kind if self._keys is None else "ok"] += 1
-        cost = self._asking.cost
         # What a failure without a reply cost is not known: that is not nothing.
-        if cost is not None and (cost or self._keys is not None):
-            keys[evaluation.cost_key] = cost
+        if (cost := self._judge.cost) is not None and (cost or self._keys is not None):
+            keys[task.cost_key] = cost

@@ -6,14 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.metrics.evaluation import Evaluation, Metric
-from graphrag_eval_async.metrics.ragas_bridge import bridge, has_text, require_ragas, together
-from graphrag_eval_async.metrics.vectors import cosine
+from graphrag_eval_async.metrics.metric import metric_of_one_call
+from graphrag_eval_async.metrics.ragas_bridge import bridge, cosine, has_text, require_ragas, together
 
 if TYPE_CHECKING:
     from graphrag_eval_async.config.model import RagasAnswerCorrectnessConfig
-    from graphrag_eval_async.judge.form import Asking
-    from graphrag_eval_async.metrics.evaluation import Case
+    from graphrag_eval_async.judge.protocol import MetricJudge
+    from graphrag_eval_async.metrics.metric import Call, Case, Metric
 
 NAME = "ragas_answer_correctness"
 
@@ -26,40 +25,39 @@ def ragas_answer_correctness(config: RagasAnswerCorrectnessConfig) -> Metric:
     """
     version = require_ragas(NAME)
 
-    def evaluations(case: Case) -> list[Evaluation]:
+    def call_for(case: Case) -> Call | None:
         answer, reference = case.actual_answer or "", case.reference_answer or ""
-        call = partial(_correctness, config, case.question, answer, reference)
         is_complete = has_text(answer, reference)
-        return [Evaluation(NAME, call if is_complete else None, f"{NAME}_error", f"{NAME}_cost")]
+        return partial(_correctness, config, case.question, answer, reference) if is_complete else None
 
     prompts = [
         f"ragas {version} StatementGeneratorPrompt, CorrectnessClassifierPrompt",
         f"weights {config.weights}, beta {config.beta}, threshold {config.threshold}",
     ]
-    return Metric(NAME, prompts, evaluations)
+    return metric_of_one_call(NAME, prompts, call_for)
 
 
 async def _correctness(
-    config: RagasAnswerCorrectnessConfig, question: str, answer: str, reference: str, asking: Asking
+    config: RagasAnswerCorrectnessConfig, question: str, answer: str, reference: str, judge: MetricJudge
 ) -> dict[str, Any]:
     """The average, by the weights, of the F-score of true and false statements and the cosine similarity.
 
     Formula: https://docs.ragas.io/en/v0.1.21/concepts/metrics/answer_correctness.html
     """
-    judge = bridge(asking)
+    llm = bridge(judge)
     from ragas.metrics.collections import AnswerCorrectness
 
     weights = list(config.weights)
-    metric = AnswerCorrectness(llm=judge, embeddings=judge, weights=weights, beta=float(config.beta))
-    split = partial(judge.answer, metric.statement_generator_prompt, question=question)
-    embed = [partial(asking.embed, [answer, reference])] if weights[1] else []
+    metric = AnswerCorrectness(llm=llm, embeddings=llm, weights=weights, beta=float(config.beta))
+    split = partial(llm.answer, metric.statement_generator_prompt, question=question)
+    embed = [partial(judge.embed, [answer, reference])] if weights[1] else []
     actual, expected, *vectors = await together(
         partial(split, answer=answer), partial(split, answer=reference), *embed
     )
     for output, whose in [(actual, "actual"), (expected, "reference")]:
         if not output.statements:
             raise JudgeError("invalid_reply", f"the judge found no statement in the {whose} answer")
-    classes = await judge.answer(
+    classes = await llm.answer(
         metric.correctness_classifier_prompt,
         question=question,
         answer=actual.statements,

@@ -8,21 +8,22 @@ import re
 from functools import cache, partial
 from importlib import metadata
 from importlib.util import find_spec
+from math import fsum, hypot
+from operator import mul
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from anyio import create_task_group
 
 from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.form import Form, strict
+from graphrag_eval_async.judge.protocol import ResponseFormat, strict
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from pydantic import BaseModel
     from ragas.prompt.metrics.base_prompt import BasePrompt
 
-    from graphrag_eval_async.judge.form import Asking
-    from graphrag_eval_async.judge.protocol import Message
+    from graphrag_eval_async.judge.protocol import Message, MetricJudge
 
 T = TypeVar("T")
 
@@ -84,13 +85,13 @@ def load_ragas() -> None:
     _analytics._analytics_batcher.shutdown()  # Ends its thread, which would wake up every second.
 
 
-def bridge(asking: Asking) -> Any:
-    """A judge as both the LLM and the embedder of ragas' metrics: each of their calls is one of `asking`.
+def bridge(judge: MetricJudge) -> Any:
+    """A judge as both the LLM and the embedder of ragas' metrics: each of their calls is one of `judge`.
 
     It also has ``answer(prompt, repeat=0, **data)``, which fills in a prompt of ragas and returns what the
     judge replies as the prompt's output model, or raises `JudgeError`.
     """
-    return _bridge_class()(asking)
+    return _bridge_class()(judge)
 
 
 @cache
@@ -100,23 +101,23 @@ def _bridge_class() -> type:
     from ragas.llms.base import InstructorBaseRagasLLM
 
     class Bridge(InstructorBaseRagasLLM, BaseRagasEmbedding):
-        def __init__(self, asking: Asking) -> None:
-            self.asking = asking
+        def __init__(self, judge: MetricJudge) -> None:
+            self.judge = judge
 
         async def answer(self, prompt: BasePrompt[Any, Any], *, repeat: int = 0, **data: Any) -> Any:
             model: Any = prompt.output_model
             write = partial(_messages, prompt, data)
-            return await self.asking.ask(write, form_of_model(model), repeat=repeat)
+            return await self.judge.ask(write, format_of_model(model), repeat=repeat)
 
         async def agenerate(self, prompt: str, response_model: Any) -> Any:
             messages = [{"role": "user", "content": prompt}]
-            return await self.asking.ask(lambda: messages, form_of_model(response_model))
+            return await self.judge.ask(lambda: messages, format_of_model(response_model))
 
         async def aembed_texts(self, texts: list[str], **_: Any) -> list[list[float]]:
-            return await self.asking.embed(texts)
+            return await self.judge.embed(texts)
 
         async def aembed_text(self, text: str, **_: Any) -> list[float]:
-            return (await self.asking.embed([text]))[0]
+            return (await self.judge.embed([text]))[0]
 
         def generate(self, prompt: str, response_model: Any) -> Any:
             raise NotImplementedError
@@ -154,7 +155,7 @@ def _around_input(kind: type[BasePrompt[Any, Any]]) -> tuple[str, str]:
 
 
 @cache
-def form_of_model(model: type[BaseModel]) -> Form[Any]:
+def format_of_model(model: type[BaseModel]) -> ResponseFormat[Any]:
     """The form of replies that are one of ragas' output models."""
     from pydantic import ValidationError
 
@@ -170,7 +171,7 @@ def form_of_model(model: type[BaseModel]) -> Form[Any]:
                     raise ValueError(f"{name}: must be 0 or 1")
         return output
 
-    return Form(strict(model.model_json_schema()), read)
+    return ResponseFormat(strict(model.model_json_schema()), read)
 
 
 def has_text(*texts: str | None) -> bool:
@@ -208,3 +209,19 @@ async def together(*calls: Callable[[], Awaitable[Any]]) -> list[Any]:
         if isinstance(result, JudgeError):
             raise result
     return results
+
+
+def cosine(left: Sequence[float], right: Sequence[float]) -> float:
+    """The cosine of the angle between two vectors, from -1 to 1.
+
+    Both are finite, not zero, and of one length. Formula: https://en.wikipedia.org/wiki/Cosine_similarity
+    """
+    left, right = _scaled(left), _scaled(right)
+    value = fsum(map(mul, left, right)) / (hypot(*left) * hypot(*right))
+    return max(-1.0, min(1.0, value))
+
+
+def _scaled(vector: Sequence[float]) -> list[float]:
+    """The same direction, with a length whose square is neither too large nor too small for a float."""
+    largest = max(map(abs, vector))
+    return [value / largest for value in vector]

@@ -6,16 +6,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import JudgeError, MalformedStep
-from graphrag_eval_async.metrics.evaluation import Evaluation, Metric
+from graphrag_eval_async.metrics.metric import Metric, MetricTask
 from graphrag_eval_async.metrics.ragas_bridge import bridge, has_text, require_ragas, together
 from graphrag_eval_async.steps import average_precision, read_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.config.model import RetrievalAnswerConfig, RetrievalContextConfig
-    from graphrag_eval_async.judge.form import Asking
-    from graphrag_eval_async.metrics.evaluation import Case
+    from graphrag_eval_async.judge.protocol import MetricJudge
+    from graphrag_eval_async.metrics.metric import Case
 
 ANSWER = "retrieval_answer"
 CONTEXT = "retrieval_context"
@@ -33,12 +33,7 @@ def retrieval_answer(_: RetrievalAnswerConfig | None = None) -> Metric:
     Raises:
         ConfigError: ragas is not installed.
     """
-
-    def evaluations(case: Case) -> list[Evaluation]:
-        reference = case.reference_answer or ""
-        return [each for index in _retrievals(case) for each in _both(ANSWER, case, index, reference)]
-
-    return Metric(ANSWER, _prompts(ANSWER), evaluations)
+    return _retrieval(ANSWER, lambda case, _: case.reference_answer or "")
 
 
 def retrieval_context(_: RetrievalContextConfig | None = None) -> Metric:
@@ -48,15 +43,26 @@ def retrieval_context(_: RetrievalContextConfig | None = None) -> Metric:
         ConfigError: ragas is not installed.
     """
 
-    def evaluations(case: Case) -> list[Evaluation]:
+    def reference(case: Case, index: int) -> str | None:
+        return "\n".join(_texts(case.matches[index])) if index in case.matches else None
+
+    return _retrieval(CONTEXT, reference)
+
+
+def _retrieval(name: str, reference_of: Callable[[Case, int], str | None]) -> Metric:
+    """A metric of each successful retrieval step against the reference for its index, unless that is None."""
+
+    def tasks(case: Case) -> list[MetricTask]:
         return [
-            each
-            for index in _retrievals(case)
-            if index in case.matches
-            for each in _both(CONTEXT, case, index, "\n".join(_texts(case.matches[index])))
+            task
+            for index, step in enumerate(case.actual_steps or [])
+            if step.get("name") == "retrieval" and step.get("status") == "success"
+            if (reference := reference_of(case, index)) is not None
+            for task in _both(name, case.question, index, _texts(step), reference)
         ]
 
-    return Metric(CONTEXT, _prompts(CONTEXT), evaluations)
+    prompts = [f"ragas {require_ragas(name)} ContextRecallPrompt, ContextPrecisionPrompt"]
+    return Metric(name, prompts, tasks)
 
 
 def add_f1(keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,18 +81,6 @@ def add_f1(keys: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _prompts(name: str) -> list[str]:
-    return [f"ragas {require_ragas(name)} ContextRecallPrompt, ContextPrecisionPrompt"]
-
-
-def _retrievals(case: Case) -> list[int]:
-    """The indexes of the successful retrieval steps."""
-    steps = enumerate(case.actual_steps or [])
-    return [
-        index for index, step in steps if step.get("name") == "retrieval" and step.get("status") == "success"
-    ]
-
-
 def _texts(step: Mapping[str, Any]) -> list[str]:
     try:
         return read_texts(step.get("output"))
@@ -94,34 +88,33 @@ def _texts(step: Mapping[str, Any]) -> list[str]:
         return []
 
 
-def _both(name: str, case: Case, index: int, reference: str) -> list[Evaluation]:
+def _both(name: str, question: str, index: int, texts: Sequence[str], reference: str) -> list[MetricTask]:
     """Recall and precision of the step at the index."""
-    texts = _texts((case.actual_steps or [])[index])
-    is_complete = has_text(case.question, reference) and texts
+    is_complete = has_text(question, reference) and texts
     return [
-        Evaluation(
+        MetricTask(
             name,
-            partial(judge, key, case.question, texts, reference) if is_complete else None,
+            partial(ask, key, question, texts, reference) if is_complete else None,
             f"{key}_error",
             f"{key}_cost",
             index,
         )
-        for key, judge in [(f"{name}_recall", _recall), (f"{name}_precision", _precision)]
+        for key, ask in [(f"{name}_recall", _recall), (f"{name}_precision", _precision)]
     ]
 
 
 async def _recall(
-    key: str, question: str, texts: Sequence[str], reference: str, asking: Asking
+    key: str, question: str, texts: Sequence[str], reference: str, judge: MetricJudge
 ) -> dict[str, Any]:
     """The share of the reference's statements that the judge attributes to the texts, from 0 to 1.
 
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_recall/
     """
-    judge = bridge(asking)
+    llm = bridge(judge)
     from ragas.metrics.collections import ContextRecall
 
-    prompt = ContextRecall(llm=judge).prompt
-    output = await judge.answer(prompt, question=question, context="\n".join(texts), answer=reference)
+    prompt = ContextRecall(llm=llm).prompt
+    output = await llm.answer(prompt, question=question, context="\n".join(texts), answer=reference)
     rows = output.classifications
     if not rows:
         raise JudgeError("invalid_reply", "the judge found no statement in the reference")
@@ -134,16 +127,16 @@ async def _recall(
 
 
 async def _precision(
-    key: str, question: str, texts: Sequence[str], reference: str, asking: Asking
+    key: str, question: str, texts: Sequence[str], reference: str, judge: MetricJudge
 ) -> dict[str, float]:
     """The average precision of the texts that the judge finds useful, from 0 to 1; 0 if there are none.
 
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_precision/
     """
-    judge = bridge(asking)
+    llm = bridge(judge)
     from ragas.metrics.collections import ContextPrecision
 
-    answer = partial(judge.answer, ContextPrecision(llm=judge).prompt, question=question, answer=reference)
+    answer = partial(llm.answer, ContextPrecision(llm=llm).prompt, question=question, answer=reference)
     outputs = await together(*(partial(answer, context=text) for text in texts))
     useful = [rank for rank, output in enumerate(outputs) if output.verdict]
     return {key: average_precision(useful, range(len(texts))) if useful else 0.0}

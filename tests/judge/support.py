@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from graphrag_eval_async.config import LimitsConfig
-from graphrag_eval_async.judge.form import Form, form_of
+from graphrag_eval_async.errors import TokenUsage
 from graphrag_eval_async.judge.pricing import Prices
-from graphrag_eval_async.judge.protocol import Message, TokenUsage
-from graphrag_eval_async.judge.session import JudgeSession
+from graphrag_eval_async.judge.protocol import Message, ResponseFormat, format_of
+from graphrag_eval_async.judge.session import JudgeSession, JudgeSetup
 
 PRICES = Prices(1.0, 10.0, 0.5)
 USAGE = TokenUsage(100, 10)
@@ -29,7 +29,7 @@ class Verdict(msgspec.Struct):
     value: int
 
 
-VERDICT: Form[Verdict] = form_of(Verdict)
+VERDICT: ResponseFormat[Verdict] = format_of(Verdict)
 
 
 class ScriptedJudge:
@@ -76,11 +76,15 @@ def session(
     judge: ScriptedJudge, *, cache: str | None = None, prices: Prices = PRICES, **limits: Any
 ) -> JudgeSession:
     return JudgeSession(
-        lambda: judge,
-        identities={"complete": judge.model, "embed": judge.model},
-        limits=LimitsConfig(**limits),
-        prices=prices,
-        cache=cache,
+        JudgeSetup(
+            model=judge.model,
+            identities={"complete": judge.model, "embed": judge.model},
+            open=lambda: judge,
+            close=None,
+            limits=LimitsConfig(**limits),
+            prices=prices,
+            cache=cache,
+        )
     )
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
+from graphrag_eval_async.errors import TokenUsage
 from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS, DryJudge, fitting
-from graphrag_eval_async.judge.form import form_of
-from graphrag_eval_async.judge.protocol import Judge, TokenUsage
-from graphrag_eval_async.judge.tokens import estimate_prompt
+from graphrag_eval_async.judge.pricing import estimate_prompt
+from graphrag_eval_async.judge.protocol import Judge, format_of
 
 
 class Leaf(msgspec.Struct):
@@ -25,7 +25,7 @@ class Tree(msgspec.Struct):
 
 
 def test_a_reply_can_be_read() -> None:
-    form = form_of(Tree)
+    form = format_of(Tree)
     expected = Tree([Leaf(verdict=0, share=0.0, kind="text", yes=False, either=0)], None)
     assert form.read(fitting(form.schema, form.schema)) == expected
 

@@ -11,12 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
-from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
+from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, TokenUsage
 from graphrag_eval_async.judge.openai_client import OpenAIJudge, open_judge
-from graphrag_eval_async.judge.openai_errors import Refusal, Scrubber, Target, failure_of, retry_after
-from graphrag_eval_async.judge.openai_replies import Reply as HttpReply
-from graphrag_eval_async.judge.openai_replies import read_completion, read_embeddings
-from graphrag_eval_async.judge.protocol import SchemaRefused, TokenUsage
+from graphrag_eval_async.judge.openai_replies import (
+    Response,
+    Scrubber,
+    Target,
+    failure_of,
+    read_completion,
+    read_embeddings,
+    retry_after,
+)
+from graphrag_eval_async.judge.protocol import SchemaRefused
 from tests.conftest import leaving_nothing
 from tests.judge_server import (
     FAULTS,
@@ -275,8 +281,8 @@ TARGET = Target("llm.generation", "gpt-4o", "https://host/v1")
 
 
 def judged(reply: Reply) -> JudgeError:
-    refusal = Refusal(reply.status, dict(reply.headers), reply.body)
-    return failure_of(refusal, TARGET, Scrubber([KEY, f"{KEY}-longer"]))
+    response = Response(reply.status, dict(reply.headers), reply.body)
+    return failure_of(response, TARGET, Scrubber([KEY, f"{KEY}-longer"]))
 
 
 @pytest.mark.parametrize(
@@ -353,7 +359,7 @@ def test_a_secret_at_the_end_of_an_excerpt_is_not_half_shown() -> None:
     ],
 )
 def test_whether_schemas_are_refused(status: int, body: bytes, refused: bool) -> None:
-    assert Refusal(status, {}, body).refuses_schemas == refused
+    assert Response(status, {}, body).refuses_schemas == refused
 
 
 @pytest.mark.parametrize(
@@ -387,11 +393,11 @@ def test_any_retry_after_can_be_read(text: str) -> None:
 
 
 def read(body: bytes) -> tuple[Any, TokenUsage | None]:
-    return read_completion(HttpReply(body, "text/plain"), Scrubber([KEY]))
+    return read_completion(Response(200, {"content-type": "text/plain"}, body), Scrubber([KEY]))
 
 
 def read_vectors(body: bytes, count: int) -> tuple[list[list[float]], TokenUsage | None]:
-    return read_embeddings(HttpReply(body, ""), Scrubber([]), count)
+    return read_embeddings(Response(200, {}, body), Scrubber([]), count)
 
 
 USAGES: list[tuple[Any, TokenUsage | None]] = [

@@ -14,9 +14,16 @@ from graphrag_eval_async.config.model import (
     LLMConfig,
     PricingConfig,
 )
-from graphrag_eval_async.errors import ConfigError
-from graphrag_eval_async.judge.pricing import Prices, check_budget, prices_of
-from graphrag_eval_async.judge.protocol import TokenUsage
+from graphrag_eval_async.errors import ConfigError, TokenUsage
+from graphrag_eval_async.judge.pricing import (
+    MESSAGE_TOKENS,
+    Prices,
+    check_budget,
+    estimate_prompt,
+    estimate_reply,
+    estimate_tokens,
+    prices_of,
+)
 
 SMALL = "text-embedding-3-small"
 
@@ -158,3 +165,37 @@ def test_a_budget_needs_the_prices_of_what_is_called() -> None:
     with pytest.raises(ConfigError) as caught:
         check_budget(llm("gpt-4o", None, 1.0), embeds=True)
     assert caught.value.problems == [f"{PREFIX} embeddings is not known; set {EMBEDDING}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("", 0),
+        ("a", 1),
+        ("abcd", 1),
+        ("abcde", 2),
+        ("слово", 4),
+        ("漢字", 2),
+        ("\U0001f600", 2),
+        ("\ud800", 1),
+    ],
+)
+def test_estimates(text: str, tokens: int) -> None:
+    assert estimate_tokens(text) == tokens
+
+
+@given(st.text())
+def test_estimates_follow_their_rule(text: str) -> None:
+    weights = [3, 8, 12, 16]
+    total = sum(weights[len(character.encode()) - 1] for character in text)
+    assert estimate_tokens(text) == -(-total // 12)
+
+
+def test_estimates_of_what_is_sent_and_replied() -> None:
+    messages = [{"role": "system", "content": "x" * 40}, {"role": "user", "content": "y" * 8}]
+    schema = {"type": "null"}
+    assert estimate_prompt(messages, schema) == 10 + 2 + 2 * MESSAGE_TOKENS + estimate_tokens(
+        '{"type":"null"}'
+    )
+    assert estimate_reply({"a": "b\u00e9"}) == estimate_tokens('{"a":"b\u00e9"}')
+    assert estimate_reply({1, 2}) == estimate_reply("\ud800") == 0

@@ -20,7 +20,7 @@ from graphrag_eval_async import (
     run_evaluation,
 )
 from graphrag_eval_async.metrics import judging
-from graphrag_eval_async.metrics.evaluation import Evaluation, Metric
+from graphrag_eval_async.metrics.metric import Metric, MetricTask
 from tests.judge.support import ScriptedJudge
 from tests.judge_server import FAULTS
 from tests.judged.support import (
@@ -377,8 +377,8 @@ async def test_metrics_start_when_all_that_they_import_is_there(monkeypatch: pyt
     async def call(_: object) -> dict[str, Any]:
         return {"loaded": len(loaded)}
 
-    def evaluations(_: object) -> list[Evaluation]:
-        return [Evaluation("metric", call, "metric_error", "metric_cost")] * 2
+    def evaluations(_: object) -> list[MetricTask]:
+        return [MetricTask("metric", call, "metric_error", "metric_cost")] * 2
 
     monkeypatch.setattr(judging, "configured", lambda _: [Metric("metric", (), evaluations)])
     monkeypatch.setattr(judging, "loader", lambda _: lambda: loaded.append(threading.current_thread()))

@@ -16,9 +16,8 @@ from graphrag_eval_async.metrics.ragas_bridge import load_ragas
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphrag_eval_async.judge.form import Form
-    from graphrag_eval_async.judge.protocol import Message
-    from graphrag_eval_async.metrics.evaluation import Case, Metric
+    from graphrag_eval_async.judge.protocol import Message, ResponseFormat
+    from graphrag_eval_async.metrics.metric import Case, Metric
 
 load_ragas()  # Without its telemetry, whichever test module comes first.
 
@@ -41,8 +40,8 @@ def data_of(prompt: str) -> dict[str, Any]:
     return value
 
 
-class ScriptedAsking:
-    """An `Asking` that keeps what it was asked."""
+class ScriptedMetricJudge:
+    """A `MetricJudge` that keeps what it was asked."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -50,7 +49,9 @@ class ScriptedAsking:
         self.messages: list[Sequence[Message]] = []
         self.embedded: list[list[str]] = []
 
-    async def ask(self, prompt: Callable[[], Sequence[Message]], form: Form[T], *, repeat: int = 0) -> T:
+    async def ask(
+        self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
+    ) -> T:
         messages = prompt()
         title, data = form.schema["title"], data_of(messages[-1]["content"])
         self.messages.append(messages)
@@ -65,7 +66,7 @@ class ScriptedAsking:
         return [list(self.script.vector(text)) for text in texts]
 
 
-class WaitingAsking(ScriptedAsking):
+class WaitingMetricJudge(ScriptedMetricJudge):
     """The same, but no call returns before `open` is set."""
 
     def __init__(self, script: Script) -> None:
@@ -74,7 +75,9 @@ class WaitingAsking(ScriptedAsking):
         self.waiting: list[str] = []
         self.cancelled = 0
 
-    async def ask(self, prompt: Callable[[], Sequence[Message]], form: Form[T], *, repeat: int = 0) -> T:
+    async def ask(
+        self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
+    ) -> T:
         await self._wait(form.schema["title"])
         return await super().ask(prompt, form, repeat=repeat)
 
@@ -113,11 +116,11 @@ class ScriptedLLM(InstructorBaseRagasLLM, BaseRagasEmbedding):
         raise NotImplementedError
 
 
-async def outcome(metric: Metric, case: Case, script: Script | ScriptedAsking) -> dict[str, Any]:
+async def outcome(metric: Metric, case: Case, script: Script | ScriptedMetricJudge) -> dict[str, Any]:
     """All keys of a metric, errors under their keys."""
-    asking = script if isinstance(script, ScriptedAsking) else ScriptedAsking(script)
+    asking = script if isinstance(script, ScriptedMetricJudge) else ScriptedMetricJudge(script)
     keys: dict[str, Any] = {}
-    for evaluation in metric.evaluations(case):
+    for evaluation in metric.tasks(case):
         if evaluation.call is None:
             continue
         try:

@@ -6,20 +6,19 @@ import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.metrics.evaluation import Case
+from graphrag_eval_async.metrics.metric import Case
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphrag_eval_async.judge.form import Form
-    from graphrag_eval_async.judge.protocol import Message
-    from graphrag_eval_async.metrics.evaluation import Metric
+    from graphrag_eval_async.judge.protocol import Message, ResponseFormat
+    from graphrag_eval_async.metrics.metric import Metric
 
 T = TypeVar("T")
 
 
-class ScriptedAsking:
-    """An `Asking` that gives `replies` in turn; one that does not fit is followed, once, by the next.
+class ScriptedMetricJudge:
+    """A `MetricJudge` that gives `replies` in turn; one that does not fit is followed, once, by the next.
 
     Attributes:
         messages: of each call.
@@ -30,10 +29,12 @@ class ScriptedAsking:
     def __init__(self, *replies: Any) -> None:
         self._replies = list(replies)
         self.messages: list[Sequence[Message]] = []
-        self.forms: list[Form[Any]] = []
+        self.forms: list[ResponseFormat[Any]] = []
         self.corrections: list[str] = []
 
-    async def ask(self, prompt: Callable[[], Sequence[Message]], form: Form[T], *, repeat: int = 0) -> T:
+    async def ask(
+        self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
+    ) -> T:
         assert repeat == 0
         self.messages.append(prompt())
         self.forms.append(form)
@@ -54,9 +55,9 @@ class ScriptedAsking:
 CASE = Case("Which?", reference_answer="T1, T2", actual_answer="T2")
 
 
-async def evaluate(metric: Metric, asking: ScriptedAsking, case: Case = CASE) -> Mapping[str, Any]:
+async def evaluate(metric: Metric, asking: ScriptedMetricJudge, case: Case = CASE) -> Mapping[str, Any]:
     """What the only evaluation of a case returns."""
-    (evaluation,) = metric.evaluations(case)
+    (evaluation,) = metric.tasks(case)
     assert evaluation.call is not None
     return await evaluation.call(asking)
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from graphrag_eval_async.config.model import AnswerCorrectnessConfig
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
-from graphrag_eval_async.metrics.evaluation import Case
-from tests.metrics.support import ScriptedAsking, evaluate, read_blocks
+from graphrag_eval_async.metrics.metric import Case
+from tests.metrics.support import ScriptedMetricJudge, evaluate, read_blocks
 
 METRIC = answer_correctness(AnswerCorrectnessConfig())
 
@@ -27,7 +27,7 @@ def reply(reference: Any = ("r1",), actual: Any = ("a1",), *matches: tuple[Any, 
 
 
 async def test_scores() -> None:
-    asking = ScriptedAsking(reply(["r1", "r2", "r3"], ["a1", "a2"], (2, 0)))
+    asking = ScriptedMetricJudge(reply(["r1", "r2", "r3"], ["a1", "a2"], (2, 0)))
     assert list((await evaluate(METRIC, asking)).items()) == [
         ("answer_reference_claims_count", 3),
         ("answer_actual_claims_count", 2),
@@ -41,7 +41,7 @@ async def test_scores() -> None:
 
 
 async def test_a_refusal_has_no_precision() -> None:
-    scores = await evaluate(METRIC, ScriptedAsking(reply(["r1", "r2"], [])))
+    scores = await evaluate(METRIC, ScriptedMetricJudge(reply(["r1", "r2"], [])))
     assert scores == {
         "answer_reference_claims_count": 2,
         "answer_actual_claims_count": 0,
@@ -53,7 +53,7 @@ async def test_a_refusal_has_no_precision() -> None:
 
 
 async def test_without_a_match_all_scores_are_0() -> None:
-    scores = await evaluate(METRIC, ScriptedAsking(reply()))
+    scores = await evaluate(METRIC, ScriptedMetricJudge(reply()))
     assert [scores[f"answer_{key}"] for key in ("recall", "precision", "f1")] == [0.0, 0.0, 0.0]
 
 
@@ -75,7 +75,7 @@ async def test_scores_are_those_of_the_plain_formulas_or_the_pairs_are_refused(
     drawn: tuple[int, int, list[tuple[int, int]]],
 ) -> None:
     reference, actual, pairs = drawn
-    asking = ScriptedAsking(reply(["r"] * reference, ["a"] * actual, *pairs), reply(["mended"], []))
+    asking = ScriptedMetricJudge(reply(["r"] * reference, ["a"] * actual, *pairs), reply(["mended"], []))
     scores = await evaluate(METRIC, asking)
     left, right = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     valid = (
@@ -135,15 +135,15 @@ async def test_scores_are_those_of_the_plain_formulas_or_the_pairs_are_refused(
 async def test_a_reply_that_does_not_fit_is_asked_for_once_more_and_then_an_error(
     wrong: Any, correction: str
 ) -> None:
-    mended = ScriptedAsking(wrong, reply(["r1"], ["a1"], (0, 0)))
+    mended = ScriptedMetricJudge(wrong, reply(["r1"], ["a1"], (0, 0)))
     assert (await evaluate(METRIC, mended))["answer_f1"] == 1.0
     assert mended.corrections == [correction]
     with pytest.raises(JudgeError, match=r"^invalid_reply: "):
-        await evaluate(METRIC, ScriptedAsking(wrong, wrong))
+        await evaluate(METRIC, ScriptedMetricJudge(wrong, wrong))
 
 
 async def test_one_call_with_the_data_in_blocks() -> None:
-    asking = ScriptedAsking(reply())
+    asking = ScriptedMetricJudge(reply())
     await evaluate(METRIC, asking, Case("Q {question}?", reference_answer="R</x>", actual_answer=" "))
     ((system, user),) = asking.messages
     assert read_blocks(user["content"]) == {
@@ -155,7 +155,7 @@ async def test_one_call_with_the_data_in_blocks() -> None:
 
 
 async def test_the_schema_is_strict() -> None:
-    asking = ScriptedAsking(reply())
+    asking = ScriptedMetricJudge(reply())
     await evaluate(METRIC, asking)
     schema = asking.forms[0].schema
     assert schema["title"] == "AnswerClaims"
@@ -178,7 +178,7 @@ async def test_the_schema_is_strict() -> None:
     ],
 )
 def test_both_answers_are_needed(case: Case, applies: bool) -> None:
-    (evaluation,) = METRIC.evaluations(case)
+    (evaluation,) = METRIC.tasks(case)
     assert (evaluation.call is not None) is applies
     assert evaluation._replace(call=None) == (
         "answer_correctness",
@@ -194,7 +194,7 @@ async def test_a_prompt_of_the_users_takes_the_place_of_the_instructions_but_not
     metric = answer_correctness(
         AnswerCorrectnessConfig(prompt='Is {actual_answer} like {reference_answer}? {"a": 1}')
     )
-    asking = ScriptedAsking(reply())
+    asking = ScriptedMetricJudge(reply())
     await evaluate(metric, asking)
     system = asking.messages[0][0]["content"]
     assert system.startswith(
@@ -210,7 +210,7 @@ async def test_a_prompt_of_the_users_takes_the_place_of_the_instructions_but_not
 
 
 async def test_prompts_are_all_that_the_judge_is_told_besides_the_data() -> None:
-    asking = ScriptedAsking(reply())
+    asking = ScriptedMetricJudge(reply())
     await evaluate(METRIC, asking)
     assert METRIC.prompts[0] == asking.messages[0][0]["content"]
     assert json.loads(METRIC.prompts[1]) == asking.forms[0].schema

@@ -11,13 +11,13 @@ from ragas.metrics.collections import AnswerRelevancy
 
 from graphrag_eval_async.config.model import AnswerRelevanceConfig
 from graphrag_eval_async.metrics.answer_relevance import answer_relevance
-from graphrag_eval_async.metrics.evaluation import Case
+from graphrag_eval_async.metrics.metric import Case
 from tests.conftest import settle
 from tests.metrics.ragas_support import (
     Script,
-    ScriptedAsking,
     ScriptedLLM,
-    WaitingAsking,
+    ScriptedMetricJudge,
+    WaitingMetricJudge,
     fixed,
     outcome,
 )
@@ -58,7 +58,7 @@ def test_agrees_with_ragas(replies: list[tuple[str, int]], table: dict[str, list
 
 
 async def test_one_embedding_call_for_all_questions() -> None:
-    asking = ScriptedAsking(generated(("Where is it?", 0), (" ", 1), ("Which place?", 1)))
+    asking = ScriptedMetricJudge(generated(("Where is it?", 0), (" ", 1), ("Which place?", 1)))
     keys = await outcome(metric(), CASE, asking)
     assert keys.keys() == {"answer_relevance"}
     assert asking.embedded == [["Where?", "Where is it?", "Which place?"]]
@@ -69,7 +69,7 @@ async def test_one_embedding_call_for_all_questions() -> None:
 
 
 async def test_a_noncommittal_answer_needs_no_embedding() -> None:
-    asking = ScriptedAsking(generated(("a", 1), ("", 0), ("c", 1)))
+    asking = ScriptedMetricJudge(generated(("a", 1), ("", 0), ("c", 1)))
     keys = await outcome(metric(), CASE, asking)
     assert keys["answer_relevance"] == 0.0
     assert "noncommittal" in keys["answer_relevance_reason"]
@@ -89,7 +89,7 @@ async def test_a_flag_that_is_not_binary_is_an_invalid_reply(flag: Any) -> None:
 
 
 async def test_all_questions_are_generated_at_the_same_time() -> None:
-    asking = WaitingAsking(generated(*[("a", 0)] * 7))
+    asking = WaitingMetricJudge(generated(*[("a", 0)] * 7))
     task = asyncio.create_task(outcome(metric(7), CASE, asking))
     await settle()
     assert asking.waiting == ["AnswerRelevanceOutput"] * 7
@@ -108,13 +108,13 @@ async def test_all_questions_are_generated_at_the_same_time() -> None:
     ],
 )
 def test_skipped_without_question_or_answer(case: Case) -> None:
-    [evaluation] = metric().evaluations(case)
+    [evaluation] = metric().tasks(case)
     assert evaluation.call is None
     assert evaluation.metric == "answer_relevance"
 
 
 def test_what_it_says_of_itself() -> None:
-    [evaluation] = metric().evaluations(CASE)
+    [evaluation] = metric().tasks(CASE)
     assert evaluation[2:] == ("answer_relevance_error", "answer_relevance_cost", None, ())
     assert metric().name == "answer_relevance"
     assert metric().prompts == ["ragas 0.4.3 AnswerRelevancePrompt", "strictness 3"]

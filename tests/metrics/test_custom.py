@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from graphrag_eval_async.config.model import CustomEvaluationConfig, OutputConfig
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.metrics.custom import custom_evaluation
-from graphrag_eval_async.metrics.evaluation import Case, Metric
-from tests.metrics.support import ScriptedAsking, evaluate, read_blocks
+from graphrag_eval_async.metrics.metric import Case, Metric
+from tests.metrics.support import ScriptedMetricJudge, evaluate, read_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ def custom(inputs: Any = ("question",), outputs: Any = None, **more: Any) -> Met
 
 async def sent(metric: Metric, case: Case = FULL) -> dict[str, str]:
     """The blocks of data that the judge gets."""
-    asking = ScriptedAsking({"mine_reason": "x"})
+    asking = ScriptedMetricJudge({"mine_reason": "x"})
     await evaluate(metric, asking, case)
     return read_blocks(asking.messages[0][1]["content"])
 
@@ -51,7 +51,7 @@ async def sent_steps(steps: Any, **more: Any) -> Any:
 
 async def test_outputs_come_in_the_configured_order() -> None:
     metric = custom(outputs={"b": "fraction 0-1: share", "a": OutputConfig(type="string", description="why")})
-    asking = ScriptedAsking({"a": "because", "b": 1})
+    asking = ScriptedMetricJudge({"a": "because", "b": 1})
     assert list((await evaluate(metric, asking)).items()) == [("b", 1), ("a", "because")]
     assert len(asking.messages) == 1
 
@@ -63,7 +63,7 @@ async def test_the_schema_is_strict() -> None:
         "number": OutputConfig(type="number", description="how many"),
         "default": OutputConfig(type="string", description="why"),
     }
-    asking = ScriptedAsking({"share": 0.5, "any": "x", "number": -3, "default": ""})
+    asking = ScriptedMetricJudge({"share": 0.5, "any": "x", "number": -3, "default": ""})
     await evaluate(custom(outputs=outputs), asking)
     assert asking.forms[0].schema == {
         "title": "mine",
@@ -122,7 +122,7 @@ VALUES += [True, False, None, [], [0.5], {}, {"number": 1}]
 async def test_an_output_is_what_it_must_be(output: Any, allowed: Callable[[Any], bool]) -> None:
     metric = custom(outputs={"x": output})
     for value in VALUES:
-        asking = ScriptedAsking({"x": value}, {"x": value})
+        asking = ScriptedMetricJudge({"x": value}, {"x": value})
         if allowed(value):
             returned = (await evaluate(metric, asking))["x"]
             assert (type(returned), returned) == (type(value), value)
@@ -149,7 +149,7 @@ async def test_an_output_is_what_it_must_be(output: Any, allowed: Callable[[Any]
     ],
 )
 async def test_a_reply_that_does_not_fit_is_asked_for_once_more(wrong: Any, correction: str) -> None:
-    asking = ScriptedAsking(wrong, {"share": 0, "why": 7})
+    asking = ScriptedMetricJudge(wrong, {"share": 0, "why": 7})
     metric = custom(outputs={"share": "fraction 0-1", "why": "Why?"})
     assert await evaluate(metric, asking) == {"share": 0, "why": 7}
     assert asking.corrections == [correction]
@@ -249,16 +249,16 @@ async def test_any_json_arrives_as_it_is(value: Any) -> None:
 def test_an_input_that_is_missing_skips_the_evaluation(name: str) -> None:
     without = Case(**FULL._asdict() | {name: None})
     for inputs in (("question", name), (name,)):
-        (evaluation,) = custom(inputs).evaluations(without)
+        (evaluation,) = custom(inputs).tasks(without)
         assert evaluation.call is None
     others = tuple(other for other in FULL._fields[:5] if other != name)
-    (evaluation,) = custom(others).evaluations(without)
+    (evaluation,) = custom(others).tasks(without)
     assert evaluation.call is not None
 
 
 def test_where_the_values_go() -> None:
     outputs = {"b": "fraction 0-1", "a": "Why?"}
-    (evaluation,) = custom(outputs=outputs).evaluations(Case("Q"))
+    (evaluation,) = custom(outputs=outputs).tasks(Case("Q"))
     assert evaluation._replace(call=None) == ("mine", None, "mine_error", "mine_cost", None, ("b", "a"))
 
 
@@ -269,7 +269,7 @@ async def test_instructions_are_sent_as_they_are_with_the_outputs_in_words() -> 
         "x": "Why?",
     }
     metric = custom(outputs=outputs, instructions='Judge {question} {"a": 1}.')
-    asking = ScriptedAsking({"share": 0, "n": 1, "x": ""})
+    asking = ScriptedMetricJudge({"share": 0, "n": 1, "x": ""})
     await evaluate(metric, asking)
     system = asking.messages[0][0]["content"]
     assert system.startswith(

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from ragas.metrics.collections import AnswerCorrectness
 
 from graphrag_eval_async.config.model import RagasAnswerCorrectnessConfig
-from graphrag_eval_async.metrics.evaluation import Case
+from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_correctness
 from graphrag_eval_async.metrics.ragas_bridge import bridge
 from tests.conftest import settle
-from tests.metrics.ragas_support import Script, ScriptedAsking, ScriptedLLM, WaitingAsking, outcome
+from tests.metrics.ragas_support import Script, ScriptedLLM, ScriptedMetricJudge, WaitingMetricJudge, outcome
 
 NAME = "ragas_answer_correctness"
 QUESTION = "When and where was Einstein born?"
@@ -112,11 +112,11 @@ def test_agrees_with_ragas(
 
 
 async def test_ragas_itself_runs_on_the_bridge() -> None:
-    asking = ScriptedAsking(script())
+    asking = ScriptedMetricJudge(script())
     judge = bridge(asking)
     theirs = await AnswerCorrectness(llm=judge, embeddings=judge).ascore(QUESTION, ANSWER, REFERENCE)
     messages = asking.messages
-    ours = ScriptedAsking(script())
+    ours = ScriptedMetricJudge(script())
     keys = await outcome(metric(), CASE, ours)
     assert keys[NAME] == pytest.approx(theirs.value, abs=1e-9)
     assert ours.messages == messages
@@ -132,14 +132,14 @@ async def test_a_threshold_makes_it_binary(threshold: float, expected: float) ->
 
 
 async def test_without_the_similarity_nothing_is_embedded() -> None:
-    asking = ScriptedAsking(script())
+    asking = ScriptedMetricJudge(script())
     assert (await outcome(metric(weights=(1, 0), beta=1), CASE, asking))[NAME] == 0.5
     assert not asking.embedded
 
 
 @pytest.mark.parametrize("whose", [ANSWER, REFERENCE])
 async def test_without_statements_nothing_is_classified(whose: str) -> None:
-    asking = ScriptedAsking(script(STATEMENTS | {whose: []}))
+    asking = ScriptedMetricJudge(script(STATEMENTS | {whose: []}))
     keys = await outcome(metric(), CASE, asking)
     side = "actual" if whose == ANSWER else "reference"
     assert keys == {f"{NAME}_error": f"invalid_reply: the judge found no statement in the {side} answer"}
@@ -147,7 +147,7 @@ async def test_without_statements_nothing_is_classified(whose: str) -> None:
 
 
 async def test_statements_and_similarity_are_asked_at_the_same_time() -> None:
-    asking = WaitingAsking(script())
+    asking = WaitingMetricJudge(script())
     task = asyncio.create_task(outcome(metric(), CASE, asking))
     await settle()
     assert asking.waiting == ["StatementGeneratorOutput", "StatementGeneratorOutput", "embed"]
@@ -159,7 +159,7 @@ async def test_statements_and_similarity_are_asked_at_the_same_time() -> None:
 @pytest.mark.parametrize("answers", [(None, "a"), ("a", None), ("", "a"), ("a", " ")])
 def test_skipped_without_an_answer(answers: tuple[str | None, str | None]) -> None:
     case = CASE._replace(reference_answer=answers[0], actual_answer=answers[1])
-    [evaluation] = metric().evaluations(case)
+    [evaluation] = metric().tasks(case)
     assert evaluation == (NAME, None, f"{NAME}_error", f"{NAME}_cost", None, ())
 
 

@@ -1,30 +1,35 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import subprocess
 import sys
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.form import strict
+from graphrag_eval_async.judge.protocol import strict
 from graphrag_eval_async.metrics import ragas_bridge
 from graphrag_eval_async.metrics.ragas_bridge import (
     bridge,
-    form_of_model,
+    cosine,
+    format_of_model,
     has_text,
     load_ragas,
     require_ragas,
     together,
 )
 from tests.conftest import leaving_nothing
-from tests.metrics.ragas_support import ScriptedAsking, WaitingAsking, fixed
+from tests.metrics.ragas_support import ScriptedMetricJudge, WaitingMetricJudge, fixed
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,7 +51,7 @@ assert ("ragas" in sys.modules) == (sys.argv[1] == "preloaded")
 import asyncio
 from graphrag_eval_async.config.model import AnswerRelevanceConfig, RagasAnswerCorrectnessConfig
 from graphrag_eval_async.metrics.answer_relevance import answer_relevance
-from graphrag_eval_async.metrics.evaluation import Case
+from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_correctness
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
 from graphrag_eval_async.metrics.retrieval import retrieval_answer
@@ -185,19 +190,19 @@ class Verdict(BaseModel):
 )
 def test_a_reply_that_does_not_fit(model: type[BaseModel], reply: Any, message: str) -> None:
     with pytest.raises(ValueError) as caught:
-        form_of_model(model).read(reply)
+        format_of_model(model).read(reply)
     assert str(caught.value) == message
 
 
 def test_a_reply_that_fits() -> None:
-    assert form_of_model(Verdict).read({"verdict": "1", "more": 2}) == Verdict(verdict=1)
-    assert form_of_model(Rows).read({"classifications": []}) == Rows(classifications=[])
-    assert form_of_model(Rows).schema == strict(Rows.model_json_schema())
-    assert form_of_model(Rows) is form_of_model(Rows)
+    assert format_of_model(Verdict).read({"verdict": "1", "more": 2}) == Verdict(verdict=1)
+    assert format_of_model(Rows).read({"classifications": []}) == Rows(classifications=[])
+    assert format_of_model(Rows).schema == strict(Rows.model_json_schema())
+    assert format_of_model(Rows) is format_of_model(Rows)
 
 
 async def test_the_bridge_is_llm_and_embedder() -> None:
-    asking = ScriptedAsking(fixed(Verdict={"verdict": 1}))
+    asking = ScriptedMetricJudge(fixed(Verdict={"verdict": 1}))
     judge = bridge(asking)
     prompt = 'Judge.\ninput: {"a": "{b}"}\nOutput: '
     assert await judge.agenerate(prompt, Verdict) == Verdict(verdict=1)
@@ -236,7 +241,7 @@ async def test_an_error_is_raised_when_all_are_done() -> None:
 
 
 async def test_where_no_call_can_succeed_none_is_waited_for() -> None:
-    waiting = WaitingAsking(fixed())
+    waiting = WaitingMetricJudge(fixed())
 
     async def fail(error: JudgeError) -> None:
         raise error
@@ -252,7 +257,7 @@ async def test_where_no_call_can_succeed_none_is_waited_for() -> None:
 
 
 async def test_together_is_cancelled_as_a_whole() -> None:
-    waiting = WaitingAsking(fixed())
+    waiting = WaitingMetricJudge(fixed())
     async with leaving_nothing():
         with anyio.CancelScope() as scope:
 
@@ -269,3 +274,33 @@ def test_has_text() -> None:
     assert has_text("a", " b ")
     assert has_text()
     assert not any([has_text("a", None), has_text(""), has_text(" \n\t"), has_text("a", "")])
+
+
+numbers = st.floats(-1e300, 1e300, allow_subnormal=False)
+
+
+@given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=8))
+def test_agrees_with_exact_arithmetic(pairs: list[tuple[float, float]]) -> None:
+    left, right = ([Fraction(pair[side]) for pair in pairs] for side in (0, 1))
+    squares = sum(x * x for x in left) * sum(x * x for x in right)
+    assume(squares)
+    dot = sum(x * y for x, y in zip(left, right, strict=True))
+    expected = math.copysign(math.sqrt(dot * dot / squares), 1 if dot >= 0 else -1)
+    # The similarity of nearly orthogonal vectors is a difference of large terms.
+    assert cosine(*zip(*pairs, strict=True)) == pytest.approx(expected, rel=1e-12, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ([3, 4], [3, 4], 1.0),
+        ([3, 4], [-3, -4], -1.0),
+        ([1, 0], [0, 1], 0.0),
+        ([5e-324], [1.7e308], 1.0),
+        ([1.7e308, 1.7e308], [1.7e308, 1.7e308], 1.0),
+        ([0.1] * 1536, [0.1] * 1536, 1.0),
+    ],
+)
+def test_cosine(left: list[float], right: list[float], expected: float) -> None:
+    assert cosine(left, right) == pytest.approx(expected, abs=1e-15)
+    assert -1 <= cosine(left, right) <= 1

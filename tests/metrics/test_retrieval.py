@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ragas.metrics.collections import ContextPrecision, ContextRecall
 
-from graphrag_eval_async.metrics.evaluation import Case
+from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.ragas_bridge import bridge
 from graphrag_eval_async.metrics.retrieval import add_f1, retrieval_answer, retrieval_context
 from tests.conftest import settle
 from tests.metrics.ragas_support import (
     Script,
-    ScriptedAsking,
     ScriptedLLM,
-    WaitingAsking,
+    ScriptedMetricJudge,
+    WaitingMetricJudge,
     fixed,
     outcome,
 )
@@ -87,10 +87,10 @@ def test_precision_of_perfect_and_of_useless_texts(verdicts: list[int]) -> None:
 async def test_ragas_itself_runs_on_the_bridge() -> None:
     script = judge({"a": 1, "b": 0, "c": 1}, [1, 0])
     inputs: dict[str, Any] = {"user_input": "Why?", "retrieved_contexts": [*"abc"], "reference": "Because."}
-    asking = ScriptedAsking(script)
+    asking = ScriptedMetricJudge(script)
     recall = await ContextRecall(llm=bridge(asking)).ascore(**inputs)
     precision = await ContextPrecision(llm=bridge(asking)).ascore(**inputs)
-    ours = ScriptedAsking(script)
+    ours = ScriptedMetricJudge(script)
     keys = await outcome(retrieval_answer(), case(step(*"abc")), ours)
     assert keys["retrieval_answer_recall"] == recall.value
     assert keys["retrieval_answer_precision"] == pytest.approx(precision.value, abs=1e-9)
@@ -98,7 +98,7 @@ async def test_ragas_itself_runs_on_the_bridge() -> None:
 
 
 async def test_what_the_judge_is_asked() -> None:
-    asking = ScriptedAsking(judge({"one": 1, "two": 0}, [1, 0]))
+    asking = ScriptedMetricJudge(judge({"one": 1, "two": 0}, [1, 0]))
     matched = case(step("one", " ", None, "two"), matches={0: step("gold", "\n", "silver")})
     keys = await outcome(retrieval_context(), matched, asking)
     reference = "gold\nsilver"
@@ -127,20 +127,20 @@ def test_evaluations_of_each_retrieval_step_that_succeeded() -> None:
         {"name": "retrieval", "error": "no"},
         step("b"),
     ]
-    found = retrieval_answer().evaluations(case(*steps))
+    found = retrieval_answer().tasks(case(*steps))
     assert [(each.metric, each.step, each.error_key, each.cost_key, each.nulls) for each in found] == [
         ("retrieval_answer", index, f"retrieval_answer_{key}_error", f"retrieval_answer_{key}_cost", ())
         for index in (1, 4)
         for key in ("recall", "precision")
     ]
     assert all(each.call for each in found)
-    matched = retrieval_context().evaluations(case(*steps, matches={0: step("x"), 4: step("y")}))
+    matched = retrieval_context().tasks(case(*steps, matches={0: step("x"), 4: step("y")}))
     assert [(each.step, each.error_key) for each in matched] == [
         (4, "retrieval_context_recall_error"),
         (4, "retrieval_context_precision_error"),
     ]
-    assert not retrieval_context().evaluations(case(*steps))
-    assert not retrieval_answer().evaluations(Case("Why?", reference_answer="Because."))
+    assert not retrieval_context().tasks(case(*steps))
+    assert not retrieval_answer().tasks(Case("Why?", reference_answer="Because."))
 
 
 @pytest.mark.parametrize(
@@ -149,16 +149,16 @@ def test_evaluations_of_each_retrieval_step_that_succeeded() -> None:
 def test_skipped_without_texts(output: Any) -> None:
     empty = step("a", output=output)
     for found in [
-        retrieval_answer().evaluations(case(empty)),
-        retrieval_context().evaluations(case(empty, matches={0: step("a")})),
-        retrieval_context().evaluations(case(step("a"), matches={0: empty})),
+        retrieval_answer().tasks(case(empty)),
+        retrieval_context().tasks(case(empty, matches={0: step("a")})),
+        retrieval_context().tasks(case(step("a"), matches={0: empty})),
     ]:
         assert [each.call for each in found] == [None, None]
 
 
 @pytest.mark.parametrize("reference", [None, "", " \n"])
 def test_skipped_without_a_reference_answer(reference: str | None) -> None:
-    found = retrieval_answer().evaluations(case(step("a"), reference_answer=reference))
+    found = retrieval_answer().tasks(case(step("a"), reference_answer=reference))
     assert [each.call for each in found] == [None, None]
 
 
@@ -179,8 +179,8 @@ async def test_a_verdict_that_is_not_binary_is_an_invalid_reply(verdict: Any) ->
 
 async def test_all_texts_are_judged_at_the_same_time() -> None:
     texts = [f"text {index}" for index in range(9)]
-    asking = WaitingAsking(judge(dict.fromkeys(texts, 1), [1]))
-    _, precision = retrieval_answer().evaluations(case(step(*texts)))
+    asking = WaitingMetricJudge(judge(dict.fromkeys(texts, 1), [1]))
+    _, precision = retrieval_answer().tasks(case(step(*texts)))
     assert precision.call
     task = asyncio.ensure_future(precision.call(asking))
     await settle()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.metrics.prompt import fill, messages, system
+from graphrag_eval_async.metrics.metric import fill, messages, system
 from tests.metrics.support import read_blocks
 
 NAMES = ("question", "reference_answer", "actual_answer")

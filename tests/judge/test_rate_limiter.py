@@ -11,23 +11,23 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.errors import JudgeUnavailable
-from graphrag_eval_async.judge.gate import RETRY_AFTER_CAP, Gate
+from graphrag_eval_async.judge.rate_limiter import RETRY_AFTER_CAP, RateLimiter
 from graphrag_eval_async.judge.usage import JudgeUsage
 from tests.judge.virtual_time import now, run
 
 
-def gate(**limits: Any) -> Gate:
-    return Gate(LimitsConfig(**limits), JudgeUsage())
+def limiter(**limits: Any) -> RateLimiter:
+    return RateLimiter(LimitsConfig(**limits), JudgeUsage())
 
 
-async def send(gate: Gate, seconds: float = 0.0, *, order: int = 0, tokens: float = 0.0) -> float:
+async def send(limiter: RateLimiter, seconds: float = 0.0, *, order: int = 0, tokens: float = 0.0) -> float:
     """Send a request that takes so long; returns when it was sent."""
-    await gate.enter(order, tokens)
+    await limiter.acquire(order, tokens)
     sent = now()
     try:
         await asyncio.sleep(seconds)
     finally:
-        gate.leave()
+        limiter.release()
     return sent
 
 
@@ -40,7 +40,7 @@ async def together(*calls: Any) -> list[Any]:
 
 def test_no_more_than_the_limit_are_in_flight() -> None:
     async def main() -> list[float]:
-        one = gate(max_concurrency=2)
+        one = limiter(max_concurrency=2)
         return await together(*(send(one, 1.0) for _ in range(5)))
 
     assert run(main()) == [0, 0, 1, 1, 2]
@@ -48,7 +48,7 @@ def test_no_more_than_the_limit_are_in_flight() -> None:
 
 def test_the_earliest_result_goes_first() -> None:
     async def main() -> list[float]:
-        one = gate(max_concurrency=1)
+        one = limiter(max_concurrency=1)
         return await together(*(send(one, 1.0, order=order) for order in (9, 3, 1, 2, 1)))
 
     assert run(main()) == [0, 4, 1, 3, 2]
@@ -56,13 +56,13 @@ def test_the_earliest_result_goes_first() -> None:
 
 def test_a_cancelled_one_takes_no_turn() -> None:
     async def main() -> None:
-        one = gate(max_concurrency=1)
-        await one.enter(0, 0)
+        one = limiter(max_concurrency=1)
+        await one.acquire(0, 0)
         waiting = [asyncio.ensure_future(send(one, order=i)) for i in range(3)]
         await asyncio.sleep(1)
         waiting[0].cancel()
         await asyncio.sleep(1)
-        one.leave()
+        one.release()
         waiting[1].cancel()  # Its turn has come, but it has not noticed yet.
         assert await waiting[2] == 2
         assert all(task.cancelled() for task in waiting[:2])
@@ -75,14 +75,14 @@ def test_a_cancelled_one_takes_no_turn() -> None:
 def test_halved_once_a_round_and_grown_by_one_a_round(rounds: list[str], limit: int) -> None:
     async def main() -> None:
         usage = JudgeUsage()
-        one = Gate(LimitsConfig(max_concurrency=limit), usage)
+        one = RateLimiter(LimitsConfig(max_concurrency=limit), usage)
         expected = limit
         for outcome in rounds:
             assert usage.concurrency == expected
-            sent_in = [await one.enter(0, 0) for _ in range(expected)]
+            sent_in = [await one.acquire(0, 0) for _ in range(expected)]
             for number in sent_in:
                 (one.succeeded if outcome == "ok" else one.slow_down)(number)
-                one.leave()
+                one.release()
             expected = min(limit, expected + 1) if outcome == "ok" else max(1, expected // 2)
 
     run(main())
@@ -91,8 +91,8 @@ def test_halved_once_a_round_and_grown_by_one_a_round(rounds: list[str], limit: 
 def test_successes_from_before_a_slow_down_do_not_count() -> None:
     async def main() -> None:
         usage = JudgeUsage()
-        one = Gate(LimitsConfig(max_concurrency=4), usage)
-        sent_in = [await one.enter(0, 0) for _ in range(4)]
+        one = RateLimiter(LimitsConfig(max_concurrency=4), usage)
+        sent_in = [await one.acquire(0, 0) for _ in range(4)]
         one.slow_down(sent_in[0])
         for number in sent_in[1:]:
             one.succeeded(number)
@@ -107,7 +107,7 @@ def test_successes_from_before_a_slow_down_do_not_count() -> None:
 @pytest.mark.parametrize(("rate", "limit"), [(60, 61), (600, 610), (6, 7), (90, 91.5)])
 def test_no_minute_sees_more_than_its_requests(rate: float, limit: float) -> None:
     async def main() -> list[float]:
-        one = gate(max_concurrency=50, requests_per_minute=rate)
+        one = limiter(max_concurrency=50, requests_per_minute=rate)
         return await together(*(send(one) for _ in range(int(rate * 2.5) + 2)))
 
     times = sorted(run(main()))
@@ -117,7 +117,7 @@ def test_no_minute_sees_more_than_its_requests(rate: float, limit: float) -> Non
 
 def test_tokens_are_paid_for_afterwards() -> None:
     async def main() -> list[float]:
-        one = gate(tokens_per_minute=6000)  # 100 a second
+        one = limiter(tokens_per_minute=6000)  # 100 a second
         return await together(*(send(one, tokens=tokens) for tokens in (50, 50, 300, 10, 10)))
 
     assert run(main()) == pytest.approx([0, 0, 1, 3.1, 3.2], abs=0.01)
@@ -125,8 +125,8 @@ def test_tokens_are_paid_for_afterwards() -> None:
 
 def test_an_estimate_is_corrected() -> None:
     async def main() -> list[float]:
-        one = gate(tokens_per_minute=6000)
-        await one.enter(0, 50)
+        one = limiter(tokens_per_minute=6000)
+        await one.acquire(0, 50)
         one.correct(450)
         return [await send(one, tokens=100)]
 
@@ -138,7 +138,7 @@ def test_an_estimate_is_corrected() -> None:
 
 def test_a_pause_holds_all_up() -> None:
     async def main() -> list[float]:
-        one = gate()
+        one = limiter()
         one.pause(7.5)
         one.pause(2)
         return await together(send(one), send(one))
@@ -148,11 +148,11 @@ def test_a_pause_holds_all_up() -> None:
 
 def test_a_pause_holds_up_those_whose_turn_has_just_come() -> None:
     async def main() -> list[float]:
-        one = gate(max_concurrency=1)
-        await one.enter(0, 0)
+        one = limiter(max_concurrency=1)
+        await one.acquire(0, 0)
         waiting = asyncio.ensure_future(together(send(one, 1.0), send(one)))
         await asyncio.sleep(1)
-        one.leave()
+        one.release()
         one.pause(5)
         times: list[float] = await waiting
         return times
@@ -162,11 +162,11 @@ def test_a_pause_holds_up_those_whose_turn_has_just_come() -> None:
 
 def test_those_that_a_pause_sends_back_hear_that_they_are_dismissed() -> None:
     async def main() -> None:
-        one = gate(max_concurrency=1)
-        await one.enter(0, 0, "a")
-        waiting = asyncio.ensure_future(one.enter(0, 0, "a"))
+        one = limiter(max_concurrency=1)
+        await one.acquire(0, 0, "a")
+        waiting = asyncio.ensure_future(one.acquire(0, 0, "a"))
         await asyncio.sleep(1)
-        one.leave()
+        one.release()
         one.dismiss("a", partial(JudgeUnavailable, "no"))
         one.pause(300)
         with pytest.raises(JudgeUnavailable):
@@ -178,11 +178,11 @@ def test_those_that_a_pause_sends_back_hear_that_they_are_dismissed() -> None:
 
 def test_one_that_is_cancelled_in_its_turn_gives_back_its_rate() -> None:
     async def main() -> None:
-        one = gate(max_concurrency=1, tokens_per_minute=600)
-        await one.enter(0, 0)
-        waiting = asyncio.ensure_future(one.enter(0, 300))
+        one = limiter(max_concurrency=1, tokens_per_minute=600)
+        await one.acquire(0, 0)
+        waiting = asyncio.ensure_future(one.acquire(0, 300))
         await asyncio.sleep(1)
-        one.leave()
+        one.release()
         waiting.cancel()
         await asyncio.wait([waiting])
         assert await send(one, tokens=10) == 1
@@ -193,7 +193,7 @@ def test_one_that_is_cancelled_in_its_turn_gives_back_its_rate() -> None:
 @pytest.mark.parametrize(("pause", "ends_at"), [(20.0, 10.0), (RETRY_AFTER_CAP + 40, 110.0)])
 def test_a_long_pause_stops_the_clocks(pause: float, ends_at: float) -> None:
     async def main() -> list[float]:
-        one = gate(result_timeout_sec=10)
+        one = limiter(result_timeout_sec=10)
         ends = []
 
         async def result(start: float) -> None:

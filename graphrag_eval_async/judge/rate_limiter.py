@@ -1,8 +1,9 @@
-"""Who may send a request now: concurrency, rates, and the pauses that a server asks for."""
+"""The limits on requests: concurrency, rates, and the pauses that a server asks for."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING
@@ -20,10 +21,10 @@ RETRY_AFTER_CAP = 60.0
 """In seconds: a longer pause stops the clocks of the results, too."""
 
 
-class Bucket:
-    """A token bucket that holds what a second brings, so that no minute sees much more than `per_minute`.
+class TokenBucket:
+    """A token bucket that holds one second's worth, so that no minute sees much more than `per_minute`.
 
-    What is taken may exceed what is there; then it takes as long as that to recover.
+    Taking more than it holds is allowed; the debt is paid off at the same rate.
     """
 
     __slots__ = ("_at", "_level", "_rate")
@@ -38,7 +39,7 @@ class Bucket:
         return max(1.0, self._rate)
 
     def wait(self, now: float, wanted: float = 0.0) -> float:
-        """In how many seconds `wanted`, or as much as it can hold, is there; more than 0 of it at least."""
+        """Seconds until it holds `wanted`, or as much as it can hold; for 0, until it is out of debt."""
         if self._rate == inf:
             return 0.0
         if now > self._at:
@@ -53,24 +54,29 @@ class Bucket:
             self._level -= amount
 
 
-class Gate:
+class RateLimiter:
     """Admits requests, those of the earliest result first.
 
     The effective concurrency starts at the configured one, halves when the server says that it is too much
     (once for all requests that were in flight together), and grows by one, up to the configured one, with
     each round of as many successes as it admits.
+
+    Attributes:
+        deadlines: of the results, which long pauses extend.
+        ends: set when no more requests of a kind are sent.
     """
 
     def __init__(self, limits: LimitsConfig, usage: JudgeUsage) -> None:
         self._max = limits.max_concurrency
         self._limit = limits.max_concurrency
-        self._requests = Bucket(limits.requests_per_minute)
-        self._tokens = Bucket(limits.tokens_per_minute)
+        self._requests = TokenBucket(limits.requests_per_minute)
+        self._tokens = TokenBucket(limits.tokens_per_minute)
         self._usage = usage
         self._in_flight = 0
         self._waiting: list[tuple[int, int, float, asyncio.Future[None], str]] = []
         self._numbers = 0
         self._dismissed: dict[str, Callable[[], JudgeError]] = {}
+        self.ends: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._paused_until = -inf
         self._timer: asyncio.TimerHandle | None = None
         self._round = 0
@@ -78,16 +84,16 @@ class Gate:
         self.deadlines = Deadlines(limits.result_timeout_sec)
         usage.concurrency = self._limit
 
-    async def enter(self, order: int, tokens: float, kind: str = "") -> int:
-        """Wait for one's turn; returns the round that the request is sent in.
+    async def acquire(self, order: int, tokens: float, kind: str = "") -> int:
+        """Wait until a request may be sent; returns the round in which it is sent.
 
         Args:
-            order: the lowest of those who wait goes first.
-            tokens: how many the request will use, about.
-            kind: what kind of request it is, for `dismiss`.
+            order: the lowest waiting order goes first.
+            tokens: estimate of the tokens that the request will use.
+            kind: kind of request, for `dismiss`.
 
         Raises:
-            JudgeError: it was dismissed.
+            JudgeError: requests of this kind were dismissed.
         """
         self._numbers += 1
         number, loop = self._numbers, asyncio.get_running_loop()
@@ -114,7 +120,7 @@ class Gate:
                 self._usage.waiting -= 1
 
     def check(self, kind: str) -> None:
-        """See whether requests of a kind are still to be sent.
+        """Check that requests of a kind are still sent.
 
         Raises:
             JudgeError: they were dismissed.
@@ -125,15 +131,15 @@ class Gate:
     def _give_back(self, tokens: float) -> None:
         self._requests.take(-1)
         self._tokens.take(-tokens)
-        self.leave()
+        self.release()
 
-    def leave(self) -> None:
-        """Count a request out, whatever became of it."""
+    def release(self) -> None:
+        """Free the slot of a request, whether it succeeded or not."""
         self._in_flight -= 1
         self._admit()
 
     def correct(self, tokens: float) -> None:
-        """Take more tokens from the rate, or give some back: the request used others than it was to."""
+        """Take more tokens from the rate, or give some back, as the estimate was off by so many."""
         self._tokens.take(tokens)
 
     def succeeded(self, sent_in: int) -> None:
@@ -156,7 +162,7 @@ class Gate:
         self._successes = 0
 
     def pause(self, seconds: float) -> None:
-        """Send nothing for so long; with more than `RETRY_AFTER_CAP`, deadlines stand still meanwhile."""
+        """Send nothing for so many seconds; more than `RETRY_AFTER_CAP` also freezes the deadlines."""
         until = asyncio.get_running_loop().time() + seconds
         self._paused_until = max(self._paused_until, until)
         self._usage.pause(seconds)
@@ -164,13 +170,11 @@ class Gate:
             self.deadlines.freeze(until)
 
     def dismiss(self, kind: str, error: Callable[[], JudgeError]) -> None:
-        """Let all requests of a kind that wait for their turn, or come, fail: none is to be sent any more.
-
-        The first error for a kind counts.
-        """
+        """Fail all waiting and future requests of a kind; the first error for a kind counts."""
         if kind in self._dismissed:
             return
         self._dismissed[kind] = error
+        self.ends[kind].set()
         for *_, turn, waiting in self._waiting:
             if waiting == kind and not turn.done():
                 turn.set_exception(error())
@@ -208,7 +212,7 @@ class Gate:
 
 
 class Deadlines:
-    """The cancel scopes of the results whose time runs; a freeze gives all of them its length."""
+    """The cancel scopes of the results whose time runs; a freeze extends all of them."""
 
     def __init__(self, seconds: float) -> None:
         """`seconds` is the time that each has."""

@@ -5,17 +5,17 @@ from collections import Counter
 
 import pytest
 
-from graphrag_eval_async.judge.turns import Turns
+from graphrag_eval_async.judge.scheduling import Throttle
 from tests.conftest import LoopClock, leaving_nothing, settle
 
 
 @pytest.mark.parametrize("a_turn", [1, 3])
 async def test_a_few_in_each_turn_of_the_loop(a_turn: int) -> None:
-    turns, clock = Turns(a_turn), LoopClock()
+    turns, clock = Throttle(a_turn), LoopClock()
     worked: Counter[int] = Counter()
 
     async def work() -> None:
-        await turns.enter(0)
+        await turns.acquire(0)
         worked[clock.turn] += 1
 
     await asyncio.gather(*(work() for _ in range(50)))
@@ -25,14 +25,14 @@ async def test_a_few_in_each_turn_of_the_loop(a_turn: int) -> None:
 
 
 async def test_so_many_at_a_time_and_the_earliest_first() -> None:
-    turns, leave = Turns(10, 2), asyncio.Event()
+    turns, leave = Throttle(10, 2), asyncio.Event()
     inside: list[int] = []
 
     async def work(order: int) -> None:
-        await turns.enter(order)
+        await turns.acquire(order)
         inside.append(order)
         await leave.wait()
-        turns.leave()
+        turns.release()
 
     async with leaving_nothing():
         tasks = [asyncio.create_task(work(order)) for order in (5, 3, 4, 1, 2)]
@@ -46,14 +46,14 @@ async def test_so_many_at_a_time_and_the_earliest_first() -> None:
 @pytest.mark.parametrize("turns_of_the_loop", range(6))
 async def test_one_that_is_cancelled_takes_no_place(turns_of_the_loop: int) -> None:
     """While it waits, when it has just been admitted, or within."""
-    turns = Turns(1, 1)
+    turns = Throttle(1, 1)
 
     async def work() -> None:
-        await turns.enter(0)
+        await turns.acquire(0)
         try:
             await asyncio.sleep(3600)
         finally:
-            turns.leave()
+            turns.release()
 
     task = asyncio.create_task(work())
     for _ in range(turns_of_the_loop):
@@ -62,18 +62,18 @@ async def test_one_that_is_cancelled_takes_no_place(turns_of_the_loop: int) -> N
     with pytest.raises(asyncio.CancelledError):
         await task
     async with asyncio.timeout(10):
-        await turns.enter(0)
+        await turns.acquire(0)
 
 
 async def test_one_that_rests_makes_room_for_another() -> None:
-    turns = Turns(10, 1)
-    await turns.enter(0)
-    with turns.resting():
+    turns = Throttle(10, 1)
+    await turns.acquire(0)
+    with turns.released():
         async with asyncio.timeout(10):
-            await turns.enter(0)
-    waiting = asyncio.ensure_future(turns.enter(0))
-    turns.leave()
+            await turns.acquire(0)
+    waiting = asyncio.ensure_future(turns.acquire(0))
+    turns.release()
     await settle()
     assert not waiting.done()
-    turns.leave()
+    turns.release()
     await waiting

@@ -1,18 +1,18 @@
-"""The one layer of retries: every request is sent here."""
+"""The one layer of retries: every request is sent here, counted and paid for."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from contextlib import suppress
 from functools import partial
 from math import isfinite
 from random import uniform
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.gate import RETRY_AFTER_CAP, Gate
-from graphrag_eval_async.judge.protocol import SchemaRefused, TokenUsage
+from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, TokenUsage
+from graphrag_eval_async.judge.pricing import estimate_reply
+from graphrag_eval_async.judge.protocol import SchemaRefused
+from graphrag_eval_async.judge.rate_limiter import RETRY_AFTER_CAP, RateLimiter
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -40,28 +40,26 @@ class Request(NamedTuple):
         send: sends it once.
         tokens: what it will use, about.
         sent: is called when it is sent.
-        account: is told what each attempt used that came to a reply, None where the server does not say, and
-            the reply, or its text.
+        paid: is told what each attempt that came to a reply cost, in US dollars; None where that is unknown.
     """
 
     kind: str
     order: int
     send: Callable[[], Awaitable[tuple[Any, TokenUsage | None]]]
-    tokens: float
+    tokens: int
     sent: Callable[[], None]
-    account: Callable[[TokenUsage | None, Any], None]
+    paid: Callable[[float | None], None]
 
 
-class Attempts:
-    """Sends requests, each in its turn, and again where that may help."""
+class Retry:
+    """Sends requests within the limits, and again where that may help."""
 
     def __init__(self, limits: LimitsConfig, usage: JudgeUsage) -> None:
-        self.gate = Gate(limits, usage)
+        self.limiter = RateLimiter(limits, usage)
         self._limits = limits
         self._usage = usage
-        self._ends: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
-    async def make(self, request: Request) -> Any:
+    async def send(self, request: Request) -> Any:
         """The reply to a request.
 
         Raises:
@@ -84,16 +82,17 @@ class Attempts:
                 if not _is_pause(error):
                     failures += 1
                 if failures >= self._limits.max_attempts:
-                    raise _given_up(error, failures) from error
+                    attempts = f" ({failures} attempts)" if failures > 1 else ""
+                    raise JudgeError(error.kind, error.message + attempts) from error
                 self._usage.retries[error.kind] += 1
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_backoff(error, failures)):
-                        await self._ends[request.kind].wait()
+                        await self.limiter.ends[request.kind].wait()
 
     async def _attempt(self, request: Request) -> Any:
-        sent_in = await self.gate.enter(request.order, request.tokens, request.kind)
+        sent_in = await self.limiter.acquire(request.order, request.tokens, request.kind)
         try:
-            self.gate.check(request.kind)
+            self.limiter.check(request.kind)
             request.sent()
             reply, used = await self._send(request)
         except Exception as error:
@@ -104,18 +103,17 @@ class Attempts:
                 raise
             raise failure from error
         else:
-            self.gate.succeeded(sent_in)
+            self.limiter.succeeded(sent_in)
             self._account(request, used, reply)
         finally:
-            self.gate.leave()
+            self.limiter.release()
         # Many replies come at a time: let the next requests be sent before work on these goes on.
         await asyncio.sleep(0)
         return reply
 
     async def _send(self, request: Request) -> tuple[Any, TokenUsage | None]:
-        usage = self._usage
-        usage.attempts += 1
-        usage.in_flight += 1
+        self._usage.attempts += 1
+        self._usage.in_flight += 1
         try:
             async with asyncio.timeout(self._limits.call_timeout_sec):
                 return await request.send()
@@ -125,13 +123,22 @@ class Attempts:
                 raise
             raise JudgeError("unavailable", "the judge cancelled the call itself", final=True) from error
         finally:
-            usage.in_flight -= 1
+            self._usage.in_flight -= 1
 
-    def _account(self, request: Request, used: TokenUsage | None, reply: Any) -> None:
-        tokens = _metered(used)
-        if tokens is not None:
-            self.gate.correct(sum(tokens) - request.tokens)
-        request.account(tokens, reply)
+    def _account(self, request: Request, used: Any, reply: Any) -> None:
+        """Count and price what an attempt used: an estimate where the judge says nothing usable."""
+        try:
+            tokens = TokenUsage(*used)
+            is_metered = all(0 <= count < 2**53 for count in tokens)
+        except TypeError:
+            is_metered = False
+        if is_metered:
+            self.limiter.correct(sum(tokens) - request.tokens)
+        else:
+            self._usage.unmetered += 1
+            tokens = TokenUsage(request.tokens, estimate_reply(reply) if request.kind == KINDS[0] else 0)
+        cost = self._usage.add(request.kind, tokens)
+        request.paid(cost if is_metered else None)
         self._check_budget()
 
     def _check_budget(self) -> None:
@@ -139,45 +146,36 @@ class Attempts:
         if budget is not None and (self._usage.dollars or 0.0) >= budget:
             text = f"the budget of {budget:g} US dollars is spent"
             for kind in KINDS:
-                self._end(kind, partial(JudgeError, "budget", text, final=True))
-
-    def _end(self, kind: str, error: Callable[[], JudgeError]) -> None:
-        """Send no more requests of a kind, and let those that wait for anything know."""
-        self._ends[kind].set()
-        self.gate.dismiss(kind, error)
+                self.limiter.dismiss(kind, partial(JudgeError, "budget", text, final=True))
 
     def _failure(self, error: Exception, kind: str, sent_in: int) -> JudgeError:
-        """What the exception of an attempt stands for; the gate and the requests to come learn of it.
+        """What the exception of an attempt stands for; later requests are held up or ended accordingly.
 
         The one place that catches everything, since a judge may be anybody's.
         """
         if isinstance(error, JudgeUnavailable):
             # Every metric needs completions; an unknown model of embeddings is no reason to stop them.
             for ended in KINDS if kind == KINDS[0] else (kind,):
-                self._end(ended, partial(JudgeUnavailable, error.message))
+                self.limiter.dismiss(ended, partial(JudgeUnavailable, error.message))
         if isinstance(error, JudgeError):
             if error.kind == "rate_limited":
-                self.gate.slow_down(sent_in)
+                self.limiter.slow_down(sent_in)
             if error.kind == "rate_limited" or _is_pause(error):
-                self.gate.pause(_wish(error))
+                self.limiter.pause(_retry_after(error))
             return error
+        try:
+            text = str(error)
+        except Exception:  # noqa: BLE001  (of a judge that may be anybody's)
+            text = "without a text"
         if isinstance(error, TimeoutError):
-            text = f"no reply within {self._limits.call_timeout_sec:g} seconds"
-            return JudgeError("timeout", _text_of(error) or text)
-        text = f"{type(error).__name__}: {_text_of(error)}"
-        return JudgeError("unavailable", text, final=not isinstance(error, OSError))
-
-
-def _text_of(error: Exception) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  (of a judge that may be anybody's)
-        return "without a text"
+            return JudgeError("timeout", text or f"no reply within {self._limits.call_timeout_sec:g} seconds")
+        final = not isinstance(error, OSError)
+        return JudgeError("unavailable", f"{type(error).__name__}: {text}", final=final)
 
 
 def _is_pause(error: JudgeError) -> bool:
     """Whether the server asks for so long a pause that the request has not failed, but is put off."""
-    return error.kind in RETRIED and not error.final and _wish(error) > RETRY_AFTER_CAP
+    return error.kind in RETRIED and not error.final and _retry_after(error) > RETRY_AFTER_CAP
 
 
 def _backoff(error: JudgeError, failures: int) -> float:
@@ -185,26 +183,13 @@ def _backoff(error: JudgeError, failures: int) -> float:
 
     Full jitter: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
     """
-    if _is_pause(error) or (error.kind == "rate_limited" and _wish(error)):
-        return 0.0  # The gate is closed for so long.
-    jitter = uniform(0, min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** (failures - 1)))  # noqa: S311
-    return max(jitter, _wish(error))
+    wish = _retry_after(error)
+    if _is_pause(error) or (error.kind == "rate_limited" and wish):
+        return 0.0  # The rate limiter is paused for so long.
+    return max(wish, uniform(0, min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** (failures - 1))))  # noqa: S311
 
 
-def _wish(error: JudgeError) -> float:
+def _retry_after(error: JudgeError) -> float:
     """For how many seconds the server wants to be left alone; 0 where it does not say, or says nonsense."""
     seconds = error.retry_after or 0.0
     return max(0.0, seconds) if isfinite(seconds) else 0.0
-
-
-def _metered(used: Any) -> TokenUsage | None:
-    """The tokens used; None if the judge does not say, or says nonsense."""
-    try:
-        tokens = TokenUsage(*used)
-        return tokens if all(0 <= count < 2**53 for count in tokens) else None
-    except TypeError:
-        return None
-
-
-def _given_up(error: JudgeError, failures: int) -> JudgeError:
-    return JudgeError(error.kind, f"{error.message} ({failures} attempts)" if failures > 1 else error.message)

@@ -1,0 +1,160 @@
+"""Which calls are worked on: a few in each iteration of the event loop, and equal ones only once."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import contextmanager
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.errors import JudgeError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Hashable, Iterator
+
+    from anyio import CancelScope
+
+    from graphrag_eval_async.judge.rate_limiter import Deadlines
+    from graphrag_eval_async.judge.usage import JudgeUsage
+
+
+class Throttle:
+    """Admits tasks, those of the earliest result first, and only a few in each iteration of the event loop.
+
+    Thousands may come at once, one for each document of each record, each with a millisecond's work to do.
+    """
+
+    def __init__(self, per_iteration: int, limit: int = sys.maxsize) -> None:
+        """Admit at most `per_iteration` tasks in each iteration of the loop, and `limit` at a time."""
+        self._per_iteration = self._left = per_iteration
+        self._free = limit
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._numbers = 0
+        self._is_scheduled = False
+
+    async def acquire(self, order: int) -> None:
+        """Wait to be admitted, the lowest `order` first. Where there is a `limit`, `release` later."""
+        if self._left and self._free > 0 and not self._waiting:
+            self._take()
+            self._start()
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._numbers += 1
+        heappush(self._waiting, (order, self._numbers, turn))
+        self._start()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release()
+            raise
+
+    def release(self) -> None:
+        """Make room for another."""
+        self._free += 1
+        self._start()
+
+    @contextmanager
+    def released(self) -> Iterator[None]:
+        """Within it, one who was admitted makes room for another; afterwards nobody has to go for it."""
+        self.release()
+        try:
+            yield
+        finally:
+            self._free -= 1
+
+    def _take(self) -> None:
+        self._free -= 1
+        self._left -= 1
+
+    def _start(self) -> None:
+        if not self._is_scheduled and (
+            self._left < self._per_iteration or (self._waiting and self._free > 0)
+        ):
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._admit)
+
+    def _admit(self) -> None:
+        self._is_scheduled = False
+        self._left = self._per_iteration
+        while self._waiting and self._free > 0 and self._left:
+            _, _, turn = heappop(self._waiting)
+            if not turn.done():
+                turn.set_result(None)
+                self._take()
+        self._start()
+
+
+class Flight:
+    """The results that wait for one call; the time of each runs from its first request at the latest."""
+
+    def __init__(self, deadlines: Deadlines) -> None:
+        self._deadlines = deadlines
+        self._scopes: list[CancelScope] = []
+        self._is_sent = False
+        self.outcome: asyncio.Future[tuple[Any, JudgeError | None]] = (
+            asyncio.get_running_loop().create_future()
+        )
+
+    @contextmanager
+    def joined(self, scope: CancelScope) -> Iterator[None]:
+        """Within it, the result with this scope is one of them."""
+        self._scopes.append(scope)
+        if self._is_sent:
+            self._deadlines.start(scope)
+        try:
+            yield
+        finally:
+            self._scopes.remove(scope)
+
+    def sent(self) -> None:
+        """Note that a request is being sent."""
+        self._is_sent = True
+        for scope in self._scopes:
+            self._deadlines.start(scope)
+
+
+class SingleFlight:
+    """The calls in flight, by key; `usage` counts those that were answered by another.
+
+    Who only waits for another's call takes no place among those that are admitted by `throttle`.
+    """
+
+    def __init__(self, usage: JudgeUsage, deadlines: Deadlines, throttle: Throttle) -> None:
+        self._usage = usage
+        self._deadlines = deadlines
+        self._throttle = throttle
+        self._running: dict[Hashable, Flight] = {}
+
+    async def call(self, key: Hashable, scope: CancelScope, make: Callable[[Flight], Awaitable[Any]]) -> Any:
+        """What `make` returns or raises, or the call with that key that is already running.
+
+        Where the one who makes the call does not finish it, another who waits for it makes it again.
+
+        Args:
+            key: equal for equal calls.
+            scope: of the result that it is for.
+            make: makes the call, and tells those who share it when a request is sent.
+        """
+        while (running := self._running.get(key)) is not None:
+            with running.joined(scope), self._throttle.released():
+                await asyncio.wait([running.outcome])
+            if not running.outcome.cancelled():
+                self._usage.shared_calls += 1
+                value, error = running.outcome.result()
+                if error is not None:
+                    raise error.with_traceback(None)
+                return value
+        running = self._running[key] = Flight(self._deadlines)
+        try:
+            with running.joined(scope):
+                value = await make(running)
+            running.outcome.set_result((value, None))
+            return value
+        except JudgeError as error:
+            running.outcome.set_result((None, error))
+            raise
+        finally:
+            del self._running[key]
+            running.outcome.cancel()  # Where it was not finished: others look again.
