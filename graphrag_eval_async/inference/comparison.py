@@ -1,26 +1,45 @@
-"""Two runs compared: question by question, and what that comes to."""
+"""Two runs compared, question by question."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.aggregates.failures import RESPONSE_ERROR
-from graphrag_eval_async.aggregates.reading import describe, observe
-from graphrag_eval_async.errors import AggregationError, UsageError
-from graphrag_eval_async.inference.live import LiveSums, in_order, merged
-from graphrag_eval_async.inference.pairs import PairSums
-from graphrag_eval_async.inference.provenance import judge_warnings, judges, note_judge, reference_hash
-from graphrag_eval_async.inference.questions import SIDES, Question, position, without_pair, worse
-from graphrag_eval_async.inference.verdicts import NOTES, decide, decide_values, is_score
-from graphrag_eval_async.records.metrics import ERROR_RATE
+from graphrag_eval_async.inference import check_level
+from graphrag_eval_async.inference.compared import Judges, judge_warnings, observe_compared
+from graphrag_eval_async.inference.pairs import SIDES, Question, RunningPairSums
+from graphrag_eval_async.inference.verdicts import (
+    NOTES,
+    LiveSums,
+    decide_values,
+    is_score,
+    lower_is_better,
+    position,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    from graphrag_eval_async.aggregates.reading import Observation
-    from graphrag_eval_async.inference.live import LiveRows
-    from graphrag_eval_async.inference.questions import Side
+    from graphrag_eval_async.inference.pairs import Side
+    from graphrag_eval_async.inference.verdicts import LiveRows
+
+
+class _Side:
+    """What is known of one run besides its values.
+
+    Attributes:
+        results: the number of complete results.
+        lone: the number of questions that only this side has.
+        metrics: metrics with a value.
+        failed: metrics that were asked for and failed.
+        judges: who judged the results.
+    """
+
+    def __init__(self) -> None:
+        self.results = self.lone = 0
+        self.metrics: set[str] = set()
+        self.failed: set[str] = set()
+        self.judges = Judges()
 
 
 class RunningComparison:
@@ -28,36 +47,33 @@ class RunningComparison:
 
     Results are paired by question: the values that a side has of a question are averaged, over its samples
     and over retrieval steps. Beside the metrics, ``error_rate`` is compared, the share of samples that are
-    errors; without it, a candidate that fails where it is hard would look better.
+    errors; without it, a candidate that fails on hard questions would look better.
 
-    The order in which results come does not matter to the last bit. Each question takes about two kilobytes.
+    The order of the results does not matter to the last bit. Each question takes about two kilobytes.
 
-    The confidence sequences hold as long as questions come with the same mean difference all the time, as
-    those that are shuffled do. They do not account for questions that are answered again, whose pairs change.
+    The confidence sequences hold if questions arrive with the same mean difference all the time, as shuffled
+    ones do. They do not account for questions that are answered again, whose pairs change.
     """
 
     def __init__(self, *, include_errors: bool = False) -> None:
         """With `include_errors`, the metrics of results with ``status: error`` count as well."""
         self._include_errors = include_errors
         self._questions: dict[str, Question] = {}
-        self._per_template: dict[str, dict[str, PairSums]] = {}
-        self._templates: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._judges = {side: judges() for side in SIDES}
-        self._asked: dict[Side, set[str]] = {side: set() for side in SIDES}
+        self._pairs: dict[str, dict[str, RunningPairSums]] = {}  # By template and metric.
+        self._templates: defaultdict[str, Counter[str]] = defaultdict(Counter)  # Of the baseline, by metric.
+        self._sides = {side: _Side() for side in SIDES}
         self._fractions: set[str] = set()
-        self._results: Counter[Side] = Counter()
-        self._lone: Counter[Side] = Counter()
         self._differing = 0
 
     def add_baseline(self, result: Mapping[str, Any]) -> None:
-        """Count one result of the baseline, as `add` does one of the candidate."""
+        """Count one result of the baseline, as `add` does for the candidate."""
         self._add(result, "baseline")
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Count one result of the candidate: a dict with the keys that an evaluation gives it.
 
-        One with metrics in `pending` is not counted: it comes again, whole. As long as nothing of a question
-        has come whole, a snapshot lists that as `pending`.
+        A result with metrics in `pending` is not counted: its complete version follows. Until a question has
+        a complete result, a snapshot lists it as `pending`.
 
         Raises:
             AggregationError: it is not a result of a question, or a metric of it is not a finite number of at
@@ -66,35 +82,28 @@ class RunningComparison:
         self._add(result, "candidate")
 
     def _add(self, result: Mapping[str, Any], side: Side) -> None:
-        seen = observe(result, include_errors=self._include_errors)
-        question_id = result.get("question_id")
-        if not isinstance(question_id, str):
-            raise AggregationError(f"question_id: must be a string, not {describe(question_id)}")
-        question = self._questions.get(question_id)
+        seen = observe_compared(result, include_errors=self._include_errors)
+        question = self._questions.get(seen.question)
         if question is None:
-            question = self._questions[question_id] = Question()
-        if "pending" in result:
-            self._expect(question, side)
+            question = self._questions[seen.question] = Question()
+        if seen.is_pending and (side in question.values or side in question.pending):
             return
-        values = _compared(seen)
-        reference = reference_hash(result)
-        # Its pairs are taken out, and put in again as they are now.
-        self._count(question, -1, side)
-        question.put(side, seen.template, values, reference)
+        self._count(question, -1, side)  # Take out its pairs, and put them back as they are now.
+        if seen.is_pending:
+            question.pending += (side,)
+        else:
+            question.add(side, seen.template, seen.values, seen.reference)
         self._count(question, 1, side)
-        note_judge(self._judges[side], result)
-        self._asked[side].update([metric for metric, _ in values], _asked(seen))
-        if seen.fractions:
-            self._note_fractions(seen.fractions)
-        self._results[side] += 1
-
-    def _expect(self, question: Question, side: Side) -> None:
-        if side not in question.values and side not in question.pending:
-            self._count(question, -1, side)
-            question.expect(side)
-            self._count(question, 1, side)
+        if not seen.is_pending:
+            own = self._sides[side]
+            own.results += 1
+            own.metrics.update([metric for metric, _ in seen.values])
+            own.failed.update(seen.failed)
+            own.judges.add(seen.judge)
+            self._fractions.update(seen.fractions)
 
     def _count(self, question: Question, sign: int, side: Side) -> None:
+        """Add what a question contributes to all sums or, with a `sign` of -1, remove it."""
         if side == "baseline" and side in question.values:
             template = question.template
             for metric in question.values[side]:
@@ -102,68 +111,62 @@ class RunningComparison:
         self._differing += sign * question.differs
         if not question.is_shared:
             if lone := question.only_in:
-                self._lone[lone] += sign
+                self._sides[lone].lone += sign
             return
-        group = self._per_template.setdefault(question.template, {})
+        group = self._pairs.setdefault(question.template, {})
         for metric, pair in question.pairs():
             sums = group.get(metric)
             if sums is None:
-                sums = group[metric] = PairSums(are_fractions=metric in self._fractions)
+                sums = group[metric] = RunningPairSums()
             sums.count(pair, sign)
 
-    def _note_fractions(self, names: Iterable[str]) -> None:
-        for name in {*names} - self._fractions:
-            self._fractions.add(name)
-            for rows in self._per_template.values():
-                if name in rows:
-                    rows[name].are_fractions = True
-
     def sums(self) -> LiveSums:
-        """What `look` makes rows of. It does not change with the comparison, so that a thread may take it."""
+        """The sums that `look` makes rows of. They do not change, so another thread may read them."""
         return LiveSums(
             {
-                template: {metric: sums.copy() for metric, sums in group.items()}
-                for template, group in self._per_template.items()
+                template: {metric: pairs.sums() for metric, pairs in group.items()}
+                for template, group in self._pairs.items()
             },
             {metric: sum(map(bool, questions.values())) for metric, questions in self._templates.items()},
+            frozenset(self._fractions),
         )
 
     def prepare(self) -> Iterator[None]:
-        """Make in steps what takes `sums` long; results may come between them."""
-        for group in [*self._per_template.values()]:
-            for sums in [*group.values()]:
-                sums.copy()
+        """Do the slow part of `sums` in steps; results may come between them."""
+        for group in [*self._pairs.values()]:
+            for pairs in [*group.values()]:
+                pairs.sums()
             yield
 
     def look(self, *, level: float = 0.95) -> LiveRows:
-        """`overall` and `per_template` of a snapshot without the sign test, which must not be looked at while
-        results come: the verdicts of templates are by their confidence sequences, at a level that is higher
-        for there being several templates.
+        """`overall` and `per_template` of a snapshot without the sign test, which is void if it is looked at
+        while results come. The verdicts of templates are by their confidence sequences, at a level that is
+        higher for there being several templates.
 
         Raises:
             UsageError: `level` is not between 0 and 1.
         """
-        _check(level)
+        check_level(level)
         return self.sums().look(level)
 
     def standing(self) -> dict[str, Any]:
-        """What may be looked at all the time besides, whatever the number of questions: `warnings` which no
-        further result takes back, and how many questions are `only_in_baseline` and `only_in_candidate`.
+        """What else may be looked at all the time, in constant time: `warnings` that no further result takes
+        back, and how many questions are `only_in_baseline` and `only_in_candidate`.
         """
-        warnings = [*judge_warnings(*(self._judges[side] for side in SIDES))]
+        warnings = [*judge_warnings({side: own.judges for side, own in self._sides.items()})]
         if differing := self._differing:
             warnings.append(f"the reference data differ in {_questions(differing)}")
-        return {"warnings": warnings, **{f"only_in_{side}": self._lone[side] for side in SIDES}}
+        return {"warnings": warnings, **{f"only_in_{side}": own.lone for side, own in self._sides.items()}}
 
     def particulars(self) -> dict[str, Any]:
-        """What a snapshot says of single questions, and its `warnings`, without anything of tests."""
+        """What a snapshot says of single questions, and its `warnings`, without any tests."""
         shared = {name: question for name, question in sorted(self._questions.items()) if question.is_shared}
         return {
             "questions": len(shared),
-            "worse": worse(shared, [name for name in self._paired() if is_score(name)]),
+            "worse": _worse(shared),
             **{f"only_in_{side}": self._only_in(side) for side in SIDES},
             "pending": {side: self._pending(side) for side in SIDES},
-            "without_pair": without_pair(shared),
+            "without_pair": _without_pair(shared),
             "warnings": self.standing()["warnings"] + self._without_any_pair(),
         }
 
@@ -176,28 +179,23 @@ class RunningComparison:
         Raises:
             UsageError: `level` is not that.
         """
-        _check(level)
-        groups = {name: in_order(group) for name, group in sorted(self._per_template.items())}
-        overall, per_template = decide(
-            merged(groups), {name: group for name, group in groups.items() if group}, level
-        )
-        found = self.particulars()
+        check_level(level)
+        rows, found = self.sums().decide(level), self.particulars()
         self._test_values(found["without_pair"], level)
         return {
             "level": level,
-            "results": {side: self._results[side] for side in SIDES},
-            "questions": found.pop("questions"),
-            "overall": overall,
-            "per_template": per_template,
+            "results": {side: own.results for side, own in self._sides.items()},
+            "questions": found["questions"],
+            **rows,
             **found,
-            "warnings": found["warnings"] + _uneven(overall),
+            "warnings": found["warnings"] + _uneven(rows["overall"]),
             "notes": {**NOTES},
         }
 
     def _test_values(self, without_pair: Mapping[str, dict[str, Any]], level: float) -> None:
         """Add tests to the scores that both sides were asked for, whether they have them or not."""
         for metric, sides in without_pair.items():
-            if is_score(metric) and all(metric in asked for asked in self._asked.values()):
+            if is_score(metric) and all(metric in own.metrics | own.failed for own in self._sides.values()):
                 lost, gained = (sum(self._questions[name].is_even for name in sides[side]) for side in SIDES)
                 sides |= decide_values(gained, lost, level)
 
@@ -207,43 +205,44 @@ class RunningComparison:
     def _pending(self, side: Side) -> list[str]:
         return sorted(name for name, question in self._questions.items() if side in question.pending)
 
-    def _paired(self) -> list[str]:
-        """The metrics of which there are pairs, in their order."""
-        names = {name for group in self._per_template.values() for name in in_order(group)}
-        return sorted(names, key=position)
-
     def _without_any_pair(self) -> list[str]:
-        if not all(self._results[side] for side in SIDES):
+        baseline, candidate = self._sides.values()
+        if not (baseline.results and candidate.results):
             return []
-        paired = self._paired()
-        lone = {metric for side in SIDES for metric in self._metrics(side) if metric not in paired}
+        groups = self._pairs.values()
+        paired = {metric for group in groups for metric, pairs in group.items() if pairs.sums().pairs}
+        lone = (baseline.metrics | candidate.metrics) - paired
         return [f"{metric}: no question has it on both sides" for metric in sorted(lone, key=position)]
 
-    def _metrics(self, side: Side) -> set[str]:
-        return {metric for question in self._questions.values() for metric in question.values.get(side, ())}
+
+def _worse(questions: Mapping[str, Question]) -> dict[str, list[dict[str, Any]]]:
+    """By score, the questions in which the candidate is worse, the worst first."""
+    losses: defaultdict[str, list[tuple[float, dict[str, Any]]]] = defaultdict(list)
+    for question_id, question in questions.items():
+        for metric, pair in question.pairs():
+            loss = pair.change if lower_is_better(metric) else -pair.change
+            if loss > 0 and is_score(metric):
+                values = dict(zip((*SIDES, "difference"), pair[:3], strict=True))
+                shown = {"question_id": question_id, "template_id": question.template, **values}
+                losses[metric].append((loss, shown))
+    return {
+        metric: [shown for _, shown in sorted(losses[metric], key=lambda each: -each[0])]
+        for metric in sorted(losses, key=position)
+    }
 
 
-def _check(level: float) -> None:
-    if not isinstance(level, float) or not 0 < level < 1:
-        raise UsageError(f"level: expected a number between 0 and 1, got {describe(level)}")
-
-
-def _compared(seen: Observation) -> list[tuple[str, float]]:
-    """The values that are compared of a result."""
-    kept = [(metric, value) for metric, value in seen.values if metric != ERROR_RATE]
-    return [(ERROR_RATE, float(seen.failed)), *kept]
-
-
-def _asked(seen: Observation) -> list[str]:
-    """The metrics that failed and that a result was asked for: where the agent failed, any may be named.
-
-    An answer that is not there is lost, whoever would have judged it.
-    """
-    return [metric for metric, kind in seen.failures if kind != RESPONSE_ERROR]
+def _without_pair(questions: Mapping[str, Question]) -> dict[str, dict[str, Any]]:
+    """By metric and side, the questions of which only that side has a value."""
+    lone: dict[str, dict[str, Any]] = {}
+    for question_id, question in questions.items():
+        for side, other in zip(SIDES, reversed(SIDES), strict=True):
+            for metric in question.values[side].keys() - question.values[other].keys():
+                lone.setdefault(metric, {side: [] for side in SIDES})[side].append(question_id)
+    return {metric: lone[metric] for metric in sorted(lone, key=position)}
 
 
 def _uneven(overall: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Warnings of questions of which one side has more values, one for all metrics that have as many."""
+    """Warnings of questions with more values on one side, one for all metrics with equally many."""
     alike: defaultdict[int, list[str]] = defaultdict(list)
     for metric, row in overall.items():
         if row["uneven"]:

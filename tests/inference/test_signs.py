@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.inference.signs import holm, sign_test
+from graphrag_eval_async.inference.verdicts import holm, sign_test
 
 
 def exact(wins: int, losses: int) -> Fraction:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from graphrag_eval_async.cli.outputs import Outputs
-    from graphrag_eval_async.inference.live import LiveRows
+    from graphrag_eval_async.inference.verdicts import LiveRows
 
 SHOWN = (ERROR_RATE, *SCORES)
 
