@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.aggregates.failures import RESPONSE_ERROR
+from graphrag_eval_async.aggregates.reading import describe, observe
+from graphrag_eval_async.errors import AggregationError
 from graphrag_eval_async.inference import check_level
-from graphrag_eval_async.inference.compared import Judges, judge_warnings, observe_compared
 from graphrag_eval_async.inference.pairs import SIDES, Question, RunningPairSums
+from graphrag_eval_async.inference.provenance import add_judge, judge_warnings, reference_hash
 from graphrag_eval_async.inference.verdicts import (
     NOTES,
     LiveSums,
@@ -16,11 +19,13 @@ from graphrag_eval_async.inference.verdicts import (
     lower_is_better,
     position,
 )
+from graphrag_eval_async.records.metrics import ERROR_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from graphrag_eval_async.inference.pairs import Side
+    from graphrag_eval_async.inference.provenance import Judges
     from graphrag_eval_async.inference.verdicts import LiveRows
 
 
@@ -31,7 +36,7 @@ class _Side:
         results: the number of complete results.
         lone: the number of questions that only this side has.
         metrics: metrics with a value.
-        failed: metrics that were asked for and failed.
+        failed: metrics that were asked for but failed.
         judges: who judged the results.
     """
 
@@ -39,7 +44,7 @@ class _Side:
         self.results = self.lone = 0
         self.metrics: set[str] = set()
         self.failed: set[str] = set()
-        self.judges = Judges()
+        self.judges: Judges = {}
 
 
 class RunningComparison:
@@ -82,25 +87,35 @@ class RunningComparison:
         self._add(result, "candidate")
 
     def _add(self, result: Mapping[str, Any], side: Side) -> None:
-        seen = observe_compared(result, include_errors=self._include_errors)
-        question = self._questions.get(seen.question)
+        seen = observe(result, include_errors=self._include_errors)
+        question_id = result.get("question_id")
+        if not isinstance(question_id, str):
+            raise AggregationError(f"question_id: must be a string, not {describe(question_id)}")
+        question = self._questions.get(question_id)
         if question is None:
-            question = self._questions[seen.question] = Question()
-        if seen.is_pending and (side in question.values or side in question.pending):
+            question = self._questions[question_id] = Question()
+        if "pending" in result:
+            self._expect(question, side)
             return
-        self._count(question, -1, side)  # Take out its pairs, and put them back as they are now.
-        if seen.is_pending:
-            question.pending += (side,)
-        else:
-            question.add(side, seen.template, seen.values, seen.reference)
+        values = [(ERROR_RATE, float(seen.failed))]
+        values += [(metric, value) for metric, value in seen.values if metric != ERROR_RATE]
+        self._count(question, -1, side)
+        question.add(side, seen.template, values, reference_hash(result))
         self._count(question, 1, side)
-        if not seen.is_pending:
-            own = self._sides[side]
-            own.results += 1
-            own.metrics.update([metric for metric, _ in seen.values])
-            own.failed.update(seen.failed)
-            own.judges.add(seen.judge)
-            self._fractions.update(seen.fractions)
+        own = self._sides[side]
+        own.results += 1
+        own.metrics.update([metric for metric, _ in values])
+        # A failed agent fails every metric, asked for or not; an absent answer is lost, whoever judges it.
+        own.failed.update([metric for metric, kind in seen.failures if kind != RESPONSE_ERROR])
+        add_judge(own.judges, result.get("judge"))
+        self._fractions.update(seen.fractions)
+
+    def _expect(self, question: Question, side: Side) -> None:
+        """Note that a complete result of a question is still to come."""
+        if side not in question.values and side not in question.pending:
+            self._count(question, -1, side)
+            question.pending += (side,)
+            self._count(question, 1, side)
 
     def _count(self, question: Question, sign: int, side: Side) -> None:
         """Add what a question contributes to all sums or, with a `sign` of -1, remove it."""
