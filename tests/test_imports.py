@@ -14,8 +14,7 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 LEVELS = [
     {"__main__"},
     {"cli"},
-    {"batch", "comparing"},
-    {"resultfiles"},
+    {"batch"},
     {"stream"},
     {"sources", "sinks", "evaluator", "inference"},
     {"result"},
