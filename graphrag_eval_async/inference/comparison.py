@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.failures import RESPONSE_ERROR
@@ -29,22 +31,15 @@ if TYPE_CHECKING:
     from graphrag_eval_async.inference.verdicts import LiveRows
 
 
-class _Side:
-    """What is known of one run besides its values.
+@dataclass(slots=True)
+class _Run:
+    """What is known of one run besides its values."""
 
-    Attributes:
-        results: the number of complete results.
-        lone: the number of questions that only this side has.
-        metrics: metrics with a value.
-        failed: metrics that were asked for but failed.
-        judges: who judged the results.
-    """
-
-    def __init__(self) -> None:
-        self.results = self.lone = 0
-        self.metrics: set[str] = set()
-        self.failed: set[str] = set()
-        self.judges: Judges = {}
+    results: int = 0  # Complete ones.
+    lone: int = 0  # Questions that the other run does not have.
+    metrics: set[str] = field(default_factory=set)  # Those with a value.
+    failed: set[str] = field(default_factory=set)  # Metrics that were asked for but failed.
+    judges: Judges = field(default_factory=dict)
 
 
 class RunningComparison:
@@ -64,9 +59,11 @@ class RunningComparison:
         """With `include_errors`, the metrics of results with ``status: error`` count as well."""
         self._include_errors = include_errors
         self._questions: dict[str, Question] = {}
-        self._pairs: dict[str, dict[str, RunningPairSums]] = {}  # By template and metric.
-        self._templates: defaultdict[str, Counter[str]] = defaultdict(Counter)  # Of the baseline, by metric.
-        self._sides = {side: _Side() for side in SIDES}
+        # By template and metric, the pairs; by metric and template, how many questions the baseline has.
+        self._pairs: dict[str, defaultdict[str, RunningPairSums]]
+        self._pairs = defaultdict(partial(defaultdict, RunningPairSums))
+        self._templates: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._runs = {side: _Run() for side in SIDES}
         self._fractions: set[str] = set()
         self._differing = 0
 
@@ -102,7 +99,7 @@ class RunningComparison:
         self._count(question, -1, side)
         question.add(side, seen.template, values, reference_hash(result))
         self._count(question, 1, side)
-        own = self._sides[side]
+        own = self._runs[side]
         own.results += 1
         own.metrics.update([metric for metric, _ in values])
         # A failed agent fails every metric, asked for or not; an absent answer is lost, whoever judges it.
@@ -126,14 +123,11 @@ class RunningComparison:
         self._differing += sign * question.differs
         if not question.is_shared:
             if lone := question.only_in:
-                self._sides[lone].lone += sign
+                self._runs[lone].lone += sign
             return
-        group = self._pairs.setdefault(question.template, {})
+        group = self._pairs[question.template]
         for metric, pair in question.pairs():
-            sums = group.get(metric)
-            if sums is None:
-                sums = group[metric] = RunningPairSums()
-            sums.count(pair, sign)
+            group[metric].count(pair, sign)
 
     def sums(self) -> LiveSums:
         """The sums that `look` makes rows of. They do not change, so another thread may read them."""
@@ -168,19 +162,21 @@ class RunningComparison:
         """What else may be looked at all the time, in constant time: `warnings` that no further result takes
         back, and how many questions are `only_in_baseline` and `only_in_candidate`.
         """
-        warnings = [*judge_warnings({side: own.judges for side, own in self._sides.items()})]
+        warnings = [*judge_warnings({side: own.judges for side, own in self._runs.items()})]
         if differing := self._differing:
             warnings.append(f"the reference data differ in {_questions(differing)}")
-        return {"warnings": warnings, **{f"only_in_{side}": own.lone for side, own in self._sides.items()}}
+        return {"warnings": warnings, **{f"only_in_{side}": own.lone for side, own in self._runs.items()}}
 
     def particulars(self) -> dict[str, Any]:
         """What a snapshot says of single questions, and its `warnings`, without any tests."""
-        shared = {name: question for name, question in sorted(self._questions.items()) if question.is_shared}
+        known = sorted(self._questions.items())
+        shared = {name: question for name, question in known if question.is_shared}
+        lone = {side: [name for name, question in known if question.only_in == side] for side in SIDES}
         return {
             "questions": len(shared),
             "worse": _worse(shared),
-            **{f"only_in_{side}": self._only_in(side) for side in SIDES},
-            "pending": {side: self._pending(side) for side in SIDES},
+            **{f"only_in_{side}": names for side, names in lone.items()},
+            "pending": {side: [name for name, each in known if side in each.pending] for side in SIDES},
             "without_pair": _without_pair(shared),
             "warnings": self.standing()["warnings"] + self._without_any_pair(),
         }
@@ -199,7 +195,7 @@ class RunningComparison:
         self._test_values(found["without_pair"], level)
         return {
             "level": level,
-            "results": {side: own.results for side, own in self._sides.items()},
+            "results": {side: own.results for side, own in self._runs.items()},
             "questions": found["questions"],
             **rows,
             **found,
@@ -210,18 +206,12 @@ class RunningComparison:
     def _test_values(self, without_pair: Mapping[str, dict[str, Any]], level: float) -> None:
         """Add tests to the scores that both sides were asked for, whether they have them or not."""
         for metric, sides in without_pair.items():
-            if is_score(metric) and all(metric in own.metrics | own.failed for own in self._sides.values()):
+            if is_score(metric) and all(metric in own.metrics | own.failed for own in self._runs.values()):
                 lost, gained = (sum(self._questions[name].is_even for name in sides[side]) for side in SIDES)
                 sides |= decide_values(gained, lost, level)
 
-    def _only_in(self, side: Side) -> list[str]:
-        return sorted(name for name, question in self._questions.items() if question.only_in == side)
-
-    def _pending(self, side: Side) -> list[str]:
-        return sorted(name for name, question in self._questions.items() if side in question.pending)
-
     def _without_any_pair(self) -> list[str]:
-        baseline, candidate = self._sides.values()
+        baseline, candidate = self._runs.values()
         if not (baseline.results and candidate.results):
             return []
         groups = self._pairs.values()
@@ -232,16 +222,16 @@ class RunningComparison:
 
 def _worse(questions: Mapping[str, Question]) -> dict[str, list[dict[str, Any]]]:
     """By score, the questions in which the candidate is worse, the worst first."""
-    losses: defaultdict[str, list[tuple[float, dict[str, Any]]]] = defaultdict(list)
+    losses: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for question_id, question in questions.items():
         for metric, pair in question.pairs():
-            loss = pair.change if lower_is_better(metric) else -pair.change
-            if loss > 0 and is_score(metric):
+            if is_score(metric) and (pair.change > 0 if lower_is_better(metric) else pair.change < 0):
                 values = dict(zip((*SIDES, "difference"), pair[:3], strict=True))
-                shown = {"question_id": question_id, "template_id": question.template, **values}
-                losses[metric].append((loss, shown))
+                losses[metric].append(
+                    {"question_id": question_id, "template_id": question.template, **values}
+                )
     return {
-        metric: [shown for _, shown in sorted(losses[metric], key=lambda each: -each[0])]
+        metric: sorted(losses[metric], key=lambda shown: -abs(shown["difference"]))
         for metric in sorted(losses, key=position)
     }
 

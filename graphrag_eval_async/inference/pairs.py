@@ -6,7 +6,7 @@ from math import isclose
 from sys import float_info
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from graphrag_eval_async.aggregates.exact import ONE, Sums, mean, sum_floats, to_units
+from graphrag_eval_async.aggregates.exact import ONE, Sums, mean, sum_floats
 from graphrag_eval_async.inference.confidence import confidence_sequence
 from graphrag_eval_async.records.metrics import ERROR_RATE
 
@@ -19,17 +19,27 @@ SIDES: tuple[Side, Side] = ("baseline", "candidate")
 BATCH = 1024
 """At most this many pairs wait to be summed together."""
 
-Values: TypeAlias = "float | tuple[int, int]"
-"""The values that one side has of one metric of a question: one value as it is, or the sum of several in
-units of 2**-1074 with their number. Most questions have one sample, and a float takes the least memory.
+Values: TypeAlias = "float | tuple[int, int, int]"
+"""The values that one side has of one metric of a question: one value as it is or, of several, the numerator
+and denominator of their exact sum, and their number. This takes little memory, and the garbage collector does
+not track it.
 """
 
 
 def _mean(values: Values) -> tuple[float, int]:
     """The mean, correctly rounded and never -0.0, and the number of values."""
     if isinstance(values, tuple):
-        return mean(*values, integral=False), values[1]
+        numerator, denominator, count = values
+        return numerator / (denominator * count), count
     return values + 0.0, 1
+
+
+def _plus(values: Values, value: float) -> Values:
+    """Exactly; all denominators are powers of two."""
+    one, below, count = values if isinstance(values, tuple) else (*values.as_integer_ratio(), 1)
+    other, other_below = value.as_integer_ratio()
+    common = max(below, other_below)
+    return one * (common // below) + other * (common // other_below), common, count + 1
 
 
 class Pair(NamedTuple):
@@ -78,12 +88,7 @@ class Question:
         own = self.values.setdefault(side, {})
         self.pending = tuple(other for other in self.pending if other != side)
         for metric, value in values:
-            known = own.get(metric)
-            if known is None:
-                own[metric] = value
-            else:
-                units, count = known if isinstance(known, tuple) else (to_units(known), 1)
-                own[metric] = units + to_units(value), count + 1
+            own[metric] = _plus(own[metric], value) if metric in own else value
         self._templates[side] = min(template, self._templates.get(side, template))
         if self._reference is None:
             self._reference = reference
@@ -111,12 +116,11 @@ class Question:
         return baseline == candidate
 
     def pairs(self) -> Iterator[tuple[str, Pair]]:
-        """The metrics of which both sides have values, and their pairs."""
-        if self.is_shared:
-            candidate = self.values["candidate"]
-            for metric, values in self.values["baseline"].items():
-                if metric in candidate:
-                    yield metric, _pair(values, candidate[metric])
+        """The metrics of which both sides have values, and their pairs, if the question is shared."""
+        baseline, candidate = (self.values[side] for side in SIDES)
+        for metric, values in baseline.items():
+            if metric in candidate:
+                yield metric, _pair(values, candidate[metric])
 
 
 class PairSums(NamedTuple):

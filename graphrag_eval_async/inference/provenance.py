@@ -53,16 +53,13 @@ def reference_hash(result: Mapping[str, Any]) -> int | None:
     reference = [result.get(key) for key in REFERENCE_KEYS]
     if reference.count(None) == len(reference):
         return None
-    if isinstance(reference[-1], list):
-        reference[-1] = [
-            [_without_matches(step) for step in group] if isinstance(group, list) else group
-            for group in reference[-1]
-        ]
+    if isinstance(groups := reference[-1], list):
+        reference[-1] = [[*map(_plain, group)] if isinstance(group, list) else group for group in groups]
     try:
         return hash(orjson.dumps(reference, option=orjson.OPT_SORT_KEYS))
     except TypeError:  # It holds what orjson does not write, such as a lone surrogate or an int of 65 bits.
         return hash(repr(reference))
 
 
-def _without_matches(step: Any) -> Any:
+def _plain(step: Any) -> Any:
     return {key: value for key, value in step.items() if key != "matches"} if isinstance(step, dict) else step

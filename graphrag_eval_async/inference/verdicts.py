@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections import defaultdict
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 
 from graphrag_eval_async.aggregates.reading import is_bounded, metric_position
@@ -118,37 +119,37 @@ class LiveSums(NamedTuple):
         (Bonferroni's correction). The baseline fixes the number of templates, so the level stays the same,
         and so all verdicts hold together at all times.
         """
-        groups = self._groups()
-        return {
-            "overall": {metric: self._row(metric, sums, level) for metric, sums in _merged(groups).items()},
-            "per_template": {
-                template: {
-                    metric: self._row(
-                        metric, sums, min(1 - (1 - level) / self.templates[metric], HIGHEST_LEVEL)
-                    )
-                    for metric, sums in group.items()
-                }
-                for template, group in groups.items()
-            },
-        }
+        rows: LiveRows = {"overall": {}, "per_template": {}}
+        for metric, groups in self._by_metric().items():
+            rows["overall"][metric] = self._row(metric, reduce(PairSums.plus, groups.values()), level)
+            shared = min(1 - (1 - level) / self.templates[metric], HIGHEST_LEVEL)
+            for template, sums in groups.items():
+                rows["per_template"].setdefault(template, {})[metric] = self._row(metric, sums, shared)
+        return rows
 
     def decide(self, level: float) -> LiveRows:
         """Rows for one look at finished runs: with p-values, and verdicts by them."""
-        groups = self._groups()
-        rows: LiveRows = {"overall": {}, "per_template": {template: {} for template in groups}}
-        for metric, sums in _merged(groups).items():
+        rows: LiveRows = {"overall": {}, "per_template": {}}
+        for metric, groups in self._by_metric().items():
+            sums = reduce(PairSums.plus, groups.values())
             row = rows["overall"][metric] = self._tested(metric, sums, level)
             if row.get("verdict", UNDECIDED) == UNDECIDED:
                 row["verdict"] = _by_test(metric, sums, row["p"], level)
-            own = {template: group[metric] for template, group in groups.items() if metric in group}
-            for template, row in self._corrected(metric, own, level).items():
-                rows["per_template"][template][metric] = row
+            for template, row in self._corrected(metric, groups, level).items():
+                rows["per_template"].setdefault(template, {})[metric] = row
         return rows
 
-    def _groups(self) -> dict[str, dict[str, PairSums]]:
-        """The templates and the metrics with pairs, each in their order."""
-        groups = {template: _in_order(sums) for template, sums in sorted(self.per_template.items())}
-        return {template: group for template, group in groups.items() if group}
+    def _by_metric(self) -> dict[str, dict[str, PairSums]]:
+        """Sums of one pair or more, by metric and template, each in their order.
+
+        The first metric is the error rate, which all templates have.
+        """
+        found: defaultdict[str, dict[str, PairSums]] = defaultdict(dict)
+        for template, group in sorted(self.per_template.items()):
+            for metric, sums in group.items():
+                if sums.pairs:
+                    found[metric][template] = sums
+        return {metric: found[metric] for metric in sorted(found, key=position)}
 
     def _row(self, metric: str, sums: PairSums, level: float) -> Row:
         lower = lower_is_better(metric)
@@ -190,19 +191,6 @@ class LiveSums(NamedTuple):
             row["tested"] = template in p_holm
             row["verdict"] = _by_test(metric, groups[template], row["p_holm"], level)
         return rows
-
-
-def _in_order(sums: Mapping[str, PairSums]) -> dict[str, PairSums]:
-    return {metric: sums[metric] for metric in sorted(sums, key=position) if sums[metric].pairs}
-
-
-def _merged(groups: Mapping[str, Mapping[str, PairSums]]) -> dict[str, PairSums]:
-    """The sums over all templates, by metric."""
-    overall: dict[str, PairSums] = {}
-    for group in groups.values():
-        for metric, sums in group.items():
-            overall[metric] = overall.get(metric, PairSums()).plus(sums)
-    return _in_order(overall)
 
 
 def decide_values(gained: int, lost: int, level: float) -> dict[str, Any]:
