@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import lru_cache, reduce
+from math import nextafter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 
 from graphrag_eval_async.aggregates.reading import is_bounded, metric_position
@@ -33,9 +34,6 @@ NOTES = {
 UNDECIDED = "undecided"
 
 Row: TypeAlias = dict[str, Any]
-
-HIGHEST_LEVEL = 1 - 2**-53
-"""The largest double below 1."""
 
 BITS = 1300
 """Fractional bits of the weights in a sign test: the rounding error is below the smallest double."""
@@ -122,7 +120,7 @@ class LiveSums(NamedTuple):
         rows: LiveRows = {"overall": {}, "per_template": {}}
         for metric, groups in self._by_metric().items():
             rows["overall"][metric] = self._row(metric, reduce(PairSums.plus, groups.values()), level)
-            shared = min(1 - (1 - level) / self.templates[metric], HIGHEST_LEVEL)
+            shared = min(1 - (1 - level) / self.templates[metric], nextafter(1.0, 0.0))
             for template, sums in groups.items():
                 rows["per_template"].setdefault(template, {})[metric] = self._row(metric, sums, shared)
         return rows
