@@ -1,8 +1,7 @@
 """Evaluate question-answering agents over knowledge graphs while they run."""
 
 from graphrag_eval_async.aggregates import Last, Seconds
-from graphrag_eval_async.batch import compute_aggregates, run_evaluation
-from graphrag_eval_async.comparing import compare
+from graphrag_eval_async.batch import compare, compute_aggregates, run_evaluation
 from graphrag_eval_async.config import (
     AnswerCorrectnessConfig,
     AnswerRelevanceConfig,

@@ -1,26 +1,46 @@
-"""A finished set of responses, through the same engine as a stream."""
+"""Finished sets: responses evaluated by the engine of a stream, results aggregated, two runs compared."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal
 
-from graphrag_eval_async.errors import MissingResponses, RejectedResponses, UsageError
+from graphrag_eval_async.errors import AggregationError, MissingResponses, RejectedResponses, UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
+from graphrag_eval_async.records import LongLine
+from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load, nests_deeper, too_deep
+from graphrag_eval_async.records.metrics import is_metric
+from graphrag_eval_async.records.reject import reject, reject_long
+from graphrag_eval_async.records.response import BEYOND_64_BITS
 from graphrag_eval_async.reference import load_reference
+from graphrag_eval_async.sources import JsonlFiles, open_source, read_jsonl
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, evaluate_stream
 
 if TYPE_CHECKING:
-    import os
+    from collections.abc import Callable
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.evaluator import StepsGroups
     from graphrag_eval_async.judge import Judge
     from graphrag_eval_async.metrics import OnFatal
+    from graphrag_eval_async.records import Reason, Record, Reject
     from graphrag_eval_async.reference import Reference, Templates
     from graphrag_eval_async.sources import Responses
     from graphrag_eval_async.steps import Comparator
     from graphrag_eval_async.stream.intake import OnReject, Result
+
+Results = str | os.PathLike[str] | JsonlFiles | Iterable[Mapping[str, Any]]
+"""A path as for `read_jsonl`, what that returns, or results as dicts."""
+
+MAX_RESULT_BYTES = 4 * MAX_LINE_BYTES
+"""A result holds its response and the reference steps."""
+
+MAX_RESULT_DEPTH = MAX_DEPTH + 1
+"""A result holds the unknown keys of a response one level deeper."""
 
 
 async def run_evaluation(
@@ -37,21 +57,13 @@ async def run_evaluation(
     judge: Judge | None = None,
     on_fatal: OnFatal = "raise",
 ) -> list[Result]:
-    """Evaluate a finished set of responses.
+    """Evaluate a finished set of responses. Arguments not listed are as in `evaluate_stream`.
 
     Args:
-        reference: as in `evaluate_stream`.
         responses: as in `evaluate_stream`, or a dict from question id to response.
-        missing: "raise" insists on a response to every question, "skip" does without.
-        on_reject: "raise" raises one error that lists all rejects, "collect" leaves them out, and a callable
-            is called with each.
-        max_in_flight: as in `evaluate_stream`.
-        max_line_bytes: as in `evaluate_stream`.
-        steps_groups: as in `evaluate_stream`.
-        comparators: as in `evaluate_stream`.
-        config: as in `evaluate_stream`.
-        judge: as in `evaluate_stream`.
-        on_fatal: as in `evaluate_stream`.
+        missing: "raise" insists on a response to every question, "skip" accepts missing ones.
+        on_reject: "raise" raises one error that lists all rejects, "collect" skips rejected responses, and a
+            callable is called with each reject.
 
     Returns:
         the results in the order of the reference set; samples of one question in the order of the input.
@@ -59,8 +71,8 @@ async def run_evaluation(
     Raises:
         RejectedResponses: responses could not be evaluated.
         MissingResponses: questions are without a response that could be evaluated.
-        ReferenceDataError: the reference set cannot be right.
-        ConfigError: the configuration cannot be right, or needs a package that is not installed.
+        ReferenceDataError: the reference set is invalid.
+        ConfigError: the configuration is invalid, or needs a package that is not installed.
         UsageError: an argument has a value it cannot have.
         SourceError: the responses cannot be read.
         JudgeUnavailable: the judge will not answer any call.
@@ -112,15 +124,15 @@ def compute_aggregates(
 
     Args:
         results: result dicts, of this or of other runs.
-        reference: gives the templates their order; without it they stand by name.
+        reference: gives the order of the templates; without it they are sorted by name.
         include_errors: whether the metrics of error responses count.
         detail: as in `RunningAggregates.snapshot`.
-        level: as there.
+        level: as in `RunningAggregates.snapshot`.
 
     Raises:
         AggregationError: a result cannot be aggregated.
         UsageError: `results` is no iterable of results, or `level` is not between 0 and 1.
-        ReferenceDataError: the reference set cannot be right.
+        ReferenceDataError: the reference set is invalid.
     """
     if isinstance(results, str | bytes | Mapping) or not isinstance(results, Iterable):
         raise UsageError(f"results: expected an iterable of results, got {type(results).__name__}")
@@ -130,3 +142,156 @@ def compute_aggregates(
     for result in results:
         aggregates.add(result)
     return aggregates.snapshot(detail=detail, level=level)
+
+
+def compare(
+    baseline: Results, candidate: Results, *, level: float = 0.95, include_errors: bool = False
+) -> dict[str, Any]:
+    """Compare a run with an earlier one, question by question.
+
+    Questions are paired by their ids; the samples of a question are averaged. Files are read to their ends
+    before this returns; on an event loop, call it by `asyncio.to_thread`.
+
+    Args:
+        baseline: results of the earlier run.
+        candidate: results of the other run.
+        level: of the confidence sequences and the tests, more than 0 and less than 1.
+        include_errors: whether the metrics of error responses count.
+
+    Returns:
+        a dict with
+
+        - `level`, and `results`: how many each side has;
+        - `questions`: how many both sides have;
+        - `overall`: by metric, a row (see below); ``error_rate`` is the share of samples that are errors;
+        - `per_template`: by template and metric, a row. The template of a question is that of the baseline;
+        - `worse`: by score (any metric but tokens, seconds and costs), the questions in which the candidate
+          is worse, the worst first: `question_id`, `template_id`, `baseline`, `candidate` and `difference`;
+        - `only_in_baseline` and `only_in_candidate`: ids of the questions that only one side has;
+        - `pending`: by side, ids of questions that are not compared since all results of that side have
+          metrics in `pending`, as after a run in stages that was interrupted;
+        - `without_pair`: by metric and side, ids of questions of both sides of which only that side has a
+          value of the metric: on the other it failed or was not asked for. Scores that were asked for on both
+          sides have `p`, of the sign test over such questions with equally many results on both sides, and by
+          it `verdict`: "worse" if more questions lost their value than gained one;
+        - `warnings`: what makes the two hard to compare, such as other judges or other reference data;
+        - `notes`: how the verdicts come about, and what they do not say.
+
+        A row has `direction` ("higher is better" or "lower is better"), `pairs` (questions with values on
+        both sides), the means `baseline`, `candidate` and `difference` (candidate - baseline) over them, and
+        `wins`, `losses` and `ties` of the candidate (a tie differs by less than a billionth, relatively).
+        Metrics from 0 to 1 by definition, and ``error_rate``, have `confidence` of the mean difference, with
+        `level`, `low` and `high`: it holds at all times at once. `p` is of the exact sign test, which is for
+        one look at finished runs. The test skips the `uneven` pairs, of which one side has more values: the
+        mean of five varies less than a single value, and so wins more or less often without any reason.
+        Templates have `p_holm` besides, corrected for there being several; `tested` is false if so few
+        questions changed that nothing could be decided: then it is `p`, and does not count.
+
+        `verdict` is "better", "worse" or "undecided": overall by `confidence` or by `p`, either of which is
+        enough; in templates by `p_holm`. A p-value decides only if the mean difference points the same way.
+        Without any change, each is "worse" with a probability of at most 1 - `level`.
+
+    Raises:
+        AggregationError: something is not a result of a question; of files, the message has its place.
+        SourceError: a file cannot be read.
+        UsageError: an argument has a value it cannot have.
+    """
+    from graphrag_eval_async.inference.comparison import RunningComparison
+
+    comparison = RunningComparison(include_errors=include_errors)
+    comparison.look(level=level)  # Checks the level before anything is read.
+    add_results(baseline, comparison.add_baseline, what="baseline")
+    add_results(candidate, comparison.add, what="candidate")
+    return comparison.snapshot(level=level)
+
+
+def _complain(reject: Reject) -> None:
+    raise AggregationError(f"{reject.path}: {reject}" if reject.path else str(reject))
+
+
+def add_results(
+    results: Results,
+    add: Callable[[Mapping[str, Any]], object],
+    *,
+    what: str,
+    on_reject: Callable[[Reject], object] = _complain,
+) -> None:
+    """Call `add` with each result, and `on_reject` with each line of a file that is not a result.
+
+    Errors call the results `what`.
+
+    Raises:
+        AggregationError: something is not a result, or `add` says so.
+        SourceError: a file cannot be read.
+        UsageError: `results` are of another type.
+    """
+    if isinstance(results, str | os.PathLike):
+        results = read_jsonl(results)
+    if isinstance(results, JsonlFiles):
+        # In a thread, since in this one an event loop may run.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, read_results(results, add, on_reject)).result()
+    elif isinstance(results, bytes | Mapping) or not isinstance(results, Iterable):
+        raise UsageError(f"{what}: expected a path or an iterable of results, got {type(results).__name__}")
+    else:
+        for result in results:
+            add(result)
+
+
+async def read_results(
+    source: JsonlFiles,
+    add: Callable[[dict[str, Any]], object],
+    on_reject: Callable[[Reject], object],
+    *,
+    max_line_bytes: int = MAX_RESULT_BYTES,
+    spool: bool = False,
+    advance: Callable[[], object] = lambda: None,
+) -> None:
+    """Read each line of files as a result.
+
+    Args:
+        source: the files.
+        add: is called with each result; an `AggregationError` that it raises makes the line a reject.
+        on_reject: is called with each line that is not a result.
+        max_line_bytes: longer lines are rejected.
+        spool: whether the whole of such a line goes to a temporary file, which `on_reject` must close.
+        advance: is called after each line.
+
+    Raises:
+        SourceError: a file cannot be read.
+    """
+    async with aclosing(open_source(source, max_line_bytes=max_line_bytes, spool=spool)) as batches:
+        async for batch in batches:
+            for record in batch:
+                if (rejected := _take(record, add)) is not None:
+                    on_reject(rejected)
+                advance()
+
+
+def _take(record: Record, add: Callable[[dict[str, Any]], object]) -> Reject | None:
+    if isinstance(record, LongLine):
+        return reject_long(record)
+    try:
+        result = load(record.data)
+        if nests_deeper(result, MAX_RESULT_DEPTH):
+            raise too_deep()
+        _check_integers(result)
+    except InvalidRecord as error:
+        return reject(record, error.reason, str(error))
+    try:
+        add(result)
+    except AggregationError as error:
+        reason: Reason = "invalid_field" if isinstance(result, dict) else "not_an_object"
+        return reject(record, reason, str(error))
+    return None
+
+
+def _check_integers(result: Any) -> None:
+    """Check that no metric was written as an integer beyond 64 bits, which orjson reads as a float."""
+    steps = result.get("actual_steps") if isinstance(result, dict) else None
+    for part in (result, *(steps if isinstance(steps, list) else ())):
+        for key, value in part.items() if isinstance(part, dict) else ():
+            if type(value) is float and abs(value) >= BEYOND_64_BITS and is_metric(key):
+                raise InvalidRecord(
+                    "invalid_field", f"{key}: expected a number of at most 64 bits, got {value}"
+                )

@@ -14,8 +14,7 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 LEVELS = [
     {"__main__"},
     {"cli"},
-    {"batch", "comparing"},
-    {"resultfiles"},
+    {"batch"},
     {"stream"},
     {"sources", "sinks", "evaluator", "inference"},
     {"result"},
@@ -79,7 +78,7 @@ def test_every_room_has_its_place() -> None:
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
     heavy = "openai, ragas, pydantic, rich, typer, yaml, uvloop, hypothesis"
-    heavy += "".join(f", {PACKAGE}.inference.{name}" for name in ("comparison", "confidence", "signs"))
+    heavy += "".join(f", {PACKAGE}.inference.{name}" for name in ("comparison", "confidence", "verdicts"))
     script = f"""
 import sys
 import {PACKAGE}

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli import compare_options as of_compare
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.aggregate import aggregate as run_aggregate
@@ -23,7 +24,6 @@ from graphrag_eval_async.cli.watch import options as of_watch
 from graphrag_eval_async.cli.watch.command import watch as run_watch
 from graphrag_eval_async.cli.watch.counting import Showing
 from graphrag_eval_async.cli.watch.following import Following
-from graphrag_eval_async.resultfiles import MAX_RESULT_BYTES
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES
 from graphrag_eval_async.version import version
 

@@ -6,8 +6,8 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.batch import read_results
 from graphrag_eval_async.cli.report import LISTED_REJECTS
-from graphrag_eval_async.resultfiles import read_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

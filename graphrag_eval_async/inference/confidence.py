@@ -1,24 +1,24 @@
 """Confidence sequences: intervals for a mean that hold at all times at once, however often one looks.
 
-An interval made for one look at n values is wrong sooner or later if one looks at each n. These come from a
-bet: a gambler who starts with 1 and plays fair games multiplies that by 20, at any time ever, with a
-probability of 1/20 at most (Ville 1939, "Étude critique de la notion de collectif"). The interval has the
-means m against which no gambler has made 20 of 1 by now, in games that are fair if the mean is m.
+An interval made for one look at n values is wrong sooner or later if one looks at each n. These come from
+betting: a gambler who starts with 1 and plays fair games ever multiplies that by 20 with a probability of at
+most 1/20 (Ville 1939, "Étude critique de la notion de collectif"). The interval contains the means m against
+which no gambler has made 20 of 1 so far, in games that are fair if the mean is m.
 
-A game that is fair multiplies the wealth by ``1 + λ(x - m)`` for each value x. These play for less, so that
-what they win depends on n, the sum and the sum of the squares alone, and so not on the order of the values:
+A fair game multiplies the wealth by ``1 + λ(x - m)`` for each value x. These games pay less, so that the
+winnings depend only on n, the sum and the sum of squares, and so not on the order of the values:
 
-- ``q**x (1-q)**(1-x) / (m**x (1-m)**(1-x))`` is less by concavity, and the same where x is 0 or 1. With q
-  drawn from a beta distribution about m, it is the mixture of Robbins (1970, "Statistical methods related to
-  the law of the iterated logarithm"), for binary values as in Howard, Ramdas, McAuliffe and Sekhon (2021,
+- ``q**x (1-q)**(1-x) / (m**x (1-m)**(1-x))`` is less by concavity, and equal if x is 0 or 1. With q drawn
+  from a beta distribution about m, it is the mixture of Robbins (1970, "Statistical methods related to the
+  law of the iterated logarithm"), for binary values as in Howard, Ramdas, McAuliffe and Sekhon (2021,
   "Time-uniform, nonparametric, nonasymptotic confidence sequences").
-- the exponential of a quadratic function that equals ``log(1 + λ(x - m))`` at x = 0 and touches it at a place
+- the exponential of a quadratic function that equals ``log(1 + λ(x - m))`` at x = 0 and touches it at a point
   t: it is less from 0 on, since the third derivative of the logarithm is positive. With t = m it is the bound
   of Fan, Grama and Liu (2015, "Exponential inequalities for martingales with applications"), by which
   Waudby-Smith and Ramdas (2024, "Estimating means of bounded random variables by betting") bet.
 
-All share the stake of one gambler, whatever the values are: to choose among them after seeing the values,
-say by whether all are 0 or 1, would be a look that nobody has paid for.
+All games share the stake of one gambler, whatever the values are: choosing a game after seeing the values,
+say by whether all are 0 or 1, would void the guarantee.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates.exact import Sums
 
 CONCENTRATION = 30.0
-"""Of the beta distribution; with it the interval is narrow at any n from 10 to 10,000."""
+"""Of the beta distribution; it makes the interval narrow at any n from 10 to 10,000."""
 
 BETA_SHARE = 0.4
-"""Of the stake."""
+"""The share of the stake that bets on the beta mixture."""
 
 TOUCHING = 0.75
-"""Half of the rest touches there, where values that are 0 or 1 lose little, half at the mean."""
+"""The t of half of the quadratic games, where values of 0 or 1 lose little; the others have t = m."""
 
 FRACTIONS = tuple(0.004 * (0.98 / 0.004) ** (i / 11) for i in range(12))
-"""λm: the parts of the wealth that are lost if the value is 0."""
+"""λm: the parts of the wealth that are lost at a value of 0."""
 
 _FANS_GAMES = tuple((fraction, log1p(-fraction) + fraction) for fraction in FRACTIONS)
 
@@ -50,22 +50,22 @@ _LOG_BETA_SHARE = log(BETA_SHARE)
 _LOG_SHARE = log((1 - BETA_SHARE) / 2 / 2 / len(FRACTIONS))  # Half of the rest bets that the mean is less.
 
 TOLERANCE = 1e-6
-"""By how much an end may be farther out than need be, as long as that takes no more than `SEARCHES`.
+"""How far an end may lie outside the exact one, unless it takes more than `SEARCHES` to find.
 
-So it is for nearly all values. For a few that are small and nearly equal, such as 20 about 0.04, the wealth
-may stay just above the wanted one over many means. There an end may be 0.001 too far out.
+That is rare: for a few values that are small and nearly equal, such as 20 about 0.04, the wealth may stay
+just above the wanted one over many means. Then an end may lie 0.001 too far outside.
 """
 
 SEARCHES = 24
-"""For an end, at most: each goes on from the place up to which the one before has refuted all."""
+"""At most, for one end: each resumes where the previous one stopped refuting means."""
 
 
 @lru_cache(maxsize=4096)
 def confidence_sequence(sums: Sums, *, level: float = 0.95) -> tuple[float, float]:
     """The interval for the mean, as a pair of its ends, from 0 to 1.
 
-    If all values have the same mean, given those before each, it lies in the intervals of all times with a
-    probability of `level` at least. A mean that drifts is not covered.
+    If all values have the same mean, given the values before them, the intervals of all times contain it with
+    a probability of at least `level`. A mean that drifts is not covered.
 
     Args:
         sums: of the values so far, one at least.
@@ -81,14 +81,9 @@ def show_confidence(sums: Sums, level: float) -> dict[str, float]:
 
 
 def is_above(mean: float, sums: Sums, *, level: float) -> bool:
-    """Whether the lower end of `confidence_sequence` is more than `mean`.
+    """Whether the lower end of `confidence_sequence` is more than `mean`, which is between 0 and 1.
 
-    Where it is not, this takes a hundredth of the time, since the end need not be found.
-
-    Args:
-        mean: more than 0 and less than 1.
-        sums: of the values so far, one at least.
-        level: more than 0 and less than 1.
+    If it is not, this takes a hundredth of the time, since the end need not be found.
     """
     if sums.total <= sums.n * mean:
         return False
@@ -99,12 +94,12 @@ def is_above(mean: float, sums: Sums, *, level: float) -> bool:
 
 
 class _Place(NamedTuple):
-    """A mean that is asked for.
+    """A mean under test.
 
     Attributes:
         mean: more than 0.
-        excess: the logarithm of what the wealth against it is of the wanted one, or of less.
-        fans: the logarithms of what the games of Fan's bound have made of their shares.
+        excess: the logarithm of (a lower bound of) the wealth against it, relative to the wanted wealth.
+        fans: the logarithms of the wealth in each game of Fan's bound.
     """
 
     mean: float
@@ -113,11 +108,11 @@ class _Place(NamedTuple):
 
 
 def _lower_end(sums: Sums, level: float) -> float:
-    """All means below it are refuted.
+    """The mean below which all means are refuted.
 
-    The wealth against a mean falls as that grows towards the mean of the values, but for the games of Fan's
-    bound, each of which grows up to some mean and falls from there on. So each counts for no more than at the
-    place up to which all is refuted already: that falls, too, and is more from each such place to the next.
+    The wealth against a mean falls as that grows towards the mean of the values, except in the games of Fan's
+    bound: in each, the wealth rises up to some mean and falls from there on. So each counts for no more than
+    at the mean up to which all is refuted already. This still falls, and rises from search to search.
     """
     if sums.total <= sums.n * TOLERANCE:
         return 0.0
@@ -136,18 +131,18 @@ def _lower_end(sums: Sums, level: float) -> float:
 
 
 def _fall(low: _Place, top: _Place, sums: Sums, wanted: float) -> tuple[_Place, float]:
-    """The place from `low` on where the excess falls to 0, or less before, and a mean beyond it."""
+    """The last place found from `low` on where the excess is not negative, and a mean beyond it."""
     above, high, below = low.excess, top.mean, top.excess
     last = nan
     while high - low.mean > TOLERANCE:
         middle = (low.mean + high) / 2
-        if above < 40:  # The false position; halves while one end is far away.
+        if above < 40:  # False position; bisection while one end is far away.
             middle = high - below * (high - low.mean) / (below - above)
             middle = min(max(middle, low.mean + TOLERANCE / 2), high - TOLERANCE / 2)
         place = _look(middle, low, sums, wanted)
         if place.excess >= 0:
             low, above = place, place.excess
-            below /= 2 if last >= 0 else 1  # The rule of Illinois: where the other end moves twice.
+            below /= 2 if last >= 0 else 1  # The Illinois rule: if the other end moves twice.
         else:
             high, below = middle, place.excess
             above /= 2 if last < 0 else 1
@@ -156,17 +151,14 @@ def _fall(low: _Place, top: _Place, sums: Sums, wanted: float) -> tuple[_Place, 
 
 
 def _look(mean: float, low: _Place, sums: Sums, wanted: float) -> _Place:
-    """A mean, where all up to `low` is refuted."""
+    """Test a mean if all means up to `low` are refuted."""
     fans = _fans_parts(mean, sums)
     return _Place(mean, _log_sum([*_log_parts(mean, sums), *map(min, fans, low.fans)]) - wanted, fans)
 
 
 def log_wealth(mean: float, sums: Sums) -> float:
-    """The logarithm of what 1 has become by betting that the mean of the values is more than `mean`.
-
-    Args:
-        mean: more than 0 and at most that of the values.
-        sums: of the values so far.
+    """The logarithm of the wealth that 1 has become by betting that the mean is more than `mean`, which is
+    more than 0 and at most the mean of the values.
     """
     return _log_sum(_log_parts(mean, sums) + _fans_parts(mean, sums))
 
@@ -177,22 +169,22 @@ def _log_sum(parts: list[float]) -> float:
 
 
 def _log_parts(mean: float, sums: Sums) -> list[float]:
-    """The logarithm of what each game has made of its share, without those of Fan's bound."""
+    """The logarithm of the wealth in each game, without those of Fan's bound."""
     n, total, squares = sums
     parts = [
         _LOG_SHARE + n * fixed + total * slope + squares * curve
         for fixed, slope, curve in _quadratic_games(mean)
     ]
-    if (wealth := _log_beta_wealth(mean, sums)) >= 0:  # It is convex, and not more than 0 at the mean found.
+    if (wealth := _log_beta_wealth(mean, sums)) >= 0:  # Convex, and at most 0 at the mean of the values.
         parts.append(_LOG_BETA_SHARE + wealth)
     return parts
 
 
 @lru_cache(maxsize=64)
 def _quadratic_games(mean: float) -> list[tuple[float, float, float]]:
-    """What each adds for a value: a number, a multiple of the value, and one of its square.
+    """What each game adds for a value: a constant, a multiple of the value, and one of its square.
 
-    Cached, since a condition asks for the same mean after each value.
+    Cached, since a condition tests the same mean after each value.
     """
     games = []
     for fraction in FRACTIONS:
@@ -204,7 +196,7 @@ def _quadratic_games(mean: float) -> list[tuple[float, float, float]]:
 
 
 def _fans_parts(mean: float, sums: Sums) -> list[float]:
-    """The same of the games that touch at the mean."""
+    """The logarithm of the wealth in each game of Fan's bound, with t = m."""
     excess = sums.total / mean - sums.n
     spread = sums.squares / mean**2 - sums.n - 2 * excess
     return [_LOG_SHARE + fraction * excess + curve * spread for fraction, curve in _FANS_GAMES]

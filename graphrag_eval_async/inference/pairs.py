@@ -1,219 +1,208 @@
-"""Pairs of values, and what they sum up to."""
+"""What the two runs have of each question, and exact sums over the pairs of their values."""
 
 from __future__ import annotations
 
-from collections import Counter
 from math import isclose
 from sys import float_info
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from graphrag_eval_async.aggregates.exact import ONE, Sums, mean, sum_floats
+from graphrag_eval_async.inference.confidence import confidence_sequence
+from graphrag_eval_async.records.metrics import ERROR_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+Side = Literal["baseline", "candidate"]
+SIDES: tuple[Side, Side] = ("baseline", "candidate")
 
 BATCH = 1024
-"""So many pairs wait, at most, to be summed together."""
+"""At most this many pairs wait to be summed together."""
+
+Values: TypeAlias = "float | tuple[int, int, int]"
+"""The values that one side has of one metric of a question: one value as it is or, of several, the numerator
+and denominator of their exact sum, and their number. This takes little memory, and the garbage collector does
+not track it.
+"""
 
 
-class Mean:
-    """The mean of values that come one by one, exact until it is rounded.
-
-    Attributes:
-        count: how many there are.
-    """
-
-    __slots__ = ("_denominator", "_numerator", "count")
-
-    def __init__(self, value: float) -> None:
-        self._numerator, self._denominator = value.as_integer_ratio()
-        self.count = 1
-
-    def add(self, value: float) -> None:
-        numerator, denominator = value.as_integer_ratio()
-        common = max(self._denominator, denominator)  # Both are powers of two.
-        self._numerator = (
-            self._numerator * (common // self._denominator) + numerator * (common // denominator)
-        )  # fmt: skip
-        self._denominator = common
-        self.count += 1
-
-    @property
-    def value(self) -> float:
-        """Correctly rounded."""
-        return self._numerator / (self._denominator * self.count)
+def _mean(values: Values) -> tuple[float, int]:
+    """The mean, correctly rounded and never -0.0, and the number of values."""
+    if isinstance(values, tuple):
+        numerator, denominator, count = values
+        return numerator / (denominator * count), count
+    return values + 0.0, 1
 
 
-PairedValues: TypeAlias = "dict[str, float | Mean]"
-"""By metric, what one side has of a question: a value as it is, several as their mean."""
-
-
-def put(values: PairedValues, metric: str, value: float) -> None:
-    """Add one more value to those of a question."""
-    known = values.get(metric)
-    if known is None:
-        values[metric] = value
-    elif isinstance(known, Mean):
-        known.add(value)
-    else:
-        values[metric] = both = Mean(known)
-        both.add(value)
-
-
-def _rounded(value: float | Mean) -> float:
-    """As a double, and 0.0 for -0.0."""
-    return value.value if isinstance(value, Mean) else value + 0.0
-
-
-def count_of(value: float | Mean) -> int:
-    """Of how many values it is the mean."""
-    return value.count if isinstance(value, Mean) else 1
-
-
-def difference(baseline: float, candidate: float) -> float:
-    """By how much the candidate is more; nothing where they differ by rounding alone.
-
-    One beyond the doubles is the largest of them.
-    """
-    if isclose(baseline, candidate):
-        return 0.0
-    return max(-float_info.max, min(float_info.max, candidate - baseline))
+def _plus(values: Values, value: float) -> Values:
+    """Exactly; all denominators are powers of two."""
+    one, below, count = values if isinstance(values, tuple) else (*values.as_integer_ratio(), 1)
+    other, other_below = value.as_integer_ratio()
+    common = max(below, other_below)
+    return one * (common // below) + other * (common // other_below), common, count + 1
 
 
 class Pair(NamedTuple):
-    """What the sides have of one question.
+    """The means of both sides in one question.
 
     Attributes:
-        baseline: the mean of that side.
-        candidate: the mean of the other.
-        is_even: whether both are means of equally many values. If not, one is more than the other too
-            often: of an agent that is right nine times in ten, one sample mostly beats the mean of five.
+        change: candidate - baseline, at most the largest double; 0.0 if they differ by rounding alone.
+        is_even: whether both sides have equally many values. If not, the sign test would be biased: of an
+            agent that is right nine times in ten, one sample mostly beats the mean of five.
     """
 
     baseline: float
     candidate: float
+    change: float
     is_even: bool
 
-    @property
-    def change(self) -> float:
-        """Their difference."""
-        return difference(self.baseline, self.candidate)
+
+def _pair(baseline: Values, candidate: Values) -> Pair:
+    (one, count), (other, other_count) = _mean(baseline), _mean(candidate)
+    change = 0.0 if isclose(one, other) else max(-float_info.max, min(float_info.max, other - one))
+    return Pair(one, other, change, count == other_count)
 
 
-def pair_of(baseline: float | Mean, candidate: float | Mean) -> Pair:
-    """Of what both sides have of a metric."""
-    if not (isinstance(baseline, Mean) or isinstance(candidate, Mean)):
-        return Pair(baseline + 0.0, candidate + 0.0, True)
-    return Pair(_rounded(baseline), _rounded(candidate), count_of(baseline) == count_of(candidate))
-
-
-class PairSums:
-    """Sums over pairs, which may come and go; exact, each square as it is rounded.
+class Question:
+    """What the two sides have of one question.
 
     Attributes:
-        are_fractions: whether it is the output of a custom evaluation that is from 0 to 1 by its definition.
-        pairs: how many there are.
+        values: by side and metric; only sides with complete results.
+        pending: sides with results, all of them incomplete.
+        differs: whether results have different reference data.
     """
 
-    __slots__ = ("_copy", "_counts", "_units", "_waiting", "are_fractions", "pairs")
+    __slots__ = ("_reference", "_templates", "differs", "pending", "values")
 
-    def __init__(self, *, are_fractions: bool = False) -> None:
-        self.are_fractions = are_fractions
-        self.pairs = 0
-        self._copy: PairSums | None = None
-        self._counts: Counter[str] = Counter()
-        self._units = [0, 0, 0, 0]
+    def __init__(self) -> None:
+        self.values: dict[Side, dict[str, Values]] = {}
+        self.pending: tuple[Side, ...] = ()
+        self.differs = False
+        self._templates: dict[Side, str] = {}
+        self._reference: int | None = None
+
+    def add(
+        self, side: Side, template: str, values: Iterable[tuple[str, float]], reference: int | None
+    ) -> None:
+        """Add the values of one complete result."""
+        own = self.values.setdefault(side, {})
+        self.pending = tuple(other for other in self.pending if other != side)
+        for metric, value in values:
+            own[metric] = _plus(own[metric], value) if metric in own else value
+        self._templates[side] = min(template, self._templates.get(side, template))
+        if self._reference is None:
+            self._reference = reference
+        self.differs |= reference not in (None, self._reference)
+
+    @property
+    def template(self) -> str:
+        """The template on the baseline or, without one, on the candidate; of several, the first by name."""
+        return next(self._templates[side] for side in SIDES if side in self._templates)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether both sides have complete results."""
+        return len(self.values) == len(SIDES)
+
+    @property
+    def only_in(self) -> Side | None:
+        """The side that has the question, if the other has not even an incomplete result."""
+        return next(iter(self.values)) if len(self.values) == 1 and not self.pending else None
+
+    @property
+    def is_even(self) -> bool:
+        """Whether both sides have equally many results."""
+        baseline, candidate = (_mean(self.values[side][ERROR_RATE])[1] for side in SIDES)
+        return baseline == candidate
+
+    def pairs(self) -> Iterator[tuple[str, Pair]]:
+        """The metrics of which both sides have values, and their pairs, if the question is shared."""
+        baseline, candidate = (self.values[side] for side in SIDES)
+        for metric, values in baseline.items():
+            if metric in candidate:
+                yield metric, _pair(values, candidate[metric])
+
+
+class PairSums(NamedTuple):
+    """Exact sums over pairs, in units of 2**-1074, and counts. Squares are rounded before they are added.
+
+    Attributes:
+        squares: of changes from -1 to 1.
+        inside: pairs of values from 0 to 1.
+    """
+
+    pairs: int = 0
+    baseline: int = 0
+    candidate: int = 0
+    change: int = 0
+    squares: int = 0
+    rises: int = 0
+    falls: int = 0
+    even: int = 0
+    even_rises: int = 0
+    even_falls: int = 0
+    inside: int = 0
+
+    @classmethod
+    def of(cls, pairs: list[Pair]) -> PairSums:
+        """The sums over some pairs, at least one."""
+        baselines, candidates, changes, _ = zip(*pairs, strict=True)
+        even = [change for _, _, change, is_even in pairs if is_even]
+        return cls(
+            pairs=len(pairs),
+            baseline=sum_floats(baselines),
+            candidate=sum_floats(candidates),
+            change=sum_floats(changes),
+            squares=sum_floats([change * change for change in changes if -1 <= change <= 1]),
+            rises=len([change for change in changes if change > 0]),
+            falls=len([change for change in changes if change < 0]),
+            even=len(even),
+            even_rises=len([change for change in even if change > 0]),
+            even_falls=len([change for change in even if change < 0]),
+            inside=len([0 for one, other, _, _ in pairs if 0 <= one <= 1 and 0 <= other <= 1]),
+        )
+
+    def plus(self, other: PairSums, sign: int = 1) -> PairSums:
+        """With the pairs of another added or, with a `sign` of -1, removed."""
+        return PairSums(*[own + sign * more for own, more in zip(self, other, strict=True)])
+
+    def means(self) -> dict[str, float]:
+        """Of the baseline, of the candidate and of their differences."""
+        sums = {"baseline": self.baseline, "candidate": self.candidate, "difference": self.change}
+        return {name: mean(units, self.pairs, integral=False) for name, units in sums.items()}
+
+    def confidence(self, level: float) -> dict[str, float] | None:
+        """The confidence sequence of the mean difference; None if a value is not from 0 to 1."""
+        if self.inside < self.pairs:
+            return None
+        # Of (1 + change) / 2, which is from 0 to 1.
+        count, change = self.pairs * ONE, self.change
+        total, squares = (count + change) / (2 * ONE), (count + 2 * change + self.squares) / (4 * ONE)
+        low, high = confidence_sequence(Sums(self.pairs, total, squares), level=level)
+        return {"level": level, "low": 2 * low - 1, "high": 2 * high - 1}
+
+
+class RunningPairSums:
+    """Sums over pairs that come and go."""
+
+    __slots__ = ("_sums", "_waiting")
+
+    def __init__(self) -> None:
+        self._sums = PairSums()
         # Many at once are summed faster than one by one.
         self._waiting: dict[int, list[Pair]] = {1: [], -1: []}
 
     def count(self, pair: Pair, sign: int) -> None:
-        """Add a pair or, with a `sign` of -1, remove one that was added so."""
-        self.pairs += sign
-        self._copy = None
+        """Add a pair or, with a `sign` of -1, remove one that was added."""
         waiting = self._waiting[sign]
         waiting.append(pair)
         if len(waiting) >= BATCH:
-            self._flush()
+            self.sums()
 
-    def _flush(self) -> None:
+    def sums(self) -> PairSums:
+        """The sums now: the same object until another pair comes or goes."""
         for sign, pairs in self._waiting.items():
             if pairs:
-                baselines, candidates, are_even = zip(*pairs, strict=True)
-                changes = list(map(difference, baselines, candidates))
-                squares = [change * change for change in changes if -1 <= change <= 1]
-                self._add_units([sign * sum_floats(of) for of in (baselines, candidates, changes, squares)])
-                rises = [is_even for is_even, change in zip(are_even, changes, strict=True) if change > 0]
-                falls = [is_even for is_even, change in zip(are_even, changes, strict=True) if change < 0]
-                inside = [0 <= one <= 1 and 0 <= other <= 1 for one, other, _ in pairs]
-                for name, count in {
-                    "rises": len(rises),
-                    "falls": len(falls),
-                    "even rises": sum(rises),
-                    "even falls": sum(falls),
-                    "even": sum(are_even),
-                    "inside": sum(inside),
-                }.items():
-                    self._counts[name] += sign * count
+                self._sums = self._sums.plus(PairSums.of(pairs), sign)
                 pairs.clear()
-
-    def _add_units(self, more: Iterable[int]) -> None:
-        self._units = [units + own for units, own in zip(self._units, more, strict=True)]
-
-    def merge(self, other: PairSums) -> None:
-        """Add the pairs of another, which stays as it is."""
-        self._flush()
-        other._flush()
-        self._copy = None
-        self.pairs += other.pairs
-        self._add_units(other._units)
-        self._counts.update(other._counts)
-
-    def copy(self) -> PairSums:
-        """These sums as they are now, for another thread to read.
-
-        Nobody may change them: it is the same copy as long as these stay as they are.
-        """
-        if self._copy is None or self._copy.are_fractions != self.are_fractions:
-            copied = PairSums(are_fractions=self.are_fractions)
-            copied.merge(self)
-            self._copy = copied
-        return self._copy
-
-    def changes(self) -> tuple[int, int]:
-        """In how many pairs the candidate is more, and in how many it is less."""
-        self._flush()
-        return self._counts["rises"], self._counts["falls"]
-
-    def even_changes(self) -> tuple[int, int]:
-        """The same, of the pairs that are even: those which a sign test may count."""
-        self._flush()
-        return self._counts["even rises"], self._counts["even falls"]
-
-    @property
-    def uneven(self) -> int:
-        """How many pairs are not even."""
-        self._flush()
-        return self.pairs - self._counts["even"]
-
-    def means(self) -> dict[str, float]:
-        """Of the baseline, of the candidate and of their differences."""
-        self._flush()
-        names = ("baseline", "candidate", "difference")
-        return {
-            name: mean(units, self.pairs, integral=False)
-            for name, units in zip(names, self._units, strict=False)
-        }
-
-    def confidence(self, level: float) -> dict[str, Any] | None:
-        """The confidence sequence of the mean difference, if all values are from 0 to 1."""
-        self._flush()
-        if self._counts["inside"] < self.pairs:
-            return None
-        from graphrag_eval_async.inference.confidence import confidence_sequence
-
-        # Of (1 + change) / 2, which is from 0 to 1.
-        *_, changes, squares = self._units
-        count = self.pairs * ONE
-        sums = Sums(self.pairs, (count + changes) / (2 * ONE), (count + 2 * changes + squares) / (4 * ONE))
-        low, high = confidence_sequence(sums, level=level)
-        return {"level": level, "low": 2 * low - 1, "high": 2 * high - 1}
+        return self._sums

@@ -2,49 +2,45 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from graphrag_eval_async.inference.pairs import Side
+
 REFERENCE_KEYS = ("question_text", "reference_answer", "reference_steps")
 
 JUDGED_BY = {"model": "models", "prompts": "prompts", "embedding": "embedding models"}
-"""Keys of what a result says of its judge, and words for several of each."""
+"""What a result says about its judge: the keys, and a plural for each."""
 
 SHOWN_CHARACTERS = 60
 
-Judges = defaultdict[str, set[str]]
+Judges: TypeAlias = dict[str, set[str]]
+"""By key of `JUDGED_BY`, all names that the results of a run give."""
 
 
-def judges() -> Judges:
-    """Those of one side, none as yet: by key, what its results say."""
-    return defaultdict(set)
-
-
-def note_judge(known: Judges, result: Mapping[str, Any]) -> None:
-    """Add what a result says of its judge."""
-    judge = result.get("judge")
+def add_judge(judges: Judges, judge: object) -> None:
+    """Add what one result says about its judge."""
     if isinstance(judge, dict):
         for key in JUDGED_BY:
             if isinstance(name := judge.get(key), str):
-                known[key].add(name)
+                judges.setdefault(key, set()).add(name)
 
 
-def judge_warnings(baseline: Judges, candidate: Judges) -> Iterator[str]:
-    """What differs between the two sides, or on one of them; where only one was judged, nothing does."""
-    for key, names in JUDGED_BY.items():
-        sides = {"baseline": sorted(baseline[key]), "candidate": sorted(candidate[key])}
-        if all(sides.values()) and sides["baseline"] != sides["candidate"]:
-            told = "; ".join(f"{side}: {_listed(values)}" for side, values in sides.items())
-            yield f"the two were judged by different {names}: {told}"
+def judge_warnings(judges: Mapping[Side, Judges]) -> Iterator[str]:
+    """Judges that differ between the two runs or within one; if only one was judged, they do not differ."""
+    for key, plural in JUDGED_BY.items():
+        names = {side: sorted(own.get(key, ())) for side, own in judges.items()}
+        if all(names.values()) and names["baseline"] != names["candidate"]:
+            told = "; ".join(f"{side}: {_listed(own)}" for side, own in names.items())
+            yield f"the two were judged by different {plural}: {told}"
         else:
-            for side, values in sides.items():
-                if len(values) > 1:
-                    yield f"the {side} was judged by several {names}: {_listed(values)}"
+            for side, own in names.items():
+                if len(own) > 1:
+                    yield f"the {side} was judged by several {plural}: {_listed(own)}"
 
 
 def _listed(names: list[str]) -> str:
@@ -53,20 +49,17 @@ def _listed(names: list[str]) -> str:
 
 
 def reference_hash(result: Mapping[str, Any]) -> int | None:
-    """Of the reference data in a result, without what scoring adds; None where there are none."""
+    """A hash of the reference data in a result, without what scoring adds; None if there are none."""
     reference = [result.get(key) for key in REFERENCE_KEYS]
     if reference.count(None) == len(reference):
         return None
-    if isinstance(reference[-1], list):
-        reference[-1] = [
-            [_without_matches(step) for step in group] if isinstance(group, list) else group
-            for group in reference[-1]
-        ]
+    if isinstance(groups := reference[-1], list):
+        reference[-1] = [[*map(_plain, group)] if isinstance(group, list) else group for group in groups]
     try:
         return hash(orjson.dumps(reference, option=orjson.OPT_SORT_KEYS))
     except TypeError:  # It holds what orjson does not write, such as a lone surrogate or an int of 65 bits.
         return hash(repr(reference))
 
 
-def _without_matches(step: Any) -> Any:
+def _plain(step: Any) -> Any:
     return {key: value for key, value in step.items() if key != "matches"} if isinstance(step, dict) else step

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.inference import check_level
 from graphrag_eval_async.records.metrics import (
     BOUNDED_METRICS,
     RESULT_METRICS,
@@ -22,46 +23,43 @@ _PARTS = re.compile(r"(.*)(>=|>|<=|<)(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """What a stream is to find out before it ends: whether the mean of a metric is over or under a bound.
+    """A question that ends a stream once it is answered: is the mean of a metric over or under a bound?
 
     Each response is one sample; of one with several retrieval steps it is their mean. A question that is
-    asked again counts again, which says more of that question, and nothing of others. The level is that of
-    one stream in one order: to try seeds of `read_jsonl` until the condition holds makes it void. A stream
-    ends when the mean is far enough from the bound, so that the mean in its aggregates leans away from that;
-    the interval of the `Decision` does not.
+    asked again counts again, which says more about that question, and nothing about others. The level is that
+    of one stream in one order: trying seeds of `read_jsonl` until the condition holds makes it void. A stream
+    ends when the mean is far enough from the bound, so the mean in its aggregates is biased away from the
+    bound; the interval of the `Decision` is not.
 
     Attributes:
-        condition: ``[TEMPLATE:]METRIC (>=|>|<=|<) NUMBER``, of a metric that is from 0 to 1 by its
-            definition, or an output of a custom evaluation that is described as such a fraction, over all
-            results or over those of one template, whose name may hold colons. ``>`` and ``>=`` are decided
-            alike, and so are ``<`` and ``<=``: no sample tells a mean from its neighbours.
-        level: how sure the decision is to be, more than 0 and less than 1: of many streams, at most one in
-            20 is decided wrongly at 0.95.
+        condition: ``[TEMPLATE:]METRIC (>=|>|<=|<) NUMBER``, over all results or those of one template, whose
+            name may contain colons. The metric is from 0 to 1 by definition, or an output of a custom
+            evaluation that is described as such a fraction. ``>`` and ``>=`` are decided alike, and so are
+            ``<`` and ``<=``: no sample can tell them apart.
+        level: the confidence level of the decision, more than 0 and less than 1: at 0.95, at most one of 20
+            streams is decided wrongly.
+
+    Raises:
+        UsageError: an attribute has a value it cannot have.
     """
 
     condition: str
     level: float = 0.95
 
     def __post_init__(self) -> None:
-        """See that the values can be.
-
-        Raises:
-            UsageError: one cannot.
-        """
         parse_condition(self.condition)
-        if not isinstance(self.level, float) or not 0 < self.level < 1:
-            raise UsageError(f"until.level: expected a number between 0 and 1, got {self.level!r}")
+        check_level(self.level, name="until.level")
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition, taken apart.
+    """The parts of a condition.
 
     Attributes:
-        template: its id; None for all.
-        metric: the name.
-        over: whether the mean is to be over the bound, or else under it.
-        bound: between 0 and 1.
+        template: its id; None for all templates.
+        metric: its name.
+        over: whether the mean should be over the bound, rather than under it.
+        bound: more than 0 and less than 1.
     """
 
     template: str | None

@@ -1,15 +1,17 @@
-"""Which of two runs is better, in each row of a comparison."""
+"""Which of two runs is better, overall and in each template: confidence sequences and sign tests."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections import defaultdict
+from functools import lru_cache, reduce
+from math import nextafter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 
-from graphrag_eval_async.records.metrics import COST, ERROR_RATE, RESOURCES, is_bounded
+from graphrag_eval_async.inference.pairs import PairSums
+from graphrag_eval_async.records.metrics import COST, ERROR_RATE, RESOURCES, is_bounded, metric_position
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from graphrag_eval_async.inference.pairs import PairSums
+    from collections.abc import Collection, Mapping, Sequence
 
 NOTES = {
     "overall": "The verdict is by the confidence sequence of the mean difference, which holds at all times "
@@ -32,9 +34,48 @@ UNDECIDED = "undecided"
 
 Row: TypeAlias = dict[str, Any]
 
+BITS = 1300
+"""Fractional bits of the weights in a sign test: the rounding error is below the smallest double."""
+
+
+@lru_cache(maxsize=4096)
+def sign_test(wins: int, losses: int) -> float:
+    """The p-value of the exact two-sided sign test; ties are not counted. It is valid for one look only.
+
+    Twice the binomial probability of at most so many of the rarer kind, at most 1 (Dixon and Mood 1946, "The
+    statistical sign test").
+    """
+    n, rarer = wins + losses, min(wins, losses)
+    # Binomial coefficients relative to the largest, as integers, since the errors of doubles would add up.
+    weight = 1 << BITS
+    tail = lower = 0
+    for size in range(n // 2, -1, -1):
+        lower += weight
+        if size <= rarer:
+            tail += weight
+        weight = weight * size // (n - size + 1)
+        if not weight:
+            break
+    total = 2 * lower - (0 if n % 2 else 1 << BITS)
+    return min(1.0, 2 * tail / total)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p-values: of the hypotheses that are true, any falls below a bound with at most a probability
+    of that bound, however the tests depend on each other.
+
+    It is the step-down procedure of Holm (1979, "A simple sequentially rejective multiple test procedure").
+    """
+    adjusted = [0.0] * len(p_values)
+    highest = 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        adjusted[place] = highest
+    return adjusted
+
 
 def is_score(metric: str) -> bool:
-    """Whether a metric says how good answers are, rather than what they take."""
+    """Whether a metric says how good answers are, rather than what they cost."""
     return metric not in RESOURCES and not metric.endswith(COST)
 
 
@@ -43,85 +84,125 @@ def lower_is_better(metric: str) -> bool:
     return metric == ERROR_RATE or not is_score(metric)
 
 
-def look_at(metric: str, sums: PairSums, level: float) -> Row:
-    """What may be looked at again and again: of a metric from 0 to 1, also whether it is decided."""
-    rises, falls = sums.changes()
-    wins, losses = (falls, rises) if lower_is_better(metric) else (rises, falls)
-    row: Row = {
-        "direction": f"{'lower' if lower_is_better(metric) else 'higher'} is better",
-        "pairs": sums.pairs,
-        **sums.means(),
-        "wins": wins,
-        "losses": losses,
-        "ties": sums.pairs - wins - losses,
-        "uneven": sums.uneven,
-    }
-    bounded = is_bounded(metric) or metric == ERROR_RATE or sums.are_fractions
-    if bounded and (confidence := sums.confidence(level)):
-        row["confidence"] = confidence
-        row["verdict"] = _verdict(metric, (confidence["low"] > 0) - (confidence["high"] < 0))
-    return row
+def position(metric: str) -> tuple[bool, tuple[int, str]]:
+    """A sort key: the order of metrics in rows."""
+    return metric != ERROR_RATE, metric_position(metric)
 
 
-def decide(
-    overall: Mapping[str, PairSums], per_template: Mapping[str, Mapping[str, PairSums]], level: float
-) -> tuple[dict[str, Row], dict[str, dict[str, Row]]]:
-    """The rows of all and of templates, with what is for one look: p-values, and verdicts by them."""
-    rows = {metric: _decided(metric, sums, level) for metric, sums in overall.items()}
-    of_templates: dict[str, dict[str, Row]] = {template: {} for template in per_template}
-    for metric in overall:
-        groups = {template: group[metric] for template, group in per_template.items() if metric in group}
-        for template, row in _corrected(metric, groups, level).items():
-            of_templates[template][metric] = row
-    return rows, of_templates
+class LiveRows(TypedDict):
+    """Rows by metric, and by template and metric."""
+
+    overall: dict[str, Row]
+    per_template: dict[str, dict[str, Row]]
+
+
+class LiveSums(NamedTuple):
+    """Immutable sums that rows are made of; each new row takes about half a millisecond.
+
+    Attributes:
+        per_template: sums by template and metric.
+        templates: by metric, in how many templates the baseline has it: the most that may ever have pairs.
+        fractions: outputs of custom evaluations that are from 0 to 1 by definition.
+    """
+
+    per_template: Mapping[str, Mapping[str, PairSums]]
+    templates: Mapping[str, int]
+    fractions: Collection[str]
+
+    def look(self, level: float) -> LiveRows:
+        """Rows that may be looked at again and again: verdicts are by confidence sequences alone.
+
+        Those of templates have a higher level, so that all templates of a metric hold together at `level`
+        (Bonferroni's correction). The baseline fixes the number of templates, so the level stays the same,
+        and so all verdicts hold together at all times.
+        """
+        rows: LiveRows = {"overall": {}, "per_template": {}}
+        for metric, groups in self._by_metric().items():
+            rows["overall"][metric] = self._row(metric, reduce(PairSums.plus, groups.values()), level)
+            shared = min(1 - (1 - level) / self.templates[metric], nextafter(1.0, 0.0))
+            for template, sums in groups.items():
+                rows["per_template"].setdefault(template, {})[metric] = self._row(metric, sums, shared)
+        return rows
+
+    def decide(self, level: float) -> LiveRows:
+        """Rows for one look at finished runs: with p-values, and verdicts by them."""
+        rows: LiveRows = {"overall": {}, "per_template": {}}
+        for metric, groups in self._by_metric().items():
+            sums = reduce(PairSums.plus, groups.values())
+            row = rows["overall"][metric] = self._tested(metric, sums, level)
+            if row.get("verdict", UNDECIDED) == UNDECIDED:
+                row["verdict"] = _by_test(metric, sums, row["p"], level)
+            for template, row in self._corrected(metric, groups, level).items():
+                rows["per_template"].setdefault(template, {})[metric] = row
+        return rows
+
+    def _by_metric(self) -> dict[str, dict[str, PairSums]]:
+        """Sums of one pair or more, by metric and template, each in their order.
+
+        The first metric is the error rate, which all templates have.
+        """
+        found: defaultdict[str, dict[str, PairSums]] = defaultdict(dict)
+        for template, group in sorted(self.per_template.items()):
+            for metric, sums in group.items():
+                if sums.pairs:
+                    found[metric][template] = sums
+        return {metric: found[metric] for metric in sorted(found, key=position)}
+
+    def _row(self, metric: str, sums: PairSums, level: float) -> Row:
+        lower = lower_is_better(metric)
+        wins, losses = (sums.falls, sums.rises) if lower else (sums.rises, sums.falls)
+        row: Row = {
+            "direction": f"{'lower' if lower else 'higher'} is better",
+            "pairs": sums.pairs,
+            **sums.means(),
+            "wins": wins,
+            "losses": losses,
+            "ties": sums.pairs - wins - losses,
+            "uneven": sums.pairs - sums.even,
+        }
+        is_fraction = is_bounded(metric) or metric == ERROR_RATE or metric in self.fractions
+        if is_fraction and (confidence := sums.confidence(level)):
+            row["confidence"] = confidence
+            row["verdict"] = _verdict(metric, (confidence["low"] > 0) - (confidence["high"] < 0))
+        return row
+
+    def _tested(self, metric: str, sums: PairSums, level: float) -> Row:
+        return {**self._row(metric, sums, level), "p": sign_test(sums.even_rises, sums.even_falls)}
+
+    def _corrected(self, metric: str, groups: Mapping[str, PairSums], level: float) -> dict[str, Row]:
+        """The rows of one metric in all templates, corrected for there being several tests.
+
+        Templates that could not be decided, however their questions had changed, do not count: the number of
+        changes says nothing about wins and losses (Tarone 1990, "A modified Bonferroni method for discrete
+        data").
+        """
+        rows = {template: self._tested(metric, sums, level) for template, sums in groups.items()}
+        counted = [
+            template
+            for template, sums in groups.items()
+            if sign_test(sums.even_rises + sums.even_falls, 0) < 1 - level
+        ]
+        p_holm = dict(zip(counted, holm([rows[template]["p"] for template in counted]), strict=True))
+        for template, row in rows.items():
+            row["p_holm"] = p_holm.get(template, row["p"])
+            row["tested"] = template in p_holm
+            row["verdict"] = _by_test(metric, groups[template], row["p_holm"], level)
+        return rows
 
 
 def decide_values(gained: int, lost: int, level: float) -> dict[str, Any]:
     """Whether more questions lost their value of a metric than gained one, for one look."""
-    from graphrag_eval_async.inference.signs import sign_test
-
     p = sign_test(gained, lost)
     verdict = UNDECIDED if p >= 1 - level else "better" if gained > lost else "worse"
     return {"p": p, "verdict": verdict}
 
 
-def _decided(metric: str, sums: PairSums, level: float) -> Row:
-    row = _tested(metric, sums, level)
-    if row.get("verdict", UNDECIDED) == UNDECIDED:
-        row["verdict"] = _by_test(metric, sums, row["p"], level)
-    return row
-
-
-def _corrected(metric: str, groups: Mapping[str, PairSums], level: float) -> dict[str, Row]:
-    """The rows of templates. Those in which nothing could be decided, however questions had changed, do not
-    count in the correction: how many changed says nothing of whether they won or lost. It is the idea of
-    Tarone (1990, "A modified Bonferroni method for discrete data").
-    """
-    from graphrag_eval_async.inference.signs import holm, sign_test
-
-    rows = {template: _tested(metric, sums, level) for template, sums in groups.items()}
-    counted = [t for t, sums in groups.items() if sign_test(sum(sums.even_changes()), 0) < 1 - level]
-    p_holm = dict(zip(counted, holm([rows[template]["p"] for template in counted]), strict=True))
-    for template, row in rows.items():
-        row["p_holm"] = p_holm.get(template, row["p"])
-        row["tested"] = template in p_holm
-        row["verdict"] = _by_test(metric, groups[template], row["p_holm"], level)
-    return rows
-
-
-def _tested(metric: str, sums: PairSums, level: float) -> Row:
-    from graphrag_eval_async.inference.signs import sign_test
-
-    return {**look_at(metric, sums, level), "p": sign_test(*sums.even_changes())}
-
-
 def _by_test(metric: str, sums: PairSums, p: float, level: float) -> str:
-    """By a sign test, if the mean difference points the same way: many small losses may be made up for by
-    few large wins.
+    """The verdict of a sign test, if the mean difference points the same way: few large wins may outweigh
+    many small losses.
     """
-    rises, falls = sums.even_changes()
-    difference = sums.means()["difference"]
-    agree = difference > 0 if rises > falls else difference < 0
+    rises, falls = sums.even_rises, sums.even_falls
+    agree = sums.change > 0 if rises > falls else sums.change < 0
     return _verdict(metric, rises - falls) if p < 1 - level and agree else UNDECIDED
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from graphrag_eval_async import EvaluationStream
+    from graphrag_eval_async.records.evaluation import Evaluation
 
 QUESTIONS = 4
 TEMPLATES = [
@@ -328,7 +329,7 @@ async def test_a_judge_that_fails_for_good_leaves_nothing_decided_past_it() -> N
 async def test_a_result_that_cannot_be_counted_keeps_nothing_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     read = Deciding.read
 
-    def fail(self: Deciding, result: Mapping[str, Any]) -> Sample | None:
+    def fail(self: Deciding, result: Evaluation) -> Sample | None:
         if result.as_dict()["response_id"] == "r2":
             raise AggregationError("odd")
         return read(self, result)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from graphrag_eval_async.batch import add_results
 from graphrag_eval_async.cli.comparison import decided, folded, one_sided, sentences, signed, worst_questions
 from graphrag_eval_async.cli.text import one_line
 from graphrag_eval_async.cli.watch.results import SCORES
-from graphrag_eval_async.comparing import add_results
 from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.records.metrics import ERROR_RATE
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from graphrag_eval_async.cli.outputs import Outputs
-    from graphrag_eval_async.inference.live import LiveRows
+    from graphrag_eval_async.inference.verdicts import LiveRows
 
 SHOWN = (ERROR_RATE, *SCORES)
 
