@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from graphrag_eval_async.cli.exits import Exit
-from graphrag_eval_async.cli.interrupts import Interrupts
+from graphrag_eval_async.cli.exits import Exit, Interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,9 +20,8 @@ from graphrag_eval_async.sources import read_jsonl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphrag_eval_async.cli.exits import Exit
+    from graphrag_eval_async.cli.exits import Exit, Interrupts
     from graphrag_eval_async.cli.gates import Gate
-    from graphrag_eval_async.cli.interrupts import Interrupts
 
 
 def aggregate(

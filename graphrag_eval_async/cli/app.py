@@ -13,8 +13,7 @@ from graphrag_eval_async.cli.compare import compare as run_compare
 from graphrag_eval_async.cli.correctness import correctness as run_correctness
 from graphrag_eval_async.cli.dry import estimate
 from graphrag_eval_async.cli.evaluate import evaluate as run_evaluate
-from graphrag_eval_async.cli.exits import Exit
-from graphrag_eval_async.cli.interrupts import Interrupts
+from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.models import Models
 from graphrag_eval_async.cli.outputs import Outputs
 from graphrag_eval_async.cli.until import only_condition

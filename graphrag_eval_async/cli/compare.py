@@ -18,8 +18,7 @@ from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.sources import read_jsonl
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.cli.exits import Exit
-    from graphrag_eval_async.cli.interrupts import Interrupts
+    from graphrag_eval_async.cli.exits import Exit, Interrupts
 
 
 def compare(

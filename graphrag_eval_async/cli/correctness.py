@@ -18,8 +18,7 @@ from graphrag_eval_async.stream import MAX_IN_FLIGHT, EvaluationStream, evaluate
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphrag_eval_async.cli.exits import Exit
-    from graphrag_eval_async.cli.interrupts import Interrupts
+    from graphrag_eval_async.cli.exits import Exit, Interrupts
     from graphrag_eval_async.cli.models import Models
     from graphrag_eval_async.cli.tsv import Answer
     from graphrag_eval_async.config import Config

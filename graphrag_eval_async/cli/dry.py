@@ -22,8 +22,7 @@ from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from graphrag_eval_async.cli.exits import Exit
-    from graphrag_eval_async.cli.interrupts import Interrupts
+    from graphrag_eval_async.cli.exits import Exit, Interrupts
     from graphrag_eval_async.cli.models import Models
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.judge import Message, TokenUsage

@@ -17,9 +17,8 @@ from graphrag_eval_async.sources import read_jsonl
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphrag_eval_async.cli.exits import Exit
+    from graphrag_eval_async.cli.exits import Exit, Interrupts
     from graphrag_eval_async.cli.gates import Gate
-    from graphrag_eval_async.cli.interrupts import Interrupts
     from graphrag_eval_async.cli.models import Models
     from graphrag_eval_async.cli.outputs import Outputs
     from graphrag_eval_async.inference.until import Until

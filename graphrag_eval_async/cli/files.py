@@ -18,7 +18,7 @@ from graphrag_eval_async.sources.reading import expand
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from graphrag_eval_async.cli.interrupts import Interrupts
+    from graphrag_eval_async.cli.exits import Interrupts
 
 T = TypeVar("T")
 

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import TextIO
 
-    from graphrag_eval_async.cli.exits import Ending, Exit
+    from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
     from graphrag_eval_async.cli.gates import Gate
-    from graphrag_eval_async.cli.interrupts import Interrupts
     from graphrag_eval_async.cli.outputs import Outputs
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.reference import Reference

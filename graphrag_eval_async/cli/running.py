@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphrag_eval_async.cli.app import Command
-    from graphrag_eval_async.cli.interrupts import Interrupts
+    from graphrag_eval_async.cli.exits import Interrupts
 
 
 def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:

@@ -16,7 +16,7 @@ from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import open_source
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.cli.interrupts import Interrupts
+    from graphrag_eval_async.cli.exits import Interrupts
     from graphrag_eval_async.records import Response
     from graphrag_eval_async.reference import Reference
 

@@ -20,9 +20,8 @@ from graphrag_eval_async.reference import load_reference
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from graphrag_eval_async.cli.exits import Ending, Exit
+    from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
     from graphrag_eval_async.cli.gates import Gate
-    from graphrag_eval_async.cli.interrupts import Interrupts
     from graphrag_eval_async.cli.models import Models
     from graphrag_eval_async.cli.outputs import Outputs
     from graphrag_eval_async.cli.watch.alerts import Change

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from graphrag_eval_async.cli.interrupts import Interrupts
+    from graphrag_eval_async.cli.exits import Interrupts
     from graphrag_eval_async.cli.watch.counting import Showing
 
 DRAW_SECONDS = 0.25
