@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     interrupts = Interrupts()
     try:
         with interrupts:
-            from graphrag_eval_async.cli.running import run  # takes a while, in which Ctrl-C may come
+            from graphrag_eval_async.cli.app import run  # takes a while, in which Ctrl-C may come
 
             run(arguments, interrupts)
     except KeyboardInterrupt:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from graphrag_eval_async.cli.table import GAP, NAME_CHARACTERS, WIDTH, number
-from graphrag_eval_async.cli.text import one_line, percent
+from graphrag_eval_async.cli.table import GAP, NAME_CHARACTERS, WIDTH
+from graphrag_eval_async.cli.text import number, one_line, percent
 from graphrag_eval_async.inference.verdicts import UNDECIDED, is_score
 from graphrag_eval_async.records.metrics import ERROR_RATE
 

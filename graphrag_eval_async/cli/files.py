@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import sys
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.exits import Interrupts
 
 T = TypeVar("T")
+
+IN_DIRECTORY = ("*.jsonl", "*.jsonl.gz")
+"""What is read of a directory."""
 
 
 def input_path(path: str) -> str:
@@ -111,6 +116,14 @@ def check_distinct(read: Iterable[str | None], written: Iterable[str | None]) ->
         if name in taken:
             raise UsageError(f"{path!r} is given twice; it would be overwritten")
         taken.add(name)
+
+
+def is_among(file: str, path: str) -> bool:
+    """Whether the directory or pattern `path`, which is read, has `file` in it, or will have it."""
+    patterns = [os.path.join(glob.escape(path), name) for name in IN_DIRECTORY]
+    if not os.path.isdir(path):
+        patterns = [path] if glob.has_magic(path) and not os.path.exists(path) else []
+    return any(fnmatchcase(os.path.realpath(file), os.path.realpath(pattern)) for pattern in patterns)
 
 
 def open_output(kind: Callable[[str], T], path: str) -> T:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.aggregates.exact import mean, to_units
 from graphrag_eval_async.aggregates.reading import is_metric
-from graphrag_eval_async.cli.watch.durations import parse_window, window_facts
+from graphrag_eval_async.cli.watch.windows import parse_window, window_facts
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.metrics import COST, ERROR_RATE, RESULT_KEYS
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from graphrag_eval_async.cli.comparison import decided, folded, one_sided, sentences, signed, worst_questions
 from graphrag_eval_async.cli.text import one_line
-from graphrag_eval_async.cli.watch.results import SCORES
+from graphrag_eval_async.cli.watch.counting import SCORES
 from graphrag_eval_async.comparing import add_results
 from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
@@ -18,7 +18,6 @@ from graphrag_eval_async.records.metrics import ERROR_RATE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from graphrag_eval_async.cli.outputs import Outputs
     from graphrag_eval_async.inference.live import LiveRows
 
 SHOWN = (ERROR_RATE, *SCORES)
@@ -29,8 +28,8 @@ WORST = 10
 STYLES = {"better": "green", "worse": "bold red"}
 
 
-def load_baseline(path: str, outputs: Outputs, *, include_errors: bool) -> RunningComparison:
-    """A comparison with the results in a file, of those that a journal has already, if there is one.
+def load_baseline(path: str, journal: str | None, *, include_errors: bool) -> RunningComparison:
+    """A comparison of the results in the file at `path` with those that a journal has already, if any.
 
     Raises:
         UsageError: the file cannot be read, or has a line that is no result of a question.
@@ -38,9 +37,9 @@ def load_baseline(path: str, outputs: Outputs, *, include_errors: bool) -> Runni
     comparison = RunningComparison(include_errors=include_errors)
     try:
         add_results(path, comparison.add_baseline, what="--baseline")
-        if outputs.resume and outputs.results is not None and os.path.exists(outputs.results):
+        if journal is not None and os.path.exists(journal):
             # A line that is none will be set aside.
-            add_results(outputs.results, comparison.add, what="--output", on_reject=lambda _: None)
+            add_results(journal, comparison.add, what="--output", on_reject=lambda _: None)
     except (AggregationError, SourceError) as error:
         raise UsageError(f"--baseline: {error}") from error
     return comparison

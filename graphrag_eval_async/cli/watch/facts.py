@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from datetime import UTC, datetime
 from itertools import chain
 from math import fsum, inf
@@ -10,10 +11,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.failures import REASON
-from graphrag_eval_async.cli.costs import judge_of
-from graphrag_eval_async.cli.watch.durations import window_facts
-from graphrag_eval_async.cli.watch.rates import Rate
-from graphrag_eval_async.cli.watch.results import is_counted_cost
+from graphrag_eval_async.cli.judges import judge_of
+from graphrag_eval_async.cli.watch.counting import is_counted_cost
+from graphrag_eval_async.cli.watch.windows import window_facts
 from graphrag_eval_async.inference.confidence import show_confidence
 from graphrag_eval_async.threads import SLICE_SECONDS
 
@@ -27,11 +27,28 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sources import Follower
     from graphrag_eval_async.stream import EvaluationStream
 
+RATE_SECONDS = 10.0
+"""Over which a rate is taken, or since it was last asked for where that is longer."""
 
 SUMS = "sums"
 """The key of what `complete` makes confidence sequences of: what has them, and the sums; of a comparison, its
 own.
 """
+
+
+class Rate:
+    """What a count grew by in a second."""
+
+    def __init__(self, now: float) -> None:
+        self._points = deque([(now, 0)])
+
+    def at(self, now: float, count: int) -> float:
+        """The rate until `now`, when the count is this."""
+        while len(self._points) > 1 and self._points[1][0] <= now - RATE_SECONDS:
+            self._points.popleft()
+        since, before = self._points[0]
+        self._points.append((now, count))
+        return (count - before) / max(now - since, 1.0)
 
 
 class Facts:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from rich.filesize import decimal
 from rich.text import Text
 
-from graphrag_eval_async.cli.text import one_line, percent
+from graphrag_eval_async.aggregates.failures import RESPONSE_ERROR
+from graphrag_eval_async.cli.text import by_frequency, counts, dollars, one_line, percent
 from graphrag_eval_async.cli.watch.baseline import comparison_lines
-from graphrag_eval_async.cli.watch.columns import lay_out
-from graphrag_eval_async.cli.watch.durations import duration_name
-from graphrag_eval_async.cli.watch.status import clock, status
-from graphrag_eval_async.cli.watch.trends import BARS, sparkline
+from graphrag_eval_async.cli.watch.columns import BARS, lay_out, sparkline
+from graphrag_eval_async.cli.watch.windows import duration_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+GAP = "   "
 
 SHOWN_ALERTS = 3
 LEAST_TEMPLATES = 8
@@ -47,7 +49,7 @@ def render(facts: Mapping[str, Any], *, width: int, height: int, bars: str = BAR
     """
     screen = _Screen(facts, width, bars)
     head = [screen.title(), screen.headings(), *screen.group("overall", facts["overall"], trends=True)]
-    foot = [*screen.alerts(), *status(facts, width)]
+    foot = [*screen.alerts(), *_status(facts, width)]
     results = screen.results()
     trust = screen.trust(facts["overall"])
     room = height - len(head) - len(foot)
@@ -82,7 +84,7 @@ class _Screen:
 
     def title(self) -> Text:
         facts = self._facts
-        right = f"  {facts['results_per_sec']:.1f} results/s  {clock(facts['elapsed_sec'])}"
+        right = f"  {facts['results_per_sec']:.1f} results/s  {_clock(facts['elapsed_sec'])}"
         room = max(0, self._width - len(right))
         left = Text(f"watching {' '.join(map(_quote, facts['paths']))}", "bold")
         if left.cell_len > room:
@@ -194,3 +196,63 @@ def _window_name(window: Mapping[str, float]) -> str:
 
 def _quote(text: str) -> str:
     return one_line(text, limit=SHOWN_CHARACTERS)
+
+
+def _status(facts: Mapping[str, Any], width: int) -> list[Text]:
+    """As many lines as it takes."""
+    lines = [Text()]
+    for name, value in _parts(facts):
+        part = Text.assemble((f"{name} ", "dim"), value)
+        gap = GAP if lines[-1] else ""
+        if gap and lines[-1].cell_len + len(gap) + part.cell_len > width:
+            lines.append(part)
+        else:
+            lines[-1].append(gap).append_text(part)
+    return lines
+
+
+def _parts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Names and values; in this order, they fill three lines of 80 columns."""
+    judge, lag, journal = facts["judge"], facts["lag"], facts["journal"]
+    if judge is not None:
+        spent = "not known" if judge["dollars"] is None else dollars(judge["dollars"])
+        budget = "" if judge["budget_usd"] is None else f" of {dollars(judge['budget_usd'])}"
+        yield "judge", f"{judge['calls_per_sec']:.1f} calls/s"
+        yield "concurrency", f"{judge['concurrency']} of {judge['max_concurrency']}"
+        yield "queued", str(judge["waiting"])
+        yield "spent", spent + budget
+        if judge["paused_sec"]:
+            yield "paused for", f"{judge['paused_sec']:.0f} s"
+        yield "retries", counts(judge["retries"]) or "none"
+        if judge["errors"]:
+            yield "failed", counts(judge["errors"])
+    yield "in flight", str(facts["in_flight"])
+    since = f"{lag['seconds']:.1f} s" if lag["seconds"] < 60 else _clock(lag["seconds"])
+    yield "behind", f"{decimal(lag['bytes'])}, {since}"
+    yield "rejects", counts(facts["rejects"]) or "none"
+    yield "unanswered", f"{facts['missing']} of {facts['questions']}"
+    yield from _without_values(facts["overall"]["coverage"])
+    if wrong := {reason: total for reason, total in facts["overall"]["failure"].items() if reason != "none"}:
+        yield "failures", one_line(by_frequency(wrong))
+    if journal is not None:
+        yield "restored", str(journal["restored"])
+    if facts["skipped"]:
+        yield "skipped", str(facts["skipped"])
+
+
+def _without_values(coverage: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Metrics that failed where the agent had not, those that failed alike together."""
+    alike: dict[str, list[str]] = {}
+    for metric, covered in coverage.items():
+        failed = {kind: total for kind, total in covered["failed"].items() if kind != RESPONSE_ERROR}
+        if failed:
+            alike.setdefault(one_line(counts(failed)), []).append(one_line(metric))
+    for kinds, metrics in alike.items():
+        yield f"without {', '.join(metrics)}", kinds
+
+
+def _clock(seconds: float) -> str:
+    """Such as 1:02:03."""
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}"

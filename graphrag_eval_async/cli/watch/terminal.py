@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 from rich.cells import cell_len
 from rich.console import Console
 
-from graphrag_eval_async.cli.watch.trends import ASCII_BARS, BARS
+from graphrag_eval_async.cli.watch.columns import ASCII_BARS, BARS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

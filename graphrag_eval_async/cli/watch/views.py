@@ -22,7 +22,7 @@ from graphrag_eval_async.cli.text import one_line, tell
 from graphrag_eval_async.cli.watch.facts import complete
 from graphrag_eval_async.cli.watch.screen import TRUSTED_LINES, render
 from graphrag_eval_async.cli.watch.terminal import Terminal
-from graphrag_eval_async.cli.watch.trends import Trends
+from graphrag_eval_async.cli.watch.windows import Trends
 from graphrag_eval_async.sinks import LineFile
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.aggregates.reading import observe
-from graphrag_eval_async.cli.watch.results import LastResults, WorstResults, shorten
+from graphrag_eval_async.cli.watch.counting import LastResults, WorstResults, shorten
 
 RESULT: dict[str, Any] = {
     "template_id": "t",
