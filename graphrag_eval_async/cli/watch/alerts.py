@@ -150,48 +150,47 @@ class Watched:
 
     It starts when its condition holds for a full window: of the last n, n values; of the last s seconds, at
     least one, once the first ever is s seconds old. It ends when the condition has not held for a whole
-    window: for n values, or for s seconds. Then the window has to fill anew: with n values since, or for s
-    seconds. No value at all is nothing that a condition holds for.
+    window: for n values, or for s seconds. Then the window has to fill anew. The condition does not hold for
+    a window without values.
     """
 
     def __init__(self, alert: Alert, window: Last | Seconds) -> None:
         self.alert = alert
         self.started: Change | None = None
         self._window = window
+        # In the unit of positions.
+        self._size = window.count if isinstance(window, Last) else window.seconds
         self._values: deque[tuple[float, int]] = deque()
         self._units = 0
-        # The window fills: since when, and with how many values.
-        self._first = inf
-        self._count = 0
+        self._added = 0
+        self._begin = inf  # of the window, as it fills
         self._held = -inf
-        self._since_held = 0
 
     def add(self, value: float, now: float) -> Change | None:
         """Count one value, and look; `now` is in seconds, of any clock that only goes forward."""
+        self._begin = min(self._begin, self._position(now))
+        self._added += 1
         units = to_units(value)
-        self._values.append((now, units))
+        self._values.append((self._position(now), units))
         self._units += units
-        self._first = min(self._first, now)
-        self._count += 1
-        self._since_held += 1
         return self.look(now)
 
     def look(self, now: float) -> Change | None:
         """What changed, if anything: seconds may also pass without values."""
-        while self._values and self._is_out(now):
+        position = self._position(now)
+        while self._values and self._values[0][0] <= position - self._size:
             self._units -= self._values.popleft()[1]
         value = self.value
         alert = self.alert
-        if value is not None and self._is_full(now) and OPERATORS[alert.operator](value, alert.bound):
-            self._held = now
-            self._since_held = 0
+        is_full = position - self._begin >= self._size
+        if value is not None and is_full and OPERATORS[alert.operator](value, alert.bound):
+            self._held = position
             if self.started is None:
                 self.started = self.change("started")
                 return self.started
-        elif self.started is not None and self._is_over(now):
+        elif self.started is not None and position - self._held >= self._size:
             self.started = None
-            self._first = now
-            self._count = 0
+            self._begin = position
             return self.change("ended")
         return None
 
@@ -205,20 +204,9 @@ class Watched:
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         return Change(self.alert, state, self._window, self.value, len(self._values), time)
 
-    def _is_out(self, now: float) -> bool:
-        if isinstance(self._window, Last):
-            return len(self._values) > self._window.count
-        return self._values[0][0] <= now - self._window.seconds
-
-    def _is_full(self, now: float) -> bool:
-        if isinstance(self._window, Last):
-            return self._count >= self._window.count
-        return now - self._first >= self._window.seconds
-
-    def _is_over(self, now: float) -> bool:
-        if isinstance(self._window, Last):
-            return self._since_held >= self._window.count
-        return now - self._held >= self._window.seconds
+    def _position(self, now: float) -> float:
+        """How far things have come, by what the window is measured in: values, or seconds."""
+        return self._added if isinstance(self._window, Last) else now
 
 
 class Alerts:
@@ -237,14 +225,11 @@ class Alerts:
         """Count one result: its template, its metrics with values, and whether it is an error."""
         for watched in self._watched:
             alert = watched.alert
-            if alert.template not in (None, template):
-                continue
-            if alert.metric == ERROR_RATE:
-                self._tell(watched.add(int(failed), now))
-                continue
-            for metric, value in values:
-                if metric == alert.metric:
-                    self._tell(watched.add(value, now))
+            if alert.template in (None, template):
+                seen = [(ERROR_RATE, int(failed))] if alert.metric == ERROR_RATE else values
+                for metric, value in seen:
+                    if metric == alert.metric:
+                        self._tell(watched.add(value, now))
 
     def look(self, now: float) -> None:
         """Let time pass."""

@@ -7,7 +7,6 @@ import json
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
 from contextlib import nullcontext, redirect_stderr, suppress
 from functools import partial
 from io import StringIO
@@ -26,7 +25,7 @@ from graphrag_eval_async.cli.watch.windows import Trends
 from graphrag_eval_async.sinks import LineFile
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Callable, Sequence
 
     from rich.text import Text
 
@@ -54,37 +53,6 @@ class Source(Protocol):
         """The facts, with details of templates if there are at most so many."""
 
 
-Loop = Callable[[], "Coroutine[Any, Any, NoReturn]"]
-
-
-class View(Protocol):
-    """Shows how a run goes.
-
-    Attributes:
-        loops: what has to run meanwhile; they raise an `OSError` where something cannot be written.
-    """
-
-    @property
-    def loops(self) -> Sequence[Loop]: ...
-
-    def say(self, message: str) -> None:
-        """Show a line about something that happened, soon."""
-
-    def finish(self) -> None:
-        """Show what there is at the end.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-
-    def clear(self) -> None:
-        """Take away what is shown of the run; what happened stays.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-
-
 def open_view(source: Source, showing: Showing, interrupts: Interrupts) -> View:
     """The view on the terminal behind standard output or, where that is none, as lines of JSON.
 
@@ -98,7 +66,11 @@ def open_view(source: Source, showing: Showing, interrupts: Interrupts) -> View:
 
 
 class Screen:
-    """A view on a terminal: what happened stands above, and stays."""
+    """A view on a terminal: what happened stands above, and stays.
+
+    Attributes:
+        loops: what has to run meanwhile; they raise an `OSError` where something cannot be written.
+    """
 
     def __init__(self, terminal: Terminal, source: Source, trends: Trends) -> None:
         self._terminal = terminal
@@ -111,12 +83,23 @@ class Screen:
         self.loops = (self._run,)
 
     def say(self, message: str) -> None:
+        """Show a line about something that happened, soon."""
         self._messages.append(one_line(message))
 
     def finish(self) -> None:
+        """Show what there is at the end.
+
+        Raises:
+            OSError: it cannot be written.
+        """
         self._draw(self._facts(), last=True)
 
     def clear(self) -> None:
+        """Take away what is shown of the run; what happened stays.
+
+        Raises:
+            OSError: it cannot be written.
+        """
         self._draw(None, last=True)
 
     async def _run(self) -> NoReturn:
@@ -168,7 +151,7 @@ class _Said(StringIO):
 
 
 class Lines:
-    """A view without a terminal: facts on stdout every so often, and what happened on stderr."""
+    """The same without a terminal: facts on stdout every so often, and what happened on stderr."""
 
     def __init__(self, stdout: LineFile, source: Source, interval: float) -> None:
         self._stdout = stdout
@@ -210,6 +193,9 @@ class Lines:
     def _tell(self, messages: Sequence[str]) -> None:
         for message in messages:
             tell(sys.stderr, message)
+
+
+View = Screen | Lines
 
 
 def _line(facts: dict[str, Any]) -> bytes:
