@@ -8,7 +8,7 @@ from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.files import check_distinct
 from graphrag_eval_async.cli.gates import MISSING_RATE
-from graphrag_eval_async.cli.reading import read_to_end
+from graphrag_eval_async.cli.reading import Reading
 from graphrag_eval_async.cli.report import Run, report
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
@@ -56,16 +56,18 @@ class Aggregate:
             if isinstance(question_id := result.get("question_id"), str):
                 answered.add(question_id)
 
-        reading = read_to_end(
+        reading = Reading(
             [(path, add) for path in self.results],
             interrupts,
             rejects=self.rejects,
             max_line_bytes=self.max_line_bytes,
         )
         run = Run(
-            **reading._asdict(),
             level=self.level,
+            ending=reading.ending,
             aggregates=aggregates,
+            rejected=reading.rejected,
+            listed=reading.listed,
             reference=reference,
             answered=answered,
         )

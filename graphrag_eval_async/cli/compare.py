@@ -10,7 +10,7 @@ from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.comparison import regressions, render_comparison
 from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.files import aggregates_path, check_distinct, write_aggregates
-from graphrag_eval_async.cli.reading import read_to_end
+from graphrag_eval_async.cli.reading import Reading
 from graphrag_eval_async.cli.report import list_rejects, tell_error, tell_failures
 from graphrag_eval_async.cli.text import tell
 from graphrag_eval_async.errors import UsageError
@@ -71,13 +71,14 @@ class Compare:
             raise UsageError("only one of the two can come from standard input")
         check_distinct([self.baseline, self.candidate], [self.rejects, self.output])
         comparison = RunningComparison(include_errors=self.include_errors)
-        ending, rejected, listed = read_to_end(
+        reading = Reading(
             [(self.baseline, comparison.add_baseline), (self.candidate, comparison.add)],
             interrupts,
             rejects=self.rejects,
             max_line_bytes=self.max_line_bytes,
         )
-        list_rejects(rejected, listed)
+        list_rejects(reading.rejected, reading.listed)
+        ending = reading.ending
         failures: list[str] = []
         if ending.error is None and not interrupts.came:  # Half of a file would mislead.
             snapshot = comparison.snapshot(level=self.level)
@@ -91,4 +92,4 @@ class Compare:
                 ending = ending._replace(error=error)
             tell_failures(failures)
         tell_error(ending)
-        return ending.code(rejects=bool(rejected), gates=bool(failures))
+        return ending.code(rejects=bool(reading.rejected), gates=bool(failures))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.files import open_rejects
@@ -15,60 +15,65 @@ from graphrag_eval_async.resultfiles import read_results
 from graphrag_eval_async.sources import read_jsonl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from graphrag_eval_async.cli.exits import Ending, Interrupts
+    from graphrag_eval_async.cli.exits import Interrupts
     from graphrag_eval_async.records import Reason, Reject
+    from graphrag_eval_async.sources import JsonlFiles
 
 
-class Reading(NamedTuple):
-    """How reading ended, how many lines are no results, by reason, and the first of these as text."""
+class Reading:
+    """Reads sources to their end, one after the other.
 
-    ending: Ending
-    rejected: Counter[Reason]
-    listed: list[str]
-
-
-def read_to_end(
-    sources: Sequence[tuple[str, Callable[[dict[str, Any]], object]]],
-    interrupts: Interrupts,
-    *,
-    rejects: str | None,
-    max_line_bytes: int,
-) -> Reading:
-    """Read sources, one after the other: each has a path, and what takes its results.
-
-    Rejects go to the file `rejects`; without one, the first are listed.
-
-    Raises:
-        UsageError: the file cannot be opened.
+    Attributes:
+        ending: how that ended.
+        rejected: how many lines are no results, by reason.
+        listed: the first of these lines as text, unless a file takes them.
     """
-    rejected: Counter[Reason] = Counter()
-    listed: list[str] = []
-    files = [read_jsonl(path) for path, _ in sources]
-    with ExitStack() as stack:
-        rejects_file = stack.enter_context(open_rejects(rejects, interrupts)) if rejects else None
 
-        def reject(path: str, line: Reject) -> None:
-            name = line.path or path
-            rejected[line.reason] += 1
-            if rejects_file is not None:
-                rejects_file(line, file=name)
-            elif len(listed) < LISTED_REJECTS:
-                listed.append(f"{name}: {line}")
-            if line.content is not None and not isinstance(line.content, bytes):
-                line.content.close()
+    def __init__(
+        self,
+        sources: Sequence[tuple[str, Callable[[dict[str, Any]], object]]],
+        interrupts: Interrupts,
+        *,
+        rejects: str | None,
+        max_line_bytes: int,
+    ) -> None:
+        """Read; a source is a path, and what takes its results.
 
-        async def read(advance: Callable[[], None]) -> None:
-            for (path, add), source in zip(sources, files, strict=True):
-                spool = rejects_file is not None
-                common: dict[str, Any] = {
-                    "max_line_bytes": max_line_bytes,
-                    "spool": spool,
-                    "advance": advance,
-                }
-                await read_results(source, add, partial(reject, path), **common)
+        Raises:
+            UsageError: the file `rejects` cannot be opened.
+        """
+        self.rejected: Counter[Reason] = Counter()
+        self.listed: list[str] = []
+        self._max_line_bytes = max_line_bytes
+        opened = [(path, read_jsonl(path), add) for path, add in sources]
+        with ExitStack() as files:
+            self._file = files.enter_context(open_rejects(rejects, interrupts)) if rejects else None
+            with progress(*(source for _, source, _ in opened)) as advance:
+                self.ending = run_to_end(self._read(opened, advance), interrupts)
 
-        with progress(*files) as advance:
-            ending = run_to_end(read(advance), interrupts)
-    return Reading(ending, rejected, listed)
+    async def _read(
+        self,
+        sources: Iterable[tuple[str, JsonlFiles, Callable[[dict[str, Any]], object]]],
+        advance: Callable[[], object],
+    ) -> None:
+        for path, source, add in sources:
+            await read_results(
+                source,
+                add,
+                partial(self._reject, path),
+                max_line_bytes=self._max_line_bytes,
+                spool=self._file is not None,
+                advance=advance,
+            )
+
+    def _reject(self, path: str, rejected: Reject) -> None:
+        name = rejected.path or path
+        self.rejected[rejected.reason] += 1
+        if self._file is not None:
+            self._file(rejected, file=name)
+        elif len(self.listed) < LISTED_REJECTS:
+            self.listed.append(f"{name}: {rejected}")
+        if rejected.content is not None and not isinstance(rejected.content, bytes):
+            rejected.content.close()

@@ -183,14 +183,14 @@ class RunOptions:
             ConfigError: the configuration needs a package that is not installed.
         """
         rejects_files: list[RejectsFile] = []
-        to_file = self.rejects is not None and not self.is_resumable
+        rejects = self.rejects if not self.is_resumable else None
         # Before any file is opened, since it may find the configuration wanting.
         stream = evaluate_stream(
             reference,
             source,
             config=config,
             aggregates=RunningAggregates(include_errors=self.include_errors),
-            on_reject=(lambda reject: rejects_files[0](reject)) if to_file else "collect",
+            on_reject=(lambda reject: rejects_files[0](reject)) if rejects is not None else "collect",
             journal=self._journal(),
             dedupe=self.dedupe,
             on_fatal=self.on_fatal,
@@ -202,11 +202,10 @@ class RunOptions:
             **more,
         )
         with ExitStack() as files:
-            results = None
-            if self.output is not None and not self.is_resumable:
-                results = files.enter_context(open_output(LineFile, self.output))
-            if self.rejects is not None and to_file:
-                rejects_files.append(files.enter_context(open_rejects(self.rejects, interrupts)))
+            output = self.output if not self.is_resumable else None
+            results = files.enter_context(open_output(LineFile, output)) if output is not None else None
+            if rejects is not None:
+                rejects_files.append(files.enter_context(open_rejects(rejects, interrupts)))
             yield stream, results
 
     def has_begun(self, stream: EvaluationStream) -> bool:
@@ -240,8 +239,6 @@ class RunOptions:
         if not self.has_begun(stream):
             tell_error(ending)
             return ending.code(rejects=False)
-        model = judge_of(config)
-        decision = stream.decision
         run = Run(
             level=self.level,
             ending=ending,
@@ -250,12 +247,16 @@ class RunOptions:
             listed=[f"{reject.path or source}: {reject}" for reject in stream.rejects[:LISTED_REJECTS]],
             reference=reference,
             answered=answered if stream.journal is None else {*reference.questions} - {*stream.missing},
-            notes=[
-                *journaling(stream),
-                *(judging(model, stream.usage) if model else ()),
-                *(deciding(decision, judged=model is not None) if decision else ()),
-                *notes,
-            ],
-            decision=decision,
+            notes=[*_notes(stream, judge_of(config)), *notes],
+            decision=stream.decision,
         )
         return report(run, aggregates=self.aggregates, gates=self.gates, table=table)
+
+
+def _notes(stream: EvaluationStream, model: str | None) -> Iterator[str]:
+    """What became of the journal, of judging by `model`, and of the condition, where there is any."""
+    yield from journaling(stream)
+    if model is not None:
+        yield from judging(model, stream.usage)
+    if stream.decision is not None:
+        yield from deciding(stream.decision, judged=model is not None)

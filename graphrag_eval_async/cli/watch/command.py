@@ -24,8 +24,10 @@ from graphrag_eval_async.cli.watch.counting import Counting, Show, Showing
 from graphrag_eval_async.cli.watch.facts import Facts
 from graphrag_eval_async.cli.watch.views import Screen, View, open_view
 from graphrag_eval_async.cli.watch.windows import parse_duration, parse_window
+from graphrag_eval_async.config import Config
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.reference import load_reference
+from graphrag_eval_async.inference.comparison import RunningComparison
+from graphrag_eval_async.reference import Reference, load_reference
 from graphrag_eval_async.sources import follow_jsonl
 from graphrag_eval_async.sources.rotation import former_names
 from graphrag_eval_async.stream import EvaluationStream
@@ -129,14 +131,7 @@ class Watch(RunOptions):
         config = self.read_config()
         self.check_files(config, *self.paths, self.baseline)
         reference = load_reference(self.reference)
-        if self.on_alert is not None and not self.alert:
-            raise UsageError("--on-alert needs --alert: it is run for each that begins or ceases")
-        alerts = find_alerts(self.alert, reference.templates, config)
-        showing = Showing(self.window, self.show, self.interval, alerts, self.on_alert, self.level)
-        comparison = None
-        if self.baseline is not None:
-            journal = self.output if self.is_resumable else None
-            comparison = load_baseline(self.baseline, journal, include_errors=self.include_errors)
+        showing, comparison = self._showing(reference, config), self._comparison()
         counting = Counting(showing, include_errors=self.include_errors, comparison=comparison)
         stop = asyncio.Event()
         follower = follow_jsonl(
@@ -173,6 +168,18 @@ class Watch(RunOptions):
             for path in self.paths:
                 if os.path.normpath(path) in map(os.path.normpath, former_names(written)):
                     raise UsageError(f"{written!r} is a name for the log {path!r} once it is rotated")
+
+    def _showing(self, reference: Reference, config: Config | None) -> Showing:
+        if self.on_alert is not None and not self.alert:
+            raise UsageError("--on-alert needs --alert: it is run for each that begins or ceases")
+        alerts = find_alerts(self.alert, reference.templates, config)
+        return Showing(self.window, self.show, self.interval, alerts, self.on_alert, self.level)
+
+    def _comparison(self) -> RunningComparison | None:
+        if self.baseline is None:
+            return None
+        journal = self.output if self.is_resumable else None
+        return load_baseline(self.baseline, journal, include_errors=self.include_errors)
 
 
 def _finish(finish: Callable[[], None], ending: Ending) -> Ending:
