@@ -1,6 +1,8 @@
 """Options that several commands have, and what reads their values.
 
-A command is a frozen dataclass: its fields are its arguments and options, in the order of its help.
+A command is a frozen dataclass that typer calls: its fields are its arguments and options, in the order of
+its help. Typer evaluates the types of fields, also inherited ones, so that modules of commands cannot have
+`from __future__ import annotations`.
 """
 
 from collections.abc import Callable
@@ -47,6 +49,7 @@ def parse_level(text: str) -> float:
 
 input_argument = partial(typer.Argument, parser=parser(input_path))
 file_option = partial(typer.Option, metavar="FILE")
+# A field of such an option has no default of its own.
 repeatable = partial(typer.Option, default_factory=list, show_default=False)
 _gate = partial(repeatable, metavar="[TEMPLATE:]METRIC=VALUE")
 _reference = parser(partial(file_path, what="reference data"))

@@ -193,12 +193,11 @@ def _finish(finish: Callable[[], None], ending: Ending) -> Ending:
 async def _watch(
     stream: EvaluationStream, sending: Sending, counting: Counting, view: View, on_alert: str | None
 ) -> None:
-    commands = Commands(on_alert, view.say) if on_alert is not None else None
+    commands = Commands(on_alert, view.say)
 
     def tell(change: Change) -> None:
         view.say(change.message)
-        if commands is not None:
-            commands.run(change)
+        commands.run(change)
 
     async def work() -> None:
         async with stream:
@@ -206,15 +205,13 @@ async def _watch(
                 # The aggregates have it already, even if it cannot be written.
                 counting.add(result)
                 await sending.send(result)
-        if commands is not None:
-            await commands.finish()
+        await commands.finish()
 
     counting.alerts.on_change = tell
     try:
         await _alongside(work(), _look(counting), *(loop() for loop in view.loops))
     finally:
-        if commands is not None:
-            await commands.aclose()
+        await commands.aclose()
 
 
 async def _look(counting: Counting) -> NoReturn:
