@@ -85,17 +85,14 @@ class AnswerCorrectness:
 
 def _stream(answers: Sequence[Answer], start: int, config: Config, *, ahead: int) -> EvaluationStream:
     """The results of the answers from `start` on, in their order; each is a question of its own."""
-    rows = range(start, len(answers))
+    rows = [(str(row), answers[row]) for row in range(start, len(answers))]
     questions = [
-        {"id": str(row), "question_text": each.question, "reference_answer": each.reference_answer}
-        for row in rows
-        for each in [answers[row]]
+        {"id": row, "question_text": answer.question, "reference_answer": answer.reference_answer}
+        for row, answer in rows
     ]
     responses = (
-        {"question_id": str(row)}
-        if answers[row].problem
-        else {"question_id": str(row), "actual_answer": answers[row].actual_answer}
-        for row in rows
+        {"question_id": row} | ({} if answer.problem else {"actual_answer": answer.actual_answer})
+        for row, answer in rows
     )
     return evaluate_stream(
         [{"template_id": "answers", "questions": questions}],

@@ -1,4 +1,4 @@
-"""Alerts: bounds of the mean of the last values of a metric, and when they begin and cease to be crossed."""
+"""Alerts on the windowed mean of a metric: they start when it crosses a bound, and end when it recovers."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Alert:
     """A condition on the mean of the last values of one metric, over all results or one template's.
 
     Attributes:
-        text: as it was asked for.
+        text: as it was given.
         template: None for all results.
         metric: its name, or ``error_rate``.
         operator: one of `OPERATORS`.
         bound: what the mean is compared with.
-        window: which values count; None for as many as the view shows.
+        window: which values count; None for the window of the view.
     """
 
     text: str
@@ -65,7 +65,7 @@ def parse_alert(text: str) -> Alert:
     A template's name may hold colons, spaces and whatever else; blanks around it may be part of it.
 
     Raises:
-        ValueError: it says something else.
+        ValueError: the text has another form.
     """
     match = _ALERT.fullmatch(text)
     if match is None:
@@ -87,9 +87,9 @@ def parse_alert(text: str) -> Alert:
 
 
 def find_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Config | None) -> list[Alert]:
-    """The alerts, with the names of their templates as they are; there may be values for each, one day.
+    """The alerts, with the exact names of their templates.
 
-    Blanks around a name count where there is such a template.
+    Blanks around a name count if there is a template with them.
 
     Raises:
         UsageError: no result can have such a template or metric.
@@ -125,12 +125,12 @@ class Change:
 
     @property
     def message(self) -> str:
-        """The same for people."""
+        """The change in a line of text."""
         value = "no values" if self.value is None else f"{self.value:.4g}"
         return f"{self.time} alert {self.state}: {self.alert.text}: {value}"
 
     def facts(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
+        """The change as JSON."""
         alert = self.alert
         return {
             "alert": alert.text,
@@ -148,10 +148,9 @@ class Change:
 class Watched:
     """One alert, and the values in its window.
 
-    It starts when its condition holds for a full window: of the last n, n values; of the last s seconds, at
-    least one, once the first ever is s seconds old. It ends when the condition has not held for a whole
-    window: for n values, or for s seconds. Then the window has to fill anew. The condition does not hold for
-    a window without values.
+    It starts when the condition holds for a full window. A window of n values is full with n values; a window
+    of s seconds is full s seconds after its first value. It ends when the condition has not held for n values
+    or s seconds; then the window has to fill again. The condition never holds for a window without values.
     """
 
     def __init__(self, alert: Alert, window: Last | Seconds) -> None:
@@ -217,7 +216,7 @@ class Alerts:
     """
 
     def __init__(self, alerts: Iterable[Alert], window: Last | Seconds) -> None:
-        """`window` is that of the alerts which have none."""
+        """`window` is for the alerts without one."""
         self.on_change: Callable[[Change], object] | None = None
         self._watched = [Watched(alert, alert.window or window) for alert in alerts]
 
@@ -237,7 +236,7 @@ class Alerts:
             self._tell(watched.look(now))
 
     def facts(self) -> list[dict[str, Any]]:
-        """Those that have started and not ended: as they are now, with the time of their start."""
+        """The alerts that have started and not ended: as they are now, with the time of their start."""
         return [
             watched.change("started").facts() | {"time": watched.started.time}
             for watched in self._watched

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SHOWN = (ERROR_RATE, *SCORES)
 
 WORST = 10
-"""Of the questions that got worse, so many are listed at the end, by score."""
+"""How many of the questions that got worse are listed at the end, by score."""
 
 STYLES = {"better": "green", "worse": "bold red"}
 
@@ -46,8 +46,8 @@ def load_baseline(path: str, journal: str | None, *, include_errors: bool) -> Ru
 
 
 def comparison_lines(comparison: Mapping[str, Any]) -> list[Text]:
-    """One for what makes the two hard to compare, if anything does, one for the templates that are worse, if
-    any are, and one for each of the metrics that are shown, of those that there are.
+    """Lines on the screen: one of warnings, if any, one of the templates that got worse, if any, and one for
+    each metric that is shown.
     """
     rows = comparison["overall"]
     lines = [
@@ -84,7 +84,7 @@ def _style(row: Mapping[str, Any]) -> str:
 
 
 def final_lines(comparison: RunningComparison, level: float) -> list[str]:
-    """What there is to say at the end; without the sign test, since it was looked at all the time."""
+    """What is told at the end; without the sign test, which is not valid for a run watched all the time."""
     live, found = comparison.look(level=level), comparison.particulars()
     rows = live["overall"]
     warnings = folded(f"warning: {warning}" for warning in found["warnings"])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 BARS = "▁▂▃▄▅▆▇█"
 ASCII_BARS = "_.-:=+*#"
-"""Where the encoding has no others."""
+"""For encodings without `BARS`."""
 
 LEAST_NAME, MOST_NAME = 12, 32
 LEAST_CELL, ROOMY_CELL, MOST_CELL = 5, 8, 12
@@ -27,7 +27,7 @@ HEADINGS = {
     "total_tokens": "tokens",
     "elapsed_sec": "sec",
 }
-"""Of the metrics that come first."""
+"""The headings of the metrics that come first."""
 
 MORE_HEADINGS = {
     "input_tokens": "in tok",
@@ -42,7 +42,7 @@ MORE_HEADINGS = {
     "retrieval_context_precision": "rc prec",
     "retrieval_context_f1": "rc F1",
 }
-"""Of metrics that are shown where there is room for roomy cells; others have their names, cut off."""
+"""The headings of metrics that are shown if there is room; others have their names, cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Column:
     width: int
 
     def of(self, facts: Mapping[str, Any]) -> Any:
-        """What the path leads to, or None."""
+        """The value at the path, or None."""
         place: Any = facts
         for key in self.path:
             place = place.get(key)
@@ -70,7 +70,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A column of names and those that fit beside it; `left_out` says how many do not."""
+    """A column of names, and the columns that fit beside it; `left_out` counts those that do not."""
 
     name_width: int
     gap: int
@@ -155,7 +155,7 @@ def price(dollars: float) -> str:
 def sparkline(points: Sequence[float | None], width: int, *, bars: str = BARS) -> str:
     """Points as bars from the lowest to the highest of them, at most `width`, the latest on the right.
 
-    Where there are more points, a bar stands for several; gaps are blank, and equal points half as high.
+    If there are more points, a bar stands for several. Gaps are blank; equal points are half as high.
     """
     width = min(width, len(points))
     means = [_mean(points[len(points) * i // width : len(points) * (i + 1) // width]) for i in range(width)]

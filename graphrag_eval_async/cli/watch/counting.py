@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from graphrag_eval_async.inference.comparison import RunningComparison
 
 KEPT_RESULTS = 100
-"""More than most terminals show."""
+"""How many results are kept: more than most terminals show."""
 
 Show = Literal["last", "worst"]
 
 SCORES = ("steps_score", "answer_f1", "answer_relevance", "ragas_answer_correctness")
-"""By whose mean results are good or bad."""
+"""The metrics whose mean ranks results."""
 
 ERROR_CHARACTERS = 500
 
 F1_COST = f"_f1{COST}"
-"""The end of the names of what recall and precision cost together, each of which has its own cost."""
+"""The suffix of the cost of an F1 score, which is the sum of the costs of recall and precision."""
 
 
 def is_counted_cost(metric: str) -> bool:
@@ -41,7 +41,7 @@ def is_counted_cost(metric: str) -> bool:
 
 
 def shorten(result: Mapping[str, Any], values: Values) -> dict[str, Any]:
-    """What the view says of a result; `values` are its metrics, and those of its steps."""
+    """The part of a result that is shown; `values` are its metrics, and those of its steps."""
     short: dict[str, Any] = {key: result[key] for key in ("question_id", "template_id", "sample", "status")}
     errors = (value for key, value in result.items() if key.endswith("_error"))
     error = result.get("error") if result["status"] == "error" else next(errors, None)
@@ -62,7 +62,7 @@ class LastResults:
         self._results: deque[dict[str, Any]] = deque(maxlen=kept)
 
     def add(self, short: dict[str, Any]) -> None:
-        """Take what `shorten` gave."""
+        """Add what `shorten` gave."""
         self._results.appendleft(short)
 
     def facts(self) -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ class WorstResults:
         self._count = 0
 
     def add(self, short: dict[str, Any]) -> None:
-        """Take what `shorten` gave."""
+        """Add what `shorten` gave."""
         scores = [short["metrics"][name] for name in SCORES if name in short["metrics"]]
         if short["status"] == "error":
             quality = -inf
@@ -111,14 +111,14 @@ class Showing(NamedTuple):
 
 
 class Counting:
-    """Takes results one by one.
+    """Counts results one by one.
 
     Attributes:
-        answered: ids of the questions that they answer.
-        count: how many there were.
-        recent: aggregates of those in the window.
-        results: the last ones, or the worst.
-        alerts: about them.
+        answered: ids of the questions with results.
+        count: the number of results.
+        recent: aggregates of the results in the window.
+        results: the last results, or the worst.
+        alerts: the alerts on them.
         comparison: with a baseline, if there is one.
     """
 
@@ -134,7 +134,7 @@ class Counting:
         self._include_errors = include_errors
 
     def add(self, result: Mapping[str, Any]) -> None:
-        """Count one result, unless it is still to come whole."""
+        """Count one result; a pending one only answers its question."""
         self.answered.add(result["question_id"])
         if "pending" in result:
             return

@@ -1,4 +1,4 @@
-"""What a run has come to so far, as one plain dict: JSON has it as it is, and the screen shows it."""
+"""The state of a run as one plain dict, which is printed as JSON or shown on the screen."""
 
 from __future__ import annotations
 
@@ -28,16 +28,14 @@ if TYPE_CHECKING:
     from graphrag_eval_async.stream import EvaluationStream
 
 RATE_SECONDS = 10.0
-"""Over which a rate is taken, or since it was last asked for where that is longer."""
+"""The time over which a rate is taken, or the time since it was last asked for, if that is longer."""
 
 SUMS = "sums"
-"""The key of what `complete` makes confidence sequences of: what has them, and the sums; of a comparison, its
-own.
-"""
+"""The key of the sums that `complete` turns into confidence sequences."""
 
 
 class Rate:
-    """What a count grew by in a second."""
+    """How fast a count grows, per second."""
 
     def __init__(self, now: float) -> None:
         self._points = deque([(now, 0)])
@@ -52,7 +50,7 @@ class Rate:
 
 
 class Facts:
-    """Looks at everything that knows how a run goes."""
+    """Collects the state of a run from all its parts."""
 
     def __init__(
         self,
@@ -76,7 +74,7 @@ class Facts:
         self._pace, self._calls = Rate(self._start), Rate(self._start)
 
     async def prepare(self) -> None:
-        """Do what takes `collect` long while others run."""
+        """Do the slow part of `collect` in slices, so that others can run."""
         comparison, due = self._counting.comparison, monotonic() + SLICE_SECONDS
         steps = [] if comparison is None else [comparison.prepare()]
         for _ in chain(self._stream.aggregates.prepare(), *steps):
@@ -85,9 +83,9 @@ class Facts:
                 due = monotonic() + SLICE_SECONDS
 
     def collect(self, detailed: float = inf) -> dict[str, Any]:
-        """All of it as it is now, but what `complete` adds; the dict is the caller's own.
+        """The state as it is now, without what `complete` adds; the caller owns the dict.
 
-        Templates have details like all results if there are at most so many that are to be `detailed`.
+        Templates have details, as all results have, if there are at most `detailed` of them.
         """
         now = monotonic()
         stream, lag, comparison = self._stream, self._follower.lag, self._counting.comparison
@@ -117,7 +115,7 @@ class Facts:
         overall = _group(total["micro"], recent["micro"])
         groups = total["per_template"]
         details = aggregates.per_template() if len(groups) <= detailed else {}
-        # Those of which all results are pending have nothing but details.
+        # Templates whose results are all pending have nothing but details.
         groups = {template: detail for template, (detail, _) in details.items()} | groups
         templates = {
             template: _group(group, recent["per_template"].get(template))
@@ -134,7 +132,7 @@ class Facts:
         usage = self._stream.usage
         return {
             "model": self._model,
-            # Requests, so that those which are still to be sent do not count.
+            # Requests that were sent, not calls that wait to be.
             "calls_per_sec": self._calls.at(now, usage.attempts),
             "max_concurrency": self._limits.max_concurrency,
             "budget_usd": self._limits.budget_usd,
@@ -167,7 +165,7 @@ def _add_detail(
 
 
 def _group(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What aggregates say of the results of one template, or of all."""
+    """The state of one template, or of all results, from its aggregates and those of the window."""
     recent = recent or {"number_of_error_samples": 0, "number_of_success_samples": 0}
     counts, recent_counts = _counts(total), _counts(recent)
     group: dict[str, Any] = {
@@ -196,6 +194,6 @@ def _share(samples: int, errors: int) -> float | None:
 
 
 def _cost(group: Mapping[str, Any]) -> float | None:
-    """What judging took, in US dollars for each result that is no error; None where no cost is known."""
+    """The cost of judging in US dollars per successful result; None if no cost is known."""
     sums = [stats["sum"] for metric, stats in group.items() if is_counted_cost(metric)]
     return fsum(sums) / group["number_of_success_samples"] if sums else None

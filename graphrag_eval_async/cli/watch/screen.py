@@ -21,31 +21,30 @@ GAP = "   "
 
 SHOWN_ALERTS = 3
 LEAST_TEMPLATES = 8
-"""Lines about templates, if there are as many: for more, nothing gives up its own."""
+"""Lines kept for templates, if there are as many, before `overall` gets its lines of trust."""
 
 LEAST_RESULTS = 2
-"""Lines about results, with their heading: for more, no template gives up its own."""
+"""Lines kept for results, with their heading, before templates get more."""
 
 TRUSTED_LINES = 6
-"""Of a template that says, besides, how far its means can be trusted."""
+"""Lines of a template with its intervals and quantile."""
 
 ROOMY_RESULTS = 10
-"""Lines about results, with a blank one: for more, no template gives up how far its means can be trusted."""
+"""Lines kept for results, with a blank one, before templates get their intervals."""
 
 HIGH_QUANTILE = "p95"
 
 SHOWN_CHARACTERS = 300
-"""Of anything that is quoted, which is more than a line has."""
+"""The limit of anything quoted: more than a line has."""
 
 
 def render(facts: Mapping[str, Any], *, width: int, height: int, bars: str = BARS) -> list[Text]:
     """At most `height` lines, none wider than `width` cells.
 
     A group of results has a line of means so far, one of the means of the window, one of their trends, and
-    lines that say between which ends the means are, and below what most values. Where there is no room for
-    these lines of all templates they have none, nor trends, if there is no room for them either; where there
-    still is not, some templates are left out. A comparison has a third of that room at most, and results have
-    what is left.
+    lines of confidence intervals and a high quantile. If not all templates fit, they lose the intervals and
+    quantiles first, then the trends; then some templates are left out. A comparison has at most a third of
+    that room, and results have what is left.
     """
     screen = _Screen(facts, width, bars)
     head = [screen.title(), screen.headings(), *screen.group("overall", facts["overall"], trends=True)]
@@ -113,7 +112,7 @@ class _Screen:
         return lines
 
     def trust(self, group: Mapping[str, Any]) -> list[Text]:
-        """The ends of the confidence sequences of a group, and a high quantile, where there are any."""
+        """The confidence intervals of a group, and a high quantile, if there are any."""
         values = [column.of(group) or {} for column in self._grid.columns]
         levels = [value["confidence"]["level"] for value in values if "confidence" in value]
         level = percent(levels[0]) if levels else ""
@@ -132,7 +131,7 @@ class _Screen:
         return [column.text(value) for column, value in zip(self._grid.columns, values, strict=True)]
 
     def templates(self, room: int) -> list[Text]:
-        """As many as there is room for, and how many others there are."""
+        """As many templates as fit, and how many others there are."""
         trends = 3 * len(self._templates) <= room
         shown = self._templates
         if not trends and 2 * len(shown) > room:
@@ -199,7 +198,7 @@ def _quote(text: str) -> str:
 
 
 def _status(facts: Mapping[str, Any], width: int) -> list[Text]:
-    """As many lines as it takes."""
+    """How the work goes, in as many lines as it takes."""
     lines = [Text()]
     for name, value in _parts(facts):
         part = Text.assemble((f"{name} ", "dim"), value)
@@ -241,7 +240,7 @@ def _parts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _without_values(coverage: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Metrics that failed where the agent had not, those that failed alike together."""
+    """Metrics that failed although the agent had not; those that failed alike are together."""
     alike: dict[str, list[str]] = {}
     for metric, covered in coverage.items():
         failed = {kind: total for kind, total in covered["failed"].items() if kind != RESPONSE_ERROR}

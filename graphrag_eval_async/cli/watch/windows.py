@@ -21,7 +21,7 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def parse_duration(text: str) -> float:
-    """A duration in seconds, more than 0: such as 30, 30s, 5m, 1.5h or 500ms.
+    """A duration in seconds, over 0, from text such as 30, 30s, 5m, 1.5h or 500ms.
 
     Raises:
         ValueError: it is something else.
@@ -34,7 +34,7 @@ def parse_duration(text: str) -> float:
 
 
 def parse_window(text: str) -> Last | Seconds:
-    """The last so many, such as 200, or those of the last so long, such as 5m.
+    """A window of the last n results, such as 200, or of the last seconds, such as 5m.
 
     Raises:
         ValueError: it is neither.
@@ -50,7 +50,7 @@ def parse_window(text: str) -> Last | Seconds:
 
 
 def duration_name(seconds: float) -> str:
-    """A duration as `parse_duration` reads it, in the largest unit that it is a whole number of."""
+    """A duration as `parse_duration` reads it, in the largest unit that gives a whole number."""
     for unit, size in reversed(_SECONDS.items()):
         if seconds >= size and seconds % size == 0:
             return f"{seconds / size:.0f}{unit}"
@@ -63,7 +63,7 @@ def window_facts(window: Last | Seconds) -> dict[str, float]:
 
 
 class Trends:
-    """The past of every value of a window: a point for each eighth of one, over the last eight."""
+    """The past of every value of a window: a point for each eighth of a window, over eight windows."""
 
     def __init__(self, window: Last | Seconds) -> None:
         self._window = window
