@@ -54,8 +54,7 @@ class Compare:
     ] = False
     level: options.Level = "0.95"
     worst: Annotated[
-        int,
-        typer.Option("--worst", min=0, metavar="N", help="How many of the questions that got worse to list."),
+        int, typer.Option(min=0, metavar="N", help="How many of the questions that got worse to list.")
     ] = 10
     include_errors: options.IncludeErrors = False
     rejects: options.Rejects = None

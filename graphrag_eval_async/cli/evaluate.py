@@ -53,7 +53,6 @@ class Evaluate(RunOptions):
     until: Annotated[
         list[str] | None,  # To tell those who give several that only one can be.
         typer.Option(
-            "--until",
             metavar="CONDITION",
             help="End as soon as it is decided whether CONDITION holds: [TEMPLATE:]METRIC >= NUMBER, or with "
             ">, <= or <, such as 'steps_score >= 0.8'. It is a gate, which does not hold either if it is not "
@@ -63,7 +62,6 @@ class Evaluate(RunOptions):
     shuffle: Annotated[
         int | None,
         typer.Option(
-            "--shuffle",
             min=0,
             metavar="SEED",
             help="Read the lines of files in an order of chance, the same for the same SEED.  "

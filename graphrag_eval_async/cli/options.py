@@ -1,8 +1,8 @@
 """Options that several commands have, and what reads their values.
 
-A command is a frozen dataclass that typer calls: its fields are its arguments and options, in the order of
-its help. Typer evaluates the types of fields, also inherited ones, so that modules of commands cannot have
-`from __future__ import annotations`.
+A command is a frozen dataclass that typer calls. Its fields are its arguments and options; they give those
+their names, and the help its order. Typer evaluates the types of fields, also inherited ones, so modules of
+commands cannot have `from __future__ import annotations`.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,6 @@ ReferencePath = Annotated[
 ReferenceOption = Annotated[
     str | None,
     file_option(
-        "--reference",
         parser=_reference,
         help="Reference data: gives the templates their order, and lets missing_rate be a gate.",
     ),
@@ -81,20 +80,17 @@ Config = Annotated[
 Llm = Annotated[
     str | None,
     typer.Option(
-        "--llm",
         metavar="PROVIDER/MODEL",
         help="Judge answer correctness by this LLM, without a configuration file; such as "
         "openai/gpt-4o-mini.",
     ),
 ]
 Rejects = Annotated[
-    str | None,
-    file_option("--rejects", parser=output_path, help="Write rejected lines here, whole, as JSONL."),
+    str | None, file_option(parser=output_path, help="Write rejected lines here, whole, as JSONL.")
 ]
 Aggregates = Annotated[
     str | None,
     file_option(
-        "--aggregates",
         parser=parser(aggregates_path),
         help="Write the aggregates here, by the suffix as YAML (.yaml, .yml) or JSON (.json).",
     ),
@@ -102,7 +98,6 @@ Aggregates = Annotated[
 FailUnder = Annotated[
     list[Gate],
     _gate(
-        "--fail-under",
         parser=parser(partial(parse_gate, over=False)),
         help="Gate: the mean of METRIC, over all results or over one template's, must not be under VALUE. "
         "Repeatable.",
@@ -111,7 +106,6 @@ FailUnder = Annotated[
 FailOver = Annotated[
     list[Gate],
     _gate(
-        "--fail-over",
         parser=parser(partial(parse_gate, over=True)),
         help="Gate: must not be over VALUE. METRIC may also be error_rate or missing_rate. Repeatable.",
     ),
@@ -123,15 +117,12 @@ IncludeErrors = Annotated[
 Level = Annotated[
     Any,
     typer.Option(
-        "--level",
+        "--level",  # Typer would make it --LEVEL, since that is the metavar.
         parser=parser(parse_level),
         metavar="LEVEL",
         help="How sure intervals, and what is decided by them, are to be, between 0 and 1.",
     ),
 ]
 MaxLineBytes = Annotated[
-    int,
-    typer.Option(
-        "--max-line-bytes", min=1, metavar="N", help="Longer lines are rejected, and never held in memory."
-    ),
+    int, typer.Option(min=1, metavar="N", help="Longer lines are rejected, and never held in memory.")
 ]

@@ -45,7 +45,6 @@ class RunOptions:
     fsync: Annotated[
         Fsync | None,
         typer.Option(
-            "--fsync",
             help="With --resume, when results are brought to the disk, so that they outlive a power failure: "
             "each before it counts, those of a second together, or as the system likes.  [default: interval]",
         ),
@@ -53,7 +52,6 @@ class RunOptions:
     dedupe: Annotated[
         Dedupe,
         typer.Option(
-            "--dedupe",
             help="By what a line is recognised that was evaluated before: by its position or, where lines "
             "may be delivered twice, by its content, so that true duplicates do not count.",
         ),
@@ -63,7 +61,6 @@ class RunOptions:
     embedding: Annotated[
         str | None,
         typer.Option(
-            "--embedding",
             metavar="PROVIDER/MODEL",
             help="With --llm: judge answer relevance, too, with this embedding model.",
         ),
@@ -71,7 +68,6 @@ class RunOptions:
     on_fatal: Annotated[
         OnFatal,
         typer.Option(
-            "--on-fatal",
             help="If the judge rejects the key, lacks the model or is out of quota: raise stops the run, "
             "continue records it as the error of each metric.",
         ),
@@ -89,7 +85,6 @@ class RunOptions:
     steps_groups: Annotated[
         StepsGroups | None,
         typer.Option(
-            "--steps-groups",
             help="Which groups of reference steps are scored.  [default: last, unless --config says "
             "otherwise]",
         ),
@@ -102,10 +97,7 @@ class RunOptions:
         False
     )
     max_in_flight: Annotated[
-        int,
-        typer.Option(
-            "--max-in-flight", min=1, metavar="N", help="How many responses may be in progress at once."
-        ),
+        int, typer.Option(min=1, metavar="N", help="How many responses may be in progress at once.")
     ] = MAX_IN_FLIGHT
     max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES
 

@@ -54,21 +54,16 @@ class Watch(RunOptions):
         ),
     ]
     start: Annotated[
-        Literal["beginning", "end"],
-        typer.Option("--start", help="Where to begin in the files that are there already."),
+        Literal["beginning", "end"], typer.Option(help="Where to begin in the files that are there already.")
     ] = field(default="beginning", metadata={AFTER: "reference"})
     until_idle: Annotated[
-        float | None,
-        _duration("--until-idle", help="End once nothing was written for so long, such as 30s."),
+        float | None, _duration(help="End once nothing was written for so long, such as 30s.")
     ] = None
     # Any, of what is parsed, since the defaults are text that is parsed as well.
-    poll_interval: Annotated[Any, _duration("--poll-interval", help="How often to look for what is new.")] = (
-        "50ms"
-    )
+    poll_interval: Annotated[Any, _duration(help="How often to look for what is new.")] = "50ms"
     window: Annotated[
         Any,
         typer.Option(
-            "--window",
             parser=options.parser(parse_window),
             metavar="N|TIME",
             help="What counts as of late: the last N results, or those of the last TIME, such as 5m.",
@@ -77,18 +72,14 @@ class Watch(RunOptions):
     show: Annotated[
         Show,
         typer.Option(
-            "--show",
             help="Which results to list: the last, or the worst, which are errors and then those with the "
             "lowest mean of their scores.",
         ),
     ] = "last"
-    interval: Annotated[Any, _duration("--interval", help="How often to print JSON, without a terminal.")] = (
-        "10s"
-    )
+    interval: Annotated[Any, _duration(help="How often to print JSON, without a terminal.")] = "10s"
     alert: Annotated[
         list[Alert],
         options.repeatable(
-            "--alert",
             parser=options.parser(parse_alert),
             metavar="[TEMPLATE:]METRIC<VALUE [over N|TIME]",
             help="Tell when the mean of the last values of METRIC, or error_rate, begins and ceases to be "
@@ -100,7 +91,6 @@ class Watch(RunOptions):
     on_alert: Annotated[
         str | None,
         typer.Option(
-            "--on-alert",
             metavar="COMMAND",
             help="Run this in a shell for each alert that begins or ceases, with the facts as JSON on its "
             "standard input, for 30 s at most. What it prints is thrown away.",
@@ -109,7 +99,6 @@ class Watch(RunOptions):
     baseline: Annotated[
         str | None,
         options.file_option(
-            "--baseline",
             parser=options.parser(partial(file_path, what="the baseline")),
             help="Results of an earlier run, JSONL: show by how much this one differs, question by question.",
         ),
