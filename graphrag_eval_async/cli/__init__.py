@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from graphrag_eval_async.cli.exits import Exit
-from graphrag_eval_async.cli.interrupts import Interrupts
+from graphrag_eval_async.cli.exits import Exit, Interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     interrupts = Interrupts()
     try:
         with interrupts:
-            from graphrag_eval_async.cli.running import run  # takes a while, in which Ctrl-C may come
+            from graphrag_eval_async.cli.app import run  # takes a while, in which Ctrl-C may come
 
             run(arguments, interrupts)
     except KeyboardInterrupt:

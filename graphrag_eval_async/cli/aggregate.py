@@ -1,76 +1,75 @@
 """``aggregate``: aggregates of results that are on disk already."""
 
-from __future__ import annotations
-
 import sys
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from graphrag_eval_async.cli.exits import run_to_end
-from graphrag_eval_async.cli.files import check_distinct, open_rejects
+from graphrag_eval_async.batch import MAX_RESULT_BYTES
+from graphrag_eval_async.cli import options
+from graphrag_eval_async.cli.exits import Exit, Interrupts
+from graphrag_eval_async.cli.files import check_distinct
 from graphrag_eval_async.cli.gates import MISSING_RATE
-from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.reading import Reading
 from graphrag_eval_async.cli.report import Run, report
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.reference import load_reference
-from graphrag_eval_async.sources import read_jsonl
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from graphrag_eval_async.cli.exits import Exit
-    from graphrag_eval_async.cli.gates import Gate
-    from graphrag_eval_async.cli.interrupts import Interrupts
 
 
-def aggregate(
-    shards: Sequence[str],
-    interrupts: Interrupts,
-    *,
-    reference_path: str | None,
-    aggregates: str | None,
-    rejects: str | None,
-    gates: Sequence[Gate],
-    include_errors: bool,
-    level: float,
-    max_line_bytes: int,
-) -> Exit:
-    """Run the command.
+@dataclass(frozen=True, kw_only=True)
+class Aggregate:
+    """Aggregate results that are on disk.
 
-    Raises:
-        UsageError: a file cannot be opened or would be overwritten, or a gate wants a reference set.
-        ReferenceDataError: the reference set cannot be right.
+    They may be in several files, of one run or of many.
     """
-    if reference_path is None and any(gate.metric == MISSING_RATE for gate in gates):
-        raise UsageError(f"a gate on {MISSING_RATE} needs --reference REFERENCE")
-    check_distinct([*shards, reference_path], [rejects, aggregates])
-    reference = load_reference(reference_path) if reference_path is not None else None
-    templates = reference.templates if reference is not None else ()
-    running = RunningAggregates(include_errors=include_errors, templates=templates)
-    answered: set[str] = set()
 
-    def add(result: dict[str, Any]) -> None:
-        running.add(result)
-        if isinstance(question_id := result.get("question_id"), str):
-            answered.add(question_id)
+    results: Annotated[
+        list[str], options.input_argument(metavar="RESULTS...", help="Results, JSONL; - is standard input.")
+    ]
+    reference: options.ReferenceOption = None
+    aggregates: options.Aggregates = None
+    rejects: options.Rejects = None
+    fail_under: options.FailUnder
+    fail_over: options.FailOver
+    include_errors: options.IncludeErrors = False
+    level: options.Level = "0.95"
+    max_line_bytes: options.MaxLineBytes = MAX_RESULT_BYTES
 
-    sources = [read_jsonl(shard) for shard in shards]
-    with ExitStack() as files:
-        rejects_file = files.enter_context(open_rejects(rejects, interrupts)) if rejects else None
-        reading = Reading(rejects_file, max_line_bytes=max_line_bytes)
-        with progress(*sources) as advance:
-            read = [(shard, source, add) for shard, source in zip(shards, sources, strict=True)]
-            ending = run_to_end(reading.read(read, advance), interrupts)
-    run = Run(
-        level=level,
-        ending=ending,
-        aggregates=running,
-        rejected=reading.rejected,
-        listed=reading.listed,
-        reference=reference,
-        answered=answered,
-    )
-    table = sys.stderr if rejects == "-" else sys.stdout
-    return report(run, aggregates=aggregates, gates=gates, table=table)
+    def run(self, interrupts: Interrupts) -> Exit:
+        """Run the command.
+
+        Raises:
+            UsageError: a file cannot be opened or would be overwritten, or a gate needs a reference set.
+            ReferenceDataError: the reference set is wrong.
+        """
+        gates = [*self.fail_under, *self.fail_over]
+        if self.reference is None and any(gate.metric == MISSING_RATE for gate in gates):
+            raise UsageError(f"a gate on {MISSING_RATE} needs --reference REFERENCE")
+        check_distinct([*self.results, self.reference], [self.rejects, self.aggregates])
+        reference = load_reference(self.reference) if self.reference is not None else None
+        templates = reference.templates if reference is not None else ()
+        aggregates = RunningAggregates(include_errors=self.include_errors, templates=templates)
+        answered: set[str] = set()
+
+        def add(result: dict[str, Any]) -> None:
+            aggregates.add(result)
+            if isinstance(question_id := result.get("question_id"), str):
+                answered.add(question_id)
+
+        reading = Reading(
+            [(path, add) for path in self.results],
+            interrupts,
+            rejects=self.rejects,
+            max_line_bytes=self.max_line_bytes,
+        )
+        run = Run(
+            level=self.level,
+            ending=reading.ending,
+            aggregates=aggregates,
+            rejected=reading.rejected,
+            listed=reading.listed,
+            reference=reference,
+            answered=answered,
+        )
+        table = sys.stderr if self.rejects == "-" else sys.stdout
+        return report(run, aggregates=self.aggregates, gates=gates, table=table)

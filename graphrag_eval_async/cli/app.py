@@ -1,33 +1,30 @@
-"""The commands."""
+"""From arguments to a command, and from a command to an exit code."""
 
-from collections.abc import Callable
-from functools import partial
-from typing import Annotated
+from __future__ import annotations
+
+import inspect
+import sys
+from contextlib import redirect_stdout, suppress
+from dataclasses import fields
+from io import StringIO
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Protocol
 
 import typer
 
-from graphrag_eval_async.batch import MAX_RESULT_BYTES
-from graphrag_eval_async.cli import compare_options as of_compare
-from graphrag_eval_async.cli import options
-from graphrag_eval_async.cli.aggregate import aggregate as run_aggregate
-from graphrag_eval_async.cli.compare import compare as run_compare
-from graphrag_eval_async.cli.correctness import correctness as run_correctness
-from graphrag_eval_async.cli.dry import estimate
-from graphrag_eval_async.cli.evaluate import evaluate as run_evaluate
-from graphrag_eval_async.cli.exits import Exit
-from graphrag_eval_async.cli.interrupts import Interrupts
-from graphrag_eval_async.cli.models import Models
-from graphrag_eval_async.cli.outputs import Outputs
-from graphrag_eval_async.cli.until import only_condition
-from graphrag_eval_async.cli.validate import validate as run_validate
-from graphrag_eval_async.cli.watch import options as of_watch
-from graphrag_eval_async.cli.watch.command import watch as run_watch
-from graphrag_eval_async.cli.watch.counting import Showing
-from graphrag_eval_async.cli.watch.following import Following
-from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES
+from graphrag_eval_async.cli.aggregate import Aggregate
+from graphrag_eval_async.cli.compare import Compare
+from graphrag_eval_async.cli.correctness import AnswerCorrectness
+from graphrag_eval_async.cli.evaluate import Evaluate
+from graphrag_eval_async.cli.exits import Exit, Interrupts
+from graphrag_eval_async.cli.options import AFTER
+from graphrag_eval_async.cli.text import describe, tell
+from graphrag_eval_async.cli.validate import Validate
+from graphrag_eval_async.cli.watch.command import Watch
+from graphrag_eval_async.errors import ConfigError, ReferenceDataError, UsageError
 from graphrag_eval_async.version import version
 
-Command = Callable[[Interrupts], Exit]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PROGRAM = "graphrag-eval-async"
 
@@ -39,6 +36,14 @@ EXIT_CODES_OF_ROWS = (
     "Exit codes: 2 wrong usage, 4 the run itself failed, 130 Ctrl-C, 143 SIGTERM, else 0, also where rows "
     "could not be judged; the first that applies, in this order."
 )
+
+
+class Command(Protocol):
+    """A frozen dataclass of arguments and options."""
+
+    def run(self, interrupts: Interrupts) -> Exit:
+        """Run the command."""
+
 
 app = typer.Typer(
     add_completion=False,
@@ -56,7 +61,7 @@ def _print_version(wanted: bool) -> None:
 
 
 @app.callback(epilog=EXIT_CODES)
-def main(
+def _main(
     *,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
@@ -65,213 +70,63 @@ def main(
     """Evaluate question-answering agents over knowledge graphs while they run."""
 
 
-@app.command(epilog=EXIT_CODES)
-def evaluate(
-    *,
-    reference: options.ReferencePath,
-    responses: options.Responses,
-    output: options.Output = "-",
-    resume: options.Resume = False,
-    resume_force: options.ResumeForce = False,
-    fsync: options.FsyncOption = None,
-    dedupe: options.DedupeOption = "position",
-    config: options.Config = None,
-    llm: options.Llm = None,
-    embedding: options.Embedding = None,
-    on_fatal: options.OnFatalOption = "raise",
-    stages: options.Stages = False,
-    dry_run: options.DryRun = False,
-    aggregates: options.Aggregates = None,
-    rejects: options.Rejects = None,
-    steps_groups: options.StepsGroupsOption = None,
-    fail_under: options.FailUnder = [],  # noqa: B006
-    fail_over: options.FailOver = [],  # noqa: B006
-    include_errors: options.IncludeErrors = False,
-    until: options.UntilOption = [],  # noqa: B006
-    level: options.Level = "0.95",
-    shuffle: options.Shuffle = None,
-    ordered: options.Ordered = False,
-    max_in_flight: options.MaxInFlight = MAX_IN_FLIGHT,
-    max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES,
-) -> Command:
-    """Evaluate responses as they come.
+def _add(name: str, command: Any, epilog: str = EXIT_CODES) -> None:
+    """Let typer call the dataclass with what is given on the command line."""
+    order: list[str] = []
+    place = 0
+    for field in fields(command):
+        if AFTER in field.metadata:
+            place = order.index(field.metadata[AFTER]) + 1
+        order.insert(place, field.name)
+        place += 1
+    signature = inspect.signature(command)
+    command.__signature__ = signature.replace(parameters=[signature.parameters[each] for each in order])
+    app.command(name, epilog=epilog)(command)
 
-    Each gives a result, and at the end there is a table of the aggregates.
-    Without --config or --llm no LLM is asked, and only the steps are scored.
+
+_add("evaluate", Evaluate)
+_add("watch", Watch)
+_add("aggregate", Aggregate)
+_add("compare", Compare)
+_add("validate", Validate)
+_add("answer-correctness", AnswerCorrectness, EXIT_CODES_OF_ROWS)
+
+
+def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:
+    """Run the command line and exit; any failure is told in one line."""
+    try:
+        command = _parse(arguments)
+        sys.exit(command if isinstance(command, int) else command.run(interrupts))
+    except typer.TyperException as error:
+        code, failure = Exit.USAGE, _shown(error)
+    except (UsageError, ConfigError, ReferenceDataError) as error:
+        code, failure = Exit.USAGE, f"Error: {describe(error)}"
+    except Exception as error:  # noqa: BLE001
+        code, failure = Exit.FAILED, f"Error: {describe(error)}"
+    with suppress(OSError):
+        tell(sys.stderr, failure)
+    sys.exit(code)
+
+
+def _parse(arguments: Sequence[str] | None) -> Command | int:
+    """The command that `arguments` ask for, or an exit code where they asked for a text, which is shown.
+
+    Nothing is left for typer to print, which has exit codes of its own where nobody reads.
     """
-    command = partial(
-        estimate if dry_run else run_evaluate,
-        reference,
-        responses,
-        models=Models(config, llm, embedding),
-        steps_groups=steps_groups,
-        max_in_flight=max_in_flight,
-        max_line_bytes=max_line_bytes,
-    )
-    if dry_run:
-        return command
-    return partial(
-        command,
-        outputs=Outputs(output, aggregates, rejects, resume or resume_force, resume_force, fsync),
-        gates=[*fail_under, *fail_over],
-        include_errors=include_errors,
-        dedupe=dedupe,
-        on_fatal=on_fatal,
-        stages=stages,
-        ordered=ordered,
-        until=only_condition(until, level),
-        level=level,
-        shuffle=shuffle,
-    )
+    with redirect_stdout(StringIO()) as text:
+        given = sys.argv[1:] if arguments is None else arguments
+        for argument in given:
+            if argument.startswith("--resume=") and argument != "--resume=force":
+                raise UsageError(f"{argument}: expected --resume or --resume=force")
+        # An option of typer takes a value always or never.
+        known = ["--resume-force" if argument == "--resume=force" else argument for argument in given]
+        command: Command | int = typer.main.get_command(app)(known, prog_name=PROGRAM, standalone_mode=False)
+    if isinstance(command, int):
+        tell(sys.stdout, text.getvalue().removesuffix("\n"))
+    return command
 
 
-@app.command(epilog=EXIT_CODES)
-def watch(
-    *,
-    reference: options.ReferencePath,
-    paths: of_watch.Paths,
-    start: of_watch.StartOption = "beginning",
-    until_idle: of_watch.UntilIdle = None,
-    poll_interval: of_watch.PollInterval = "50ms",
-    window: of_watch.WindowOption = "200",
-    show: of_watch.ShowOption = "last",
-    interval: of_watch.Interval = "10s",
-    alert: of_watch.AlertOption = [],  # noqa: B006
-    on_alert: of_watch.OnAlert = None,
-    baseline: of_watch.BaselineOption = None,
-    output: of_watch.Output = None,
-    resume: options.Resume = False,
-    resume_force: options.ResumeForce = False,
-    fsync: options.FsyncOption = None,
-    dedupe: options.DedupeOption = "position",
-    config: options.Config = None,
-    llm: options.Llm = None,
-    embedding: options.Embedding = None,
-    on_fatal: options.OnFatalOption = "raise",
-    stages: options.Stages = False,
-    aggregates: options.Aggregates = None,
-    rejects: options.Rejects = None,
-    steps_groups: options.StepsGroupsOption = None,
-    fail_under: options.FailUnder = [],  # noqa: B006
-    fail_over: options.FailOver = [],  # noqa: B006
-    include_errors: options.IncludeErrors = False,
-    level: options.Level = "0.95",
-    ordered: options.Ordered = False,
-    max_in_flight: options.MaxInFlight = MAX_IN_FLIGHT,
-    max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES,
-) -> Command:
-    """Evaluate responses while they are written, and watch it.
-
-    Logs are followed as they grow, are rotated and appear. A terminal shows how the agents do that write
-    them, all in all and of late; without one, there is a line of JSON every so often. It ends at Ctrl-C.
-    """
-    return partial(
-        run_watch,
-        reference,
-        Following(paths, start, poll_interval, until_idle),
-        models=Models(config, llm, embedding),
-        outputs=Outputs(output, aggregates, rejects, resume or resume_force, resume_force, fsync),
-        showing=Showing(window, show, interval, alert, on_alert, baseline, level),
-        gates=[*fail_under, *fail_over],
-        include_errors=include_errors,
-        dedupe=dedupe,
-        on_fatal=on_fatal,
-        stages=stages,
-        steps_groups=steps_groups,
-        ordered=ordered,
-        max_in_flight=max_in_flight,
-        max_line_bytes=max_line_bytes,
-    )
-
-
-@app.command(epilog=EXIT_CODES)
-def aggregate(
-    *,
-    results: options.Results,
-    reference: options.ReferenceOption = None,
-    aggregates: options.Aggregates = None,
-    rejects: options.Rejects = None,
-    fail_under: options.FailUnder = [],  # noqa: B006
-    fail_over: options.FailOver = [],  # noqa: B006
-    include_errors: options.IncludeErrors = False,
-    level: options.Level = "0.95",
-    max_line_bytes: options.MaxLineBytes = MAX_RESULT_BYTES,
-) -> Command:
-    """Aggregate results that are on disk.
-
-    They may be in several files, of one run or of many.
-    """
-    return partial(
-        run_aggregate,
-        results,
-        reference_path=reference,
-        aggregates=aggregates,
-        rejects=rejects,
-        gates=[*fail_under, *fail_over],
-        include_errors=include_errors,
-        level=level,
-        max_line_bytes=max_line_bytes,
-    )
-
-
-@app.command(epilog=EXIT_CODES)
-def compare(
-    *,
-    baseline: of_compare.Baseline,
-    candidate: of_compare.Candidate,
-    output: of_compare.ComparisonOutput = None,
-    fail_on_regression: of_compare.FailOnRegression = False,
-    level: options.Level = "0.95",
-    worst: of_compare.Worst = 10,
-    include_errors: options.IncludeErrors = False,
-    rejects: options.Rejects = None,
-    max_line_bytes: options.MaxLineBytes = MAX_RESULT_BYTES,
-) -> Command:
-    """Compare the results of two runs, question by question.
-
-    It tells by how much each metric has changed, whether that can be chance, which questions got worse, and
-    which are on one side only.
-    """
-    return partial(
-        run_compare,
-        baseline,
-        candidate,
-        output=output,
-        rejects=rejects,
-        fail_on_regression=fail_on_regression,
-        level=level,
-        worst=worst,
-        include_errors=include_errors,
-        max_line_bytes=max_line_bytes,
-    )
-
-
-@app.command(epilog=EXIT_CODES)
-def validate(
-    *,
-    reference: options.ReferencePath,
-    responses: Annotated[str | None, options.RESPONSES] = None,
-    max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES,
-) -> Command:
-    """List all problems; evaluate nothing.
-
-    They are those of the reference data or, where it has none, those of the responses.
-    """
-    return partial(run_validate, reference, responses, max_line_bytes=max_line_bytes)
-
-
-@app.command(epilog=EXIT_CODES_OF_ROWS)
-def answer_correctness(
-    *,
-    answers: options.Answers,
-    output: options.AnswersOutput,
-    config: options.Config = None,
-    llm: options.Llm = None,
-) -> Command:
-    """Let an LLM compare answers with reference answers.
-
-    For each row of the input, it writes how many claims the reference answer and the actual answer make and
-    how many of them match, the reasoning, and an error, if there was one. Started again on an output that is
-    not complete, it goes on where it stopped.
-    """
-    return partial(run_correctness, answers, output, models=Models(config, llm))
+def _shown(error: Any) -> str:
+    """What typer would print: the usage, and what is wrong with it."""
+    error.show(text := StringIO())
+    return text.getvalue().removesuffix("\n")

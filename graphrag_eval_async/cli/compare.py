@@ -1,71 +1,94 @@
 """``compare``: two runs, question by question."""
 
-from __future__ import annotations
-
 import sys
-from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import Annotated
 
+import typer
+
+from graphrag_eval_async.batch import MAX_RESULT_BYTES
+from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.comparison import regressions, render_comparison
-from graphrag_eval_async.cli.exits import run_to_end
-from graphrag_eval_async.cli.files import check_distinct, open_rejects, write_aggregates
-from graphrag_eval_async.cli.progress import progress
+from graphrag_eval_async.cli.exits import Exit, Interrupts
+from graphrag_eval_async.cli.files import aggregates_path, check_distinct, write_aggregates
 from graphrag_eval_async.cli.reading import Reading
-from graphrag_eval_async.cli.report import list_rejects, tell_error
-from graphrag_eval_async.cli.text import one_line, tell
+from graphrag_eval_async.cli.report import list_rejects, tell_error, tell_failures
+from graphrag_eval_async.cli.text import tell
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
-from graphrag_eval_async.sources import read_jsonl
-
-if TYPE_CHECKING:
-    from graphrag_eval_async.cli.exits import Exit
-    from graphrag_eval_async.cli.interrupts import Interrupts
 
 
-def compare(
-    baseline: str,
-    candidate: str,
-    interrupts: Interrupts,
-    *,
-    output: str | None,
-    rejects: str | None,
-    fail_on_regression: bool,
-    level: float,
-    worst: int,
-    include_errors: bool,
-    max_line_bytes: int,
-) -> Exit:
-    """Run the command.
+@dataclass(frozen=True, kw_only=True)
+class Compare:
+    """Compare the results of two runs, question by question.
 
-    Raises:
-        UsageError: a file cannot be opened or would be overwritten, or both sides are standard input.
+    It tells by how much each metric has changed, whether that can be chance, which questions got worse, and
+    which are on one side only.
     """
-    if baseline == candidate == "-":
-        raise UsageError("only one of the two can come from standard input")
-    check_distinct([baseline, candidate], [rejects, output])
-    comparison = RunningComparison(include_errors=include_errors)
-    sides = [
-        (baseline, read_jsonl(baseline), comparison.add_baseline),
-        (candidate, read_jsonl(candidate), comparison.add),
+
+    baseline: Annotated[
+        str,
+        options.input_argument(
+            metavar="BASELINE", help="Results to compare with, JSONL; - is standard input."
+        ),
     ]
-    with ExitStack() as files:
-        rejects_file = files.enter_context(open_rejects(rejects, interrupts)) if rejects else None
-        reading = Reading(rejects_file, max_line_bytes=max_line_bytes)
-        with progress(*(source for _, source, _ in sides)) as advance:
-            ending = run_to_end(reading.read(sides, advance), interrupts)
-    list_rejects(reading.rejected, reading.listed)
-    gates: list[str] = []
-    if ending.error is None and not interrupts.came:  # Half of a file would mislead.
-        snapshot = comparison.snapshot(level=level)
-        gates = regressions(snapshot) if fail_on_regression else []
-        table = sys.stderr if rejects == "-" else sys.stdout
-        try:
-            if output is not None:
-                write_aggregates(output, snapshot)
-            tell(table, render_comparison(snapshot, worst=worst))
-        except OSError as error:
-            ending = ending._replace(error=error)
-        for gate in gates:
-            tell(sys.stderr, one_line(f"gate does not hold: {gate}"))
-    tell_error(ending)
-    return ending.code(rejects=bool(reading.rejected), gates=bool(gates))
+    candidate: Annotated[
+        str, options.input_argument(metavar="CANDIDATE", help="Results to be compared, likewise.")
+    ]
+    output: Annotated[
+        str | None,
+        options.file_option(
+            "--output",
+            "-o",
+            parser=options.parser(aggregates_path),
+            help="Write the whole comparison here, by the suffix as YAML (.yaml, .yml) or JSON (.json).",
+        ),
+    ] = None
+    fail_on_regression: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-regression",
+            help="Gate: no score, nor the error rate, must have become worse, overall or in a template, by "
+            "more than chance, nor questions have lost their scores; and there must be a score to compare.",
+        ),
+    ] = False
+    level: options.Level = "0.95"
+    worst: Annotated[
+        int, typer.Option(min=0, metavar="N", help="How many of the questions that got worse to list.")
+    ] = 10
+    include_errors: options.IncludeErrors = False
+    rejects: options.Rejects = None
+    max_line_bytes: options.MaxLineBytes = MAX_RESULT_BYTES
+
+    def run(self, interrupts: Interrupts) -> Exit:
+        """Run the command.
+
+        Raises:
+            UsageError: a file cannot be opened or would be overwritten, or both sides are standard input.
+        """
+        if self.baseline == self.candidate == "-":
+            raise UsageError("only one of the two can come from standard input")
+        check_distinct([self.baseline, self.candidate], [self.rejects, self.output])
+        comparison = RunningComparison(include_errors=self.include_errors)
+        reading = Reading(
+            [(self.baseline, comparison.add_baseline), (self.candidate, comparison.add)],
+            interrupts,
+            rejects=self.rejects,
+            max_line_bytes=self.max_line_bytes,
+        )
+        list_rejects(reading.rejected, reading.listed)
+        ending = reading.ending
+        failures: list[str] = []
+        if ending.error is None and not interrupts.came:  # Half of a file would mislead.
+            snapshot = comparison.snapshot(level=self.level)
+            failures = regressions(snapshot) if self.fail_on_regression else []
+            table = sys.stderr if self.rejects == "-" else sys.stdout
+            try:
+                if self.output is not None:
+                    write_aggregates(self.output, snapshot)
+                tell(table, render_comparison(snapshot, worst=self.worst))
+            except OSError as error:
+                ending = ending._replace(error=error)
+            tell_failures(failures)
+        tell_error(ending)
+        return ending.code(rejects=bool(reading.rejected), gates=bool(failures))

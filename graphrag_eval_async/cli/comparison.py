@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from graphrag_eval_async.cli.table import GAP, NAME_CHARACTERS, WIDTH, number
-from graphrag_eval_async.cli.text import one_line, percent
+from graphrag_eval_async.cli.table import GAP, NAME_CHARACTERS, WIDTH
+from graphrag_eval_async.cli.text import number, one_line, percent
 from graphrag_eval_async.inference.verdicts import UNDECIDED, is_score
 from graphrag_eval_async.records.metrics import ERROR_RATE
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 LISTED_IDS = 10
-"""Of questions that have no partner."""
+"""How many ids of questions on one side only are listed."""
 
 HEADINGS = ("baseline", "candidate", "change", "better", "worse", "equal")
 
 
 def render_comparison(snapshot: Mapping[str, Any], *, worst: int) -> str:
-    """All of a snapshot, as plain text of `WIDTH` columns; of what got worse, so many questions by score."""
+    """A snapshot as plain text of `WIDTH` columns, with the `worst` questions of each score."""
     results = " and ".join(f"{count} of the {side}" for side, count in snapshot["results"].items())
     parts = [
         folded([f"compared: {_questions(snapshot['questions'])} that both sides have; results: {results}"]),
@@ -40,7 +40,7 @@ def render_comparison(snapshot: Mapping[str, Any], *, worst: int) -> str:
 
 
 def regressions(snapshot: Mapping[str, Any]) -> list[str]:
-    """Why a candidate does not pass for being as good: scores worse, their values lost, or none at all."""
+    """Why a candidate counts as a regression: scores got worse, lost values, or do not exist."""
     scores = [metric for metric in snapshot["overall"] if is_score(metric)]
     reasons = [] if {*scores} - {ERROR_RATE} else ["no question has a score on both sides"]
     groups = [("", snapshot["overall"])]
@@ -59,7 +59,7 @@ def regressions(snapshot: Mapping[str, Any]) -> list[str]:
 
 
 def sentences(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What there is to say of each score."""
+    """One sentence on each score."""
     return [f"{metric}: {_sentence(row)}" for metric, row in rows.items() if is_score(metric)]
 
 
@@ -130,7 +130,7 @@ def _correction(groups: Collection[Mapping[str, Any]]) -> str:
 
 
 def worst_questions(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int) -> Iterator[list[str]]:
-    """A table for each score, of so many questions."""
+    """A table for each score, of its `worst` questions."""
     for metric, questions in worse.items() if worst else ():
         rows = [
             [
@@ -148,7 +148,7 @@ def worst_questions(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int
 
 
 def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
-    """What has no partner, by the keys of a snapshot that say so."""
+    """What only one side has: questions, pending ones, and values of metrics."""
     lone = {f"only in the {side}": snapshot[f"only_in_{side}"] for side in ("baseline", "candidate")}
     lone |= {f"pending in the {side}, and not compared": ids for side, ids in snapshot["pending"].items()}
     for told, ids in lone.items():
@@ -197,12 +197,12 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, names: int
 
 
 def folded(lines: Iterable[str]) -> list[str]:
-    """Lines that are cut at `WIDTH`."""
+    """Lines wrapped at `WIDTH`."""
     return [part for line in lines for part in wrap(one_line(line), WIDTH, subsequent_indent="  ")]
 
 
 def signed(value: float) -> str:
-    """A difference, with its sign, in two digits after that of the least."""
+    """A difference with its sign, in two or three digits."""
     text = number(value) if abs(value) >= 1000 else f"{value:.2g}" if abs(value) < 0.1 else f"{value:.3g}"
     return text if text.startswith("-") or not value else f"+{text}"
 

@@ -1,28 +1,23 @@
 """``answer-correctness``: the claims of the answers in a table."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
-from graphrag_eval_async.cli.costs import counts, judge_of, judging
-from graphrag_eval_async.cli.exits import run_to_end
-from graphrag_eval_async.cli.files import check_distinct, open_output
+from graphrag_eval_async.cli import options
+from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
+from graphrag_eval_async.cli.files import check_distinct, file_path, open_output, resumable_path
+from graphrag_eval_async.cli.judges import judge_config, judge_of, judging, keep_answer_correctness
 from graphrag_eval_async.cli.progress import progress
-from graphrag_eval_async.cli.text import describe, tell
-from graphrag_eval_async.cli.tsv import Output, read_answers, read_written
+from graphrag_eval_async.cli.report import tell_error
+from graphrag_eval_async.cli.text import counts, tell
+from graphrag_eval_async.cli.tsv import Answer, Output, read_answers, read_written
+from graphrag_eval_async.config import Config
+from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, EvaluationStream, evaluate_stream
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from graphrag_eval_async.cli.exits import Exit
-    from graphrag_eval_async.cli.interrupts import Interrupts
-    from graphrag_eval_async.cli.models import Models
-    from graphrag_eval_async.cli.tsv import Answer
-    from graphrag_eval_async.config import Config
 
 CALLS_AHEAD = 8
 """How many times as many rows are in work as calls may be in flight: a slow row holds up those behind."""
@@ -30,49 +25,74 @@ CALLS_AHEAD = 8
 COUNTS = ("answer_reference_claims_count", "answer_actual_claims_count", "answer_matching_claims_count")
 
 
-def correctness(input_path: str, output_path: str, interrupts: Interrupts, *, models: Models) -> Exit:
-    """Run the command.
+@dataclass(frozen=True, kw_only=True)
+class AnswerCorrectness:
+    """Let an LLM compare answers with reference answers.
 
-    Raises:
-        UsageError: there is no judge, or the input or the output is not what it should be.
-        ConfigError: the configuration cannot be right, or needs a package that is not installed.
+    For each row of the input, it writes how many claims the reference answer and the actual answer make and
+    how many of them match, the reasoning, and an error, if there was one. Started again on an output that is
+    not complete, it goes on where it stopped.
     """
-    config = models.config_of_answer_correctness()
-    assert config.llm is not None  # noqa: S101  (which the metric needs)
-    check_distinct([input_path, models.path, config.llm.cache], [output_path])
-    answers = read_answers(input_path)
-    written = read_written(output_path, len(answers))
-    # Before the output is touched, since it may find the configuration wanting.
-    stream = _stream(answers, written.rows, config, ahead=CALLS_AHEAD * config.llm.limits.max_concurrency)
-    errors: Counter[str] = Counter()
-    opened = open_output(partial(Output, written=written, rows=len(answers)), output_path)
-    with opened as output, progress(output, usage=stream.usage) as advance:
-        ending = run_to_end(_write_rows(stream, answers, output, errors, advance), interrupts)
-    before = f", {written.rows} of them from before" if written.rows else ""
-    without = f"; not judged: {counts(errors)}" if errors else ""
-    tell(sys.stderr, f"rows: {output.consumed} of {len(answers)}{before}{without}")
-    tell(sys.stderr, "\n".join(judging(judge_of(config) or "", stream.usage)))
-    if ending.error is not None:
-        tell(sys.stderr, f"Error: {describe(ending.error)}")
-    return ending.code(rejects=False)
+
+    answers: Annotated[
+        str,
+        options.file_option(
+            "--input",
+            "-i",
+            parser=options.parser(partial(file_path, what="the table")),
+            help="Answers, TSV with the columns Question, Reference answer and Actual answer.",
+        ),
+    ]
+    output: Annotated[
+        str,
+        options.file_option(
+            "--output",
+            "-o",
+            parser=options.parser(resumable_path),
+            help="Write a row for each here, as TSV; the rows that it has already are kept.",
+        ),
+    ]
+    config: options.Config = None
+    llm: options.Llm = None
+
+    def run(self, interrupts: Interrupts) -> Exit:
+        """Run the command.
+
+        Raises:
+            UsageError: there is no judge, or the input or the output is not what it should be.
+            ConfigError: the configuration is wrong, or needs a package that is not installed.
+        """
+        config = judge_config(self.config, self.llm, prepare=keep_answer_correctness)
+        if config is None:
+            raise UsageError("which LLM is to judge? Give --config FILE or --llm PROVIDER/MODEL")
+        assert config.llm is not None  # noqa: S101  (which the metric needs)
+        check_distinct([self.answers, self.config, config.llm.cache], [self.output])
+        answers = read_answers(self.answers)
+        written = read_written(self.output, len(answers))
+        # Before the output is touched, since it may find the configuration wanting.
+        stream = _stream(answers, written.rows, config, ahead=CALLS_AHEAD * config.llm.limits.max_concurrency)
+        errors: Counter[str] = Counter()
+        opened = open_output(partial(Output, written=written, rows=len(answers)), self.output)
+        with opened as output, progress(output, usage=stream.usage) as advance:
+            ending = run_to_end(_write_rows(stream, answers, output, errors, advance), interrupts)
+        before = f", {written.rows} of them from before" if written.rows else ""
+        without = f"; not judged: {counts(errors)}" if errors else ""
+        tell(sys.stderr, f"rows: {output.consumed} of {len(answers)}{before}{without}")
+        tell(sys.stderr, "\n".join(judging(judge_of(config) or "", stream.usage)))
+        tell_error(ending)
+        return ending.code(rejects=False)
 
 
 def _stream(answers: Sequence[Answer], start: int, config: Config, *, ahead: int) -> EvaluationStream:
     """The results of the answers from `start` on, in their order; each is a question of its own."""
-    rows = range(start, len(answers))
+    rows = [(str(row), answers[row]) for row in range(start, len(answers))]
     questions = [
-        {
-            "id": str(row),
-            "question_text": answers[row].question,
-            "reference_answer": answers[row].reference_answer,
-        }
-        for row in rows
+        {"id": row, "question_text": answer.question, "reference_answer": answer.reference_answer}
+        for row, answer in rows
     ]
     responses = (
-        {"question_id": str(row)}
-        if answers[row].problem
-        else {"question_id": str(row), "actual_answer": answers[row].actual_answer}
-        for row in rows
+        {"question_id": row} | ({} if answer.problem else {"actual_answer": answer.actual_answer})
+        for row, answer in rows
     )
     return evaluate_stream(
         [{"template_id": "answers", "questions": questions}],

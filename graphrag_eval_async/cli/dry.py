@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from graphrag_eval_async.cli.costs import dollars, judge_of
 from graphrag_eval_async.cli.exits import run_to_end
+from graphrag_eval_async.cli.judges import forget_keys, judge_config, judge_of
 from graphrag_eval_async.cli.progress import progress
-from graphrag_eval_async.cli.report import LISTED_REJECTS, list_rejects
-from graphrag_eval_async.cli.text import describe, one_line, tell
+from graphrag_eval_async.cli.report import LISTED_REJECTS, list_rejects, tell_error
+from graphrag_eval_async.cli.text import dollars, one_line, tell
 from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS, DryJudge
 from graphrag_eval_async.records.metrics import COST, RESULT_KEYS
@@ -22,37 +22,38 @@ from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from graphrag_eval_async.cli.exits import Exit
-    from graphrag_eval_async.cli.interrupts import Interrupts
-    from graphrag_eval_async.cli.models import Models
+    from graphrag_eval_async.cli.exits import Exit, Interrupts
+    from graphrag_eval_async.cli.run import RunOptions
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.judge import Message, TokenUsage
 
 
-def estimate(
-    reference_path: str, responses: str, interrupts: Interrupts, *, models: Models, **options: Any
-) -> Exit:
-    """Run the command; `options` are those of `evaluate_stream`.
+def estimate(options: RunOptions, responses: str, interrupts: Interrupts) -> Exit:
+    """Print what a run would take.
 
     Raises:
         UsageError: the options do not go together.
-        ConfigError: the configuration cannot be right, or needs a package that is not installed.
-        ReferenceDataError: the reference set cannot be right.
+        ConfigError: the configuration is wrong, or needs a package that is not installed.
+        ReferenceDataError: the reference set is wrong.
     """
-    config = models.config_without_keys()
-    if judge_of(config) is None:
-        judge, unlimited = None, config
-    else:
-        judge, unlimited = _CountingJudge(), _unlimited(config)
+    config = judge_config(options.config, options.llm, options.embedding, prepare=forget_keys)
+    judge = _CountingJudge() if judge_of(config) is not None else None
     source = read_jsonl(responses)
-    stream = evaluate_stream(load_reference(reference_path), source, config=unlimited, judge=judge, **options)
+    stream = evaluate_stream(
+        load_reference(options.reference),
+        source,
+        config=config if judge is None else _unlimited(config),
+        judge=judge,
+        steps_groups=options.steps_groups,
+        max_in_flight=options.max_in_flight,
+        max_line_bytes=options.max_line_bytes,
+    )
     with progress(source) as advance:
         ending = run_to_end(_read(stream, advance), interrupts)
     rejected = stream.rejects.counts
     list_rejects(rejected, [f"{responses}: {reject}" for reject in stream.rejects[:LISTED_REJECTS]])
     tell(sys.stdout, "\n".join(_lines(stream, config, judge)))
-    if ending.error is not None:
-        tell(sys.stderr, f"Error: {describe(ending.error)}")
+    tell_error(ending)
     return ending.code(rejects=bool(rejected))
 
 
@@ -66,12 +67,12 @@ class _CountingJudge(DryJudge):
     async def complete(
         self, messages: Sequence[Message], schema: Mapping[str, Any]
     ) -> tuple[Any, TokenUsage]:
-        """See `DryJudge`."""
+        """As `DryJudge` does."""
         self.completions += 1
         return await super().complete(messages, schema)
 
     async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], TokenUsage]:
-        """See `DryJudge`."""
+        """As `DryJudge` does."""
         self.embeddings += 1
         return await super().embed(texts)
 

@@ -1,88 +1,132 @@
 """``evaluate``: results and aggregates of responses."""
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated
 
-from graphrag_eval_async.cli.costs import judge_of
-from graphrag_eval_async.cli.exits import run_to_end
+import typer
+
+from graphrag_eval_async.cli import options
+from graphrag_eval_async.cli.dry import estimate
+from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
+from graphrag_eval_async.cli.files import output_path
+from graphrag_eval_async.cli.gates import MISSING_RATE
+from graphrag_eval_async.cli.judges import judge_of
+from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.progress import progress
-from graphrag_eval_async.cli.run import cache_of, open_run, report_run
+from graphrag_eval_async.cli.run import RunOptions
 from graphrag_eval_async.cli.sending import Sending
-from graphrag_eval_async.cli.until import seed_of, tell_order
+from graphrag_eval_async.cli.text import tell
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.inference.until import Until
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources import read_jsonl
+from graphrag_eval_async.stream import EvaluationStream
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from graphrag_eval_async.cli.exits import Exit
-    from graphrag_eval_async.cli.gates import Gate
-    from graphrag_eval_async.cli.interrupts import Interrupts
-    from graphrag_eval_async.cli.models import Models
-    from graphrag_eval_async.cli.outputs import Outputs
-    from graphrag_eval_async.inference.until import Until
-    from graphrag_eval_async.stream import EvaluationStream
+DEFAULT_SEED = 0
 
 
-def evaluate(
-    reference_path: str,
-    responses: str,
-    interrupts: Interrupts,
-    *,
-    models: Models,
-    outputs: Outputs,
-    gates: Sequence[Gate],
-    include_errors: bool,
-    level: float,
-    until: Until | None = None,
-    shuffle: int | None = None,
-    **options: Any,
-) -> Exit:
-    """Run the command; `options` are those of `evaluate_stream`.
+@dataclass(frozen=True, kw_only=True)
+class Evaluate(RunOptions):
+    """Evaluate responses as they come.
 
-    Raises:
-        UsageError: options do not go together, or a file cannot be opened, or would be overwritten.
-        ConfigError: the configuration cannot be right, or needs a package that is not installed.
-        ReferenceDataError: the reference set cannot be right.
+    Each gives a result, and at the end there is a table of the aggregates.
+    Without --config or --llm no LLM is asked, and only the steps are scored.
     """
-    config = models.config()
-    outputs.check([reference_path, responses, models.path, cache_of(config)], stages=options["stages"])
-    reference = load_reference(reference_path)
-    seed = seed_of(responses, until, shuffle, gates)
-    source = read_jsonl(responses, shuffle=seed)
-    run = open_run(
-        reference,
-        source,
-        interrupts,
-        outputs=outputs,
-        config=config,
-        include_errors=include_errors,
-        until=until,
-        **options,
-    )
-    answered: set[str] = set()
-    with run as (stream, results):
-        if until is not None and shuffle is None:
-            tell_order(seed)
-        # Results on the same terminal would go through the bar.
-        shown = outputs.results != "-" or not sys.stdout.isatty()
-        with progress(source, shown=shown, usage=stream.usage if judge_of(config) else None) as advance:
-            sending = Sending(results, stream.stop)
-            work = _write_results(stream, sending, answered, advance)
-            ending = run_to_end(work, interrupts, drain=sending.drain)
-    return report_run(
-        stream,
-        ending,
-        level=level,
-        reference=reference,
-        answered=answered,
-        source=responses,
-        config=config,
-        outputs=outputs,
-        gates=gates,
-        table=sys.stderr if "-" in {outputs.results, outputs.rejects} else sys.stdout,
+
+    responses: Annotated[str, options.RESPONSES]
+    output: Annotated[
+        str | None,
+        options.file_option(
+            "--output", "-o", parser=output_path, help="Write results here, as JSONL; - is stdout."
+        ),
+    ] = "-"
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Only print how many calls a run would make, and about how many tokens and dollars it would "
+            "take. Writes no file and calls nobody.",
+        ),
+    ] = field(default=False, metadata={AFTER: "stages"})
+    until: Annotated[
+        list[str] | None,  # To tell those who give several that only one can be.
+        typer.Option(
+            metavar="CONDITION",
+            help="End as soon as it is decided whether CONDITION holds: [TEMPLATE:]METRIC >= NUMBER, or with "
+            ">, <= or <, such as 'steps_score >= 0.8'. It is a gate, which does not hold either if it is not "
+            "decided at the end. There can be one only.",
+        ),
+    ] = field(default=None, metadata={AFTER: "include_errors"})
+    shuffle: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="SEED",
+            help="Read the lines of files in an order of chance, the same for the same SEED.  "
+            "[default: 0 with --until, else not]",
+        ),
+    ] = field(default=None, metadata={AFTER: "level"})
+
+    def run(self, interrupts: Interrupts) -> Exit:
+        """Run the command.
+
+        Raises:
+            UsageError: options do not go together, or a file cannot be opened, or would be overwritten.
+            ConfigError: the configuration is wrong, or needs a package that is not installed.
+            ReferenceDataError: the reference set is wrong.
+        """
+        if self.dry_run:
+            return estimate(self, self.responses, interrupts)
+        until = self._condition()
+        config = self.read_config()
+        self.check_files(config, self.responses)
+        reference = load_reference(self.reference)
+        seed = self._seed(until)
+        source = read_jsonl(self.responses, shuffle=seed)
+        answered: set[str] = set()
+        with self.open(reference, source, config, interrupts, until=until) as (stream, results):
+            if until is not None and self.shuffle is None:
+                tell(sys.stderr, f"--until: {_order(seed)}")
+            # Results on the same terminal would go through the bar.
+            shown = self.output != "-" or not sys.stdout.isatty()
+            with progress(source, shown=shown, usage=stream.usage if judge_of(config) else None) as advance:
+                sending = Sending(results, stream.stop)
+                work = _write_results(stream, sending, answered, advance)
+                ending = run_to_end(work, interrupts, drain=sending.drain)
+        return self.report(
+            stream,
+            ending,
+            reference=reference,
+            config=config,
+            answered=answered,
+            source=self.responses,
+            table=sys.stderr if "-" in {self.output, self.rejects} else sys.stdout,
+        )
+
+    def _condition(self) -> Until | None:
+        if not self.until:
+            return None
+        if len(self.until) > 1:
+            raise UsageError(f"--until: one condition only, got {len(self.until)}")
+        return Until(self.until[0], self.level)
+
+    def _seed(self, until: Until | None) -> int | None:
+        """The seed that shuffles the responses; None leaves them in their order."""
+        if until is not None and any(gate.metric == MISSING_RATE for gate in self.gates):
+            raise UsageError("missing_rate cannot be a gate with --until, which leaves questions out")
+        if until is not None and self.shuffle is None and read_jsonl(self.responses).can_be_shuffled:
+            return DEFAULT_SEED
+        return self.shuffle
+
+
+def _order(seed: int | None) -> str:
+    if seed is not None:
+        return f"read in a shuffled order (--shuffle {seed}), since files are often sorted"
+    return (
+        "standard input, pipes and compressed files are read in their order: if they are sorted, only "
+        "their beginning decides"
     )
 
 

@@ -1,26 +1,33 @@
-"""How runs end."""
+"""How the process ends: exit codes, Ctrl-C and SIGTERM, and runs that write out what they have."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import select
+import signal
+import threading
 from enum import IntEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
 from graphrag_eval_async.errors import ConfigError, JournalLocked, JournalMismatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from graphrag_eval_async.cli.interrupts import Interrupts
-
-
 DRAIN_SECONDS = 25.0
-"""How long a run may take to finish what it has begun; service managers kill a process some seconds later."""
+"""How long a run may take to finish what is in progress; service managers kill a process soon after that."""
+
+SAME_SECONDS = 0.5
+"""Signals within this time are one: a wrapper may pass on a Ctrl-C that the terminal has already sent."""
+
+POLL_MILLISECONDS = 100
 
 
 class Exit(IntEnum):
-    """Exit codes; of those that apply, the one that stands first here."""
+    """Exit codes."""
 
     USAGE = 2
     FAILED = 4
@@ -31,6 +38,78 @@ class Exit(IntEnum):
     OK = 0
 
 
+CODES = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
+
+
+class Interrupts:
+    """Handles SIGINT and SIGTERM while its context is open; the process is expected to end afterwards.
+
+    The first signal calls `stop`. Signals within `SAME_SECONDS` of it count as the same one. A later signal
+    calls `cancel`; where there is nothing to cancel, it ends the process at once. Signals that the process
+    was started to ignore stay ignored.
+
+    Attributes:
+        stop: raises `KeyboardInterrupt` until a run replaces it by what ends the run.
+        cancel: ends what `stop` has not ended yet, if there is such a thing.
+        code: the exit code for the first signal; None before.
+    """
+
+    def __init__(self) -> None:
+        self.stop: Callable[[], object] = _raise
+        self.cancel: Callable[[], object] | None = None
+        self.code: Exit | None = None
+        self._first = 0.0
+
+    @property
+    def came(self) -> bool:
+        """Whether there was a signal."""
+        return self.code is not None
+
+    def __enter__(self) -> Self:
+        self._previous = {
+            number: previous
+            for number in CODES
+            if (previous := signal.getsignal(number)) not in (signal.SIG_IGN, None)
+            and threading.current_thread() is threading.main_thread()
+        }
+        for number in self._previous:
+            signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        for number, previous in self._previous.items():
+            # Another signal would leave a traceback or change the exit code, with nothing left to stop.
+            signal.signal(number, signal.SIG_IGN if self.came else previous)
+
+    def _handle(self, number: int, _frame: object) -> None:
+        now = monotonic()
+        if self.code is None:
+            self.code = CODES[signal.Signals(number)]
+            self._first = now
+            self.stop()
+        elif now - self._first > SAME_SECONDS:
+            cancel, self.cancel = self.cancel, None
+            if cancel is None:
+                os._exit(CODES[signal.Signals(number)])
+            cancel()
+
+    def wait_writable(self, descriptor: int) -> None:
+        """Block until `descriptor` can be written to.
+
+        Raises:
+            InterruptedError: a signal came, and nothing could be written for `SAME_SECONDS` since.
+        """
+        poll = select.poll()
+        poll.register(descriptor, select.POLLOUT)
+        while not poll.poll(POLL_MILLISECONDS):
+            if self.came and monotonic() - self._first > SAME_SECONDS:
+                raise InterruptedError
+
+
+def _raise() -> NoReturn:
+    raise KeyboardInterrupt
+
+
 class Ending(NamedTuple):
     """How the asynchronous part of a run ended; a signal that comes later counts, too."""
 
@@ -38,30 +117,24 @@ class Ending(NamedTuple):
     error: Exception | None = None
 
     def code(self, *, rejects: bool, gates: bool = False) -> Exit:
-        """The exit code, given whether lines were rejected and whether a gate does not hold."""
-        applies = {
+        """The exit code, given whether lines were rejected and whether a gate fails."""
+        codes = {
             # Such as a package that cannot be imported, or a journal of another configuration.
             Exit.USAGE: isinstance(self.error, ConfigError | JournalLocked | JournalMismatch),
             Exit.FAILED: self.error is not None,
             Exit.REJECTS: rejects,
             Exit.GATES: gates,
-            Exit.INTERRUPTED: self.interrupts.code == Exit.INTERRUPTED,
-            Exit.TERMINATED: self.interrupts.code == Exit.TERMINATED,
-            Exit.OK: True,
         }
-        return next(code for code in Exit if applies.get(code))
+        return next((code for code, applies in codes.items() if applies), self.interrupts.code or Exit.OK)
 
 
 def run_to_end(
-    work: Coroutine[Any, Any, None],
-    interrupts: Interrupts,
-    *,
-    drain: Callable[[], object] | None = None,
+    work: Coroutine[Any, Any, None], interrupts: Interrupts, *, drain: Callable[[], object] | None = None
 ) -> Ending:
-    """Run `work`, whatever comes; a closed pipe ends it like any other end, since nobody wants more.
+    """Run `work` to its end, whatever that is; a closed pipe is no error, since nobody wants more.
 
-    A signal calls `drain`, on the event loop, which is to let `work` come to its end within `DRAIN_SECONDS`;
-    after that, or by a second one, it is cancelled. Without `drain`, the first cancels it.
+    A signal calls `drain` on the event loop, and `work` then has `DRAIN_SECONDS` to finish; after that, or at
+    a second signal, it is cancelled. Without `drain`, the first signal cancels it.
     """
     interrupts.stop = _do_nothing
     try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import sys
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,16 +20,19 @@ from graphrag_eval_async.sources.reading import expand
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from graphrag_eval_async.cli.interrupts import Interrupts
+    from graphrag_eval_async.cli.exits import Interrupts
 
 T = TypeVar("T")
 
+IN_DIRECTORY = ("*.jsonl", "*.jsonl.gz")
+"""The files of a directory that are read."""
+
 
 def input_path(path: str) -> str:
-    """A path as for `read_jsonl`: of a file or directory that can be read, a pattern that fits one, or ``-``.
+    """A path for `read_jsonl`: of a readable file or directory, a pattern that matches one, or ``-``.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is something else.
     """
     if path == "-":
         if sys.stdin is None:
@@ -43,10 +48,10 @@ def input_path(path: str) -> str:
 
 
 def file_path(path: str, *, what: str) -> str:
-    """A path of a file that can be read; not ``-``. `what` it holds goes into the error.
+    """A path of a readable file; not ``-``. `what` says in the error what the file holds.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: it is not readable.
     """
     if path == "-":
         raise ValueError(f"{what} cannot come from standard input")
@@ -64,9 +69,9 @@ def _check_readable(path: str) -> None:
 
 
 def output_path(path: str) -> str:
-    """A path to write lines to; ``-`` for standard output, also where its device is named.
+    """A path to write lines to; ``-`` for standard output, also if the path is its device.
 
-    Opened a second time, a file behind standard output would have two ends that overwrite each other.
+    A file behind standard output that is opened a second time would be written at two positions at once.
     """
     return "-" if path in {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"} else path
 
@@ -87,10 +92,10 @@ def aggregates_path(path: str) -> str:
 
 
 def resumable_path(path: str) -> str:
-    """A path of a file that is there, or that can be.
+    """A path of a regular file, existing or not.
 
     Raises:
-        ValueError: it is something else than a regular file.
+        ValueError: it is something else.
     """
     if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
         raise ValueError(f"{path!r} is not a regular file")
@@ -98,10 +103,10 @@ def resumable_path(path: str) -> str:
 
 
 def check_distinct(read: Iterable[str | None], written: Iterable[str | None]) -> None:
-    """Check that no file would be overwritten that is read, or written by something else.
+    """Check that no file is written twice, or read and written.
 
     Raises:
-        UsageError: one would.
+        UsageError: one is.
     """
     taken = {os.path.realpath(path) for path in read if path and path != "-"}
     for path in written:
@@ -113,8 +118,16 @@ def check_distinct(read: Iterable[str | None], written: Iterable[str | None]) ->
         taken.add(name)
 
 
+def is_among(file: str, path: str) -> bool:
+    """Whether `file` belongs to the directory or pattern `path`, or would if it existed."""
+    patterns = [os.path.join(glob.escape(path), name) for name in IN_DIRECTORY]
+    if not os.path.isdir(path):
+        patterns = [path] if glob.has_magic(path) and not os.path.exists(path) else []
+    return any(fnmatchcase(os.path.realpath(file), os.path.realpath(pattern)) for pattern in patterns)
+
+
 def open_output(kind: Callable[[str], T], path: str) -> T:
-    """What writes to `path`.
+    """Open `path` for writing; `kind` does it.
 
     Raises:
         UsageError: it cannot be opened for writing.
@@ -128,7 +141,7 @@ def open_output(kind: Callable[[str], T], path: str) -> T:
 
 
 def open_rejects(path: str, interrupts: Interrupts) -> RejectsFile:
-    """A rejects file at `path`; while nobody reads from a pipe there, Ctrl-C still comes through.
+    """A rejects file at `path`; Ctrl-C works even while it waits for the reader of a pipe.
 
     Raises:
         UsageError: it cannot be opened for writing.
@@ -137,7 +150,7 @@ def open_rejects(path: str, interrupts: Interrupts) -> RejectsFile:
 
 
 def write_aggregates(path: str, snapshot: Mapping[str, Any]) -> None:
-    """Write a snapshot as YAML or JSON, by the suffix; a reader of the file meets the old one or the new one.
+    """Write a snapshot as YAML or JSON, by the suffix; readers see the old file or the new one.
 
     Raises:
         OSError: it cannot be written.

@@ -1,4 +1,4 @@
-"""Gates: thresholds that a run has to keep."""
+"""Gates: thresholds that a run has to meet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MISSING_RATE = "missing_rate"
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A bound of the mean of one metric, over all results or over those of one template."""
+    """A bound on the mean of one metric, over all results or those of one template."""
 
     template: str | None
     metric: str
@@ -27,11 +27,11 @@ class Gate:
 
     @property
     def name(self) -> str:
-        """As it was asked for."""
+        """The metric as it was given, with its template."""
         return self.metric if self.template is None else f"{self.template}:{self.metric}"
 
     def holds(self, value: float) -> bool:
-        """Whether `value` is neither over nor under the bound, whichever it must not be."""
+        """Whether `value` is on the right side of the bound, or equal to it."""
         return value <= self.bound if self.over else value >= self.bound
 
 
@@ -39,7 +39,7 @@ def parse_gate(text: str, *, over: bool) -> Gate:
     """The gate that ``[TEMPLATE:]METRIC=VALUE`` asks for; a template's name may hold colons and equals signs.
 
     Raises:
-        ValueError: it says something else.
+        ValueError: the text has another form.
     """
     name, _, value = text.rpartition("=")
     template, colon, metric = name.rpartition(":")
@@ -55,12 +55,12 @@ def parse_gate(text: str, *, over: bool) -> Gate:
 
 
 class Measures:
-    """The values that gates are held against, over all results and by template."""
+    """The values that gates check, over all results and by template."""
 
     def __init__(
         self, snapshot: Mapping[str, Any], reference: Reference | None, answered: Container[str]
     ) -> None:
-        """A reference set, and the ids of the questions that were answered, give missing rates."""
+        """The reference set and the ids of the answered questions give the missing rates."""
         self._values: dict[str | None, dict[str, float]] = {None: _means(snapshot["micro"])}
         for template, group in snapshot["per_template"].items():
             self._values[template] = _means(group)
@@ -76,7 +76,7 @@ class Measures:
             self._values.setdefault(template, {})[MISSING_RATE] = sum(absent) / len(absent)
 
     def failure(self, gate: Gate) -> str | None:
-        """Why a gate does not hold, or None where it does."""
+        """Why a gate fails; None if it holds."""
         if gate.template not in self._values:
             return f"{gate.name}: no results of such a template; there are: {self._templates()}"
         values = self._values[gate.template]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from graphrag_eval_async.cli.costs import dollars
+from graphrag_eval_async.cli.text import dollars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge import JudgeUsage
 
 MIN_SECONDS = 0.1
-"""A rate over less would say nothing."""
+"""A rate over less time would be noise."""
 
 
 @contextmanager
 def progress(
     *sources: Source, shown: bool = True, usage: JudgeUsage | None = None
 ) -> Iterator[Callable[[], None]]:
-    """A bar on stderr while the context is open; the function it gives is to be called for each result.
+    """A bar on stderr while the context is open; call the function that it gives for each result.
 
-    With the counts of a judge, and where prices are known, the bar shows the dollars spent.
+    With the usage of a judge whose prices are known, the bar shows the dollars spent.
     """
     if not shown or sys.stderr is None or not sys.stderr.isatty():
         yield lambda: None
@@ -39,7 +39,7 @@ def progress(
 
 
 class Source(Protocol):
-    """What is worked off: `consumed` of `size`, which is None where that is not known."""
+    """What is read: `consumed` of `size`, which is None if it is unknown."""
 
     @property
     def size(self) -> int | None: ...
@@ -49,7 +49,7 @@ class Source(Protocol):
 
 
 class _Bar(Progress):
-    """Looks at its sources whenever it is drawn, since not every line of theirs gives a result."""
+    """Looks at its sources whenever it is drawn, since not every line gives a result."""
 
     def __init__(self, sources: Sequence[Source], usage: JudgeUsage | None) -> None:
         self._sources = sources
@@ -83,5 +83,5 @@ class _Bar(Progress):
 
 class _Console(Console):
     def show_cursor(self, show: bool = True) -> bool:  # noqa: ARG002
-        """Leave the cursor: a hidden one would stay so after a process that is killed."""
+        """Leave the cursor: if the process is killed, a hidden cursor stays hidden."""
         return False

@@ -1,4 +1,4 @@
-"""What a run leaves at its end: rejects, aggregates, a table, and the gates that do not hold."""
+"""What a run tells at its end: rejects, aggregates, a table, and the gates that fail."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, TextIO
 
-from graphrag_eval_async.cli.costs import counts
-from graphrag_eval_async.cli.detail import failure_reasons, render_detail
 from graphrag_eval_async.cli.files import write_aggregates
 from graphrag_eval_async.cli.gates import Gate, Measures
-from graphrag_eval_async.cli.table import render_table
-from graphrag_eval_async.cli.text import describe, one_line, tell
+from graphrag_eval_async.cli.table import failure_reasons, render_detail, render_table
+from graphrag_eval_async.cli.text import counts, describe, dollars, one_line, percent, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set
+    from collections.abc import Iterable, Mapping, Sequence, Set
 
     from graphrag_eval_async.cli.exits import Ending, Exit
     from graphrag_eval_async.inference.running import RunningAggregates
@@ -37,10 +35,10 @@ class Run:
         aggregates: of its results.
         rejected: how many lines were rejected, by reason.
         listed: the rejects to list, as text.
-        reference: the reference set, where there is one.
+        reference: the reference set, if there is one.
         answered: ids of the questions that the results answer.
-        notes: what else is to be told, in lines.
-        decision: about the condition that was to end it, where there was one.
+        notes: more lines to tell.
+        decision: about the condition that was to end it, if there was one.
     """
 
     level: float
@@ -78,10 +76,15 @@ def report(run: Run, *, aggregates: str | None, gates: Sequence[Gate], table: Te
     if run.decision is not None and not run.decision.holds:
         decided = "decided so" if run.decision.holds is False else "not decided"
         failures.append(f"{run.decision.condition}: {decided}")
-    for failure in failures:
-        tell(sys.stderr, one_line(f"gate does not hold: {failure}"))
+    tell_failures(failures)
     tell_error(ending)
     return ending.code(rejects=bool(run.rejected), gates=bool(failures))
+
+
+def tell_failures(failures: Iterable[str]) -> None:
+    """Show why gates fail."""
+    for failure in failures:
+        tell(sys.stderr, one_line(f"gate does not hold: {failure}"))
 
 
 def tell_error(ending: Ending) -> None:
@@ -90,20 +93,8 @@ def tell_error(ending: Ending) -> None:
         tell(sys.stderr, f"Error: {describe(ending.error)}")
 
 
-def journaling(stream: EvaluationStream) -> list[str]:
-    """What became of the journal, in a line, where there is one."""
-    journal = stream.journal
-    if journal is None:
-        return []
-    damaged = (
-        f", {journal.damaged} damaged lines set aside in {journal.path}.damaged" if journal.damaged else ""
-    )
-    found = f"{journal.restored} results and {journal.rejected} rejects from before"
-    return [one_line(f"journal {journal.path}: {found}, {stream.skipped} lines skipped as done{damaged}")]
-
-
 def list_rejects(rejected: Mapping[Reason, int], listed: Sequence[str]) -> None:
-    """Show rejects: how many there are by reason, after those that are to be listed."""
+    """Show rejects: those to list, then how many there are by reason."""
     for line in listed:
         tell(sys.stderr, one_line(line))
     more = sum(rejected.values()) - len(listed)
@@ -121,3 +112,39 @@ def _summary(run: Run, micro: Mapping[str, int]) -> str:
     missing = sum(question_id not in run.answered for question_id in run.reference.questions)
     so_far = " so far" if run.decision is not None and run.decision.holds is not None else ""
     return f"{summary}, questions without a response{so_far}: {missing} of {len(run.reference)}"
+
+
+def journaling(stream: EvaluationStream) -> list[str]:
+    """What became of the journal, in a line, if there is one."""
+    journal = stream.journal
+    if journal is None:
+        return []
+    damaged = (
+        f", {journal.damaged} damaged lines set aside in {journal.path}.damaged" if journal.damaged else ""
+    )
+    found = f"{journal.restored} results and {journal.rejected} rejects from before"
+    return [one_line(f"journal {journal.path}: {found}, {stream.skipped} lines skipped as done{damaged}")]
+
+
+def deciding(decision: Decision, *, judged: bool) -> list[str]:
+    """What was decided about the condition, and what that saved, in lines."""
+    found = {None: "is open", True: "holds", False: "does not hold"}[decision.holds]
+    failed = f", {decision.failed} of them failed" if decision.failed else ""
+    interval = f"{percent(decision.level)}: {decision.low:.4g} to {decision.high:.4g}"
+    lines = [
+        one_line(
+            f"{'not ' if decision.holds is None else ''}decided after {decision.responses} responses "
+            f"to {decision.questions} questions: "
+            f"{decision.condition} {found} ({interval}; {decision.samples} samples{failed})"
+        )
+    ]
+    if decision.remaining:
+        lines.append(f"left out: {decision.remaining} responses{_saved(decision) if judged else ''}")
+    return lines
+
+
+def _saved(decision: Decision) -> str:
+    if decision.saved_calls is None:
+        return ""
+    cost = "" if decision.saved_dollars is None else f", about {dollars(decision.saved_dollars)}"
+    return f"; judging them would have taken about {decision.saved_calls} calls{cost}"

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 class Sending:
-    """Sends results, and gives up on a reader that does not read once the run is to come to its end."""
+    """Sends results, and gives up on a reader that does not read once the run is to end."""
 
     def __init__(self, lines: LineFile | None, stop: Callable[[], object]) -> None:
-        """`lines` is where they go, if anywhere; `stop` lets no more come."""
+        """`lines` is where results go, if anywhere; `stop` makes the run read no more."""
         self._lines = lines
         self._stop = stop
         self._patience = inf
         self._scope: anyio.CancelScope | None = None
 
     def drain(self) -> None:
-        """Let what is under way come to its end; from now on a line is waited for `PATIENCE_SECONDS`."""
+        """Stop reading; from now on, a line has `PATIENCE_SECONDS` to be sent."""
         self._stop()
         self._patience = PATIENCE_SECONDS
         if self._scope is not None:
@@ -38,7 +38,7 @@ class Sending:
         """Send one result, as JSONL.
 
         Raises:
-            InterruptedError: nobody reads it, and the run is to come to its end.
+            InterruptedError: nobody reads it, and the run is to end.
             OSError: it cannot be written.
         """
         if self._lines is None:

@@ -1,4 +1,4 @@
-"""The aggregates as a table."""
+"""Aggregates as tables: the means, then how far to trust them and how the values spread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from graphrag_eval_async.cli.text import one_line
+from graphrag_eval_async.cli.text import by_frequency, number, one_line, percent
+from graphrag_eval_async.records.outcomes import REASON
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,13 +34,33 @@ NAME_WIDTH = 16
 
 MAX_WIDTH = 10_000
 
+INTERVALS = 3
+"""Beside each other in a table, so that there is room for the names of templates."""
+
 
 def render_table(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     """Counts of samples and means of metrics: a row for each template, one for micro and one for macro."""
-    return draw([_table(snapshot, part, counts=i == 0) for i, part in enumerate(_parts(snapshot))], stream)
+    return _draw([_means(snapshot, part, counts=i == 0) for i, part in enumerate(_parts(snapshot))], stream)
 
 
-def draw(tables: Iterable[Table], stream: TextIO) -> str:
+def render_detail(snapshot: Mapping[str, Any], stream: TextIO) -> str:
+    """Tables of coverage, bounds and confidence of all results, confidence of templates, and quantiles."""
+    metrics = {
+        metric: stats
+        for metric, stats in snapshot["micro"].items()
+        if isinstance(stats, dict) and "coverage" in stats
+    }
+    tables = [_trust(metrics), *_intervals(snapshot, metrics), _spread(metrics)]
+    return "\n\n".join(_draw([table], stream) for table in tables if table.row_count)
+
+
+def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
+    """How often each reason of failure occurred, in a line, if any did."""
+    reasons = snapshot["micro"].get(REASON)
+    return [one_line(f"failure: {by_frequency(reasons)}")] if reasons else []
+
+
+def _draw(tables: Iterable[Table], stream: TextIO) -> str:
     """Tables as plain text, as wide as the terminal that `stream` is, if it is one."""
     written = BytesIO()
     # Of the same encoding, which decides whether there are lines of boxes.
@@ -51,20 +72,45 @@ def draw(tables: Iterable[Table], stream: TextIO) -> str:
     return "\n".join(map(str.rstrip, lines)).strip("\n")
 
 
-def plain_table(first: str) -> Table:
-    """A table without columns but the `first`, which is of names."""
+def _width(stream: TextIO) -> int:
+    return (stream.isatty() and os.get_terminal_size(stream.fileno()).columns) or WIDTH
+
+
+def _least_width(table: Table, console: Console) -> int:
+    """How wide a table is whose names are folded to `NAME_WIDTH`."""
+    names = table.columns[0]
+    names.max_width = NAME_WIDTH
+    width = console.measure(table).maximum
+    names.max_width = None
+    return width
+
+
+def _table(first: str, *headings: str) -> Table:
+    """A table with a `first` column of names, and columns of numbers."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column(first, overflow="fold")
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
     return table
+
+
+def _name(name: str) -> str:
+    return one_line(name, limit=NAME_CHARACTERS)
+
+
+def _heading(metric: str) -> list[str]:
+    """The words of a metric's name, one below the other."""
+    words = metric.split("_")
+    return [line for word in words for line in wrap(word, HEADING_WIDTH)] or [metric]
 
 
 def _parts(snapshot: Mapping[str, Any]) -> list[list[str]]:
     """The metrics, as many in each table as leave `NAME_WIDTH` of `WIDTH` to the templates' names."""
     parts: list[list[str]] = [[]]
     room = WIDTH - NAME_WIDTH - sum(map(_column_width, (["samples"], ["errors"])))
+    groups = [*snapshot["per_template"].values(), snapshot["micro"], snapshot["macro"]]
     for metric in [metric for metric, stats in snapshot["macro"].items() if "mean" in stats]:
-        groups = [*snapshot["per_template"].values(), snapshot["micro"], snapshot["macro"]]
-        width = _column_width([*heading(metric), *(_cells(group, [metric])[0] for group in groups)])
+        width = _column_width([*_heading(metric), *(_cells(group, [metric])[0] for group in groups)])
         if width > room:
             parts.append([])
             room = WIDTH - NAME_WIDTH
@@ -77,32 +123,15 @@ def _column_width(lines: Iterable[str]) -> int:
     return GAP + max(map(len, lines))
 
 
-def heading(metric: str) -> list[str]:
-    """The words of a metric's name, one below the other."""
-    words = metric.split("_")
-    return [line for word in words for line in wrap(word, HEADING_WIDTH)] or [metric]
-
-
-def _table(snapshot: Mapping[str, Any], metrics: Sequence[str], *, counts: bool) -> Table:
-    table = plain_table("template")
-    headings = [["samples"], ["errors"]] if counts else []
-    for lines in [*headings, *map(heading, metrics)]:
-        table.add_column("\n".join(lines), justify="right", no_wrap=True)
+def _means(snapshot: Mapping[str, Any], metrics: Sequence[str], *, counts: bool) -> Table:
+    headings = ["samples", "errors"] if counts else []
+    table = _table("template", *headings, *("\n".join(_heading(metric)) for metric in metrics))
     for template, group in snapshot["per_template"].items():
-        table.add_row(one_line(template, limit=NAME_CHARACTERS), *_cells(group, metrics, counts=counts))
+        table.add_row(_name(template), *_cells(group, metrics, counts=counts))
     table.add_section()
     for name in ("micro", "macro"):
         table.add_row(name, *_cells(snapshot[name], metrics, counts=counts))
     return table
-
-
-def _least_width(table: Table, console: Console) -> int:
-    """How wide a table is whose names are folded to `NAME_WIDTH`."""
-    names = table.columns[0]
-    names.max_width = NAME_WIDTH
-    width = console.measure(table).maximum
-    names.max_width = None
-    return width
 
 
 def _cells(group: Mapping[str, Any], metrics: Sequence[str], *, counts: bool = False) -> list[str]:
@@ -115,10 +144,48 @@ def _cells(group: Mapping[str, Any], metrics: Sequence[str], *, counts: bool = F
     return [str(errors + group["number_of_success_samples"]), str(errors), *cells]
 
 
-def number(value: float) -> str:
-    """A value in four digits, or the whole ones of a larger one."""
-    return f"{value:.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+def _trust(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Metrics from 0 to 1, and all others that lack some values."""
+    levels = {stats["confidence"]["level"] for stats in metrics.values() if "confidence" in stats}
+    interval = "\n".join([percent(level) for level in levels] + ["interval"])
+    table = _table("of all results", "values", interval, "if failed\nwere 0 or 1")
+    table.add_column("missing", no_wrap=True)
+    for metric, stats in metrics.items():
+        coverage = stats["coverage"]
+        failed, pending = coverage["failed"], coverage["pending"]
+        missing = {**failed, **({"pending": pending} if pending else {})}
+        if missing or "confidence" in stats:
+            table.add_row(
+                _name(metric),
+                str(coverage["values"]),
+                _range(stats.get("confidence")),
+                _range(stats.get("bounds") if failed else None),
+                # One below the other, since they are many words where a judge is in trouble.
+                "\n".join(f"{count} {one_line(kind)}" for kind, count in missing.items()),
+            )
+    return table
 
 
-def _width(stream: TextIO) -> int:
-    return (stream.isatty() and os.get_terminal_size(stream.fileno()).columns) or WIDTH
+def _intervals(snapshot: Mapping[str, Any], metrics: Mapping[str, Mapping[str, Any]]) -> Iterable[Table]:
+    """The confidence of each template, of some metrics in each table."""
+    bounded = [metric for metric, stats in metrics.items() if "confidence" in stats]
+    for start in range(0, len(bounded), INTERVALS):
+        part = bounded[start : start + INTERVALS]
+        level = percent(metrics[bounded[0]]["confidence"]["level"])
+        table = _table(f"{level} interval", *("\n".join(_heading(metric)) for metric in part))
+        for template, group in snapshot["per_template"].items():
+            ends = (_range(group.get(metric, {}).get("confidence")) for metric in part)
+            table.add_row(_name(template), *ends)
+        yield table
+
+
+def _spread(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
+    spread = {metric: stats["quantiles"] for metric, stats in metrics.items() if "quantiles" in stats}
+    table = _table("of all results", *next(iter(spread.values()), {}))
+    for metric, quantiles in spread.items():
+        table.add_row(_name(metric), *map(number, quantiles.values()))
+    return table
+
+
+def _range(ends: Mapping[str, float] | None) -> str:
+    return "" if ends is None else f"{ends['low']:.3f} to {ends['high']:.3f}"

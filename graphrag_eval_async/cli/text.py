@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import re
 from decimal import Decimal
-from typing import TextIO
+from math import floor, log10
+from typing import TYPE_CHECKING, Any, TextIO
 
 from graphrag_eval_async.errors import ConfigError, GraphragEvalError, ReferenceDataError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SHOWN_CHARACTERS = 2000
 """Of one line about the input, which may quote a key of any length."""
 
 
 def tell(stream: TextIO | None, text: str) -> None:
-    """Print lines to a standard stream; one that is closed, or that nobody reads any more, is left alone.
+    """Print lines to a standard stream; if it is closed or its reader is gone, do nothing.
 
     Raises:
         OSError: it cannot be written for another reason.
@@ -33,7 +37,7 @@ def tell(stream: TextIO | None, text: str) -> None:
 
 
 def one_line(text: str, *, limit: int = SHOWN_CHARACTERS) -> str:
-    """For a terminal: what is quoted from the input may hold newlines or escape sequences."""
+    """Text that is safe on a terminal: without the newlines and escape sequences of what it quotes."""
     text = re.sub(r"\s*\n\s*", " ", text[: limit + 1])
     if len(text) > limit:
         text = text[:limit] + "..."
@@ -41,7 +45,7 @@ def one_line(text: str, *, limit: int = SHOWN_CHARACTERS) -> str:
 
 
 def describe(error: Exception) -> str:
-    """An exception in one line; a broken configuration or reference set takes one more for each problem."""
+    """An exception in one line; a broken configuration or reference set adds a line for each problem."""
     if isinstance(error, ConfigError | ReferenceDataError):
         return "\n  ".join(map(one_line, [str(error).partition("\n")[0], *error.problems]))
     if isinstance(error, OSError) and error.strerror:
@@ -53,5 +57,30 @@ def describe(error: Exception) -> str:
 
 
 def percent(level: float) -> str:
-    """A level as it is, to the last digit: 99.9999 % is not 100 %."""
+    """A level with all its digits: 99.9999 % is not 100 %."""
     return f"{Decimal(str(level)) * 100:f}".rstrip("0").rstrip(".") + " %"
+
+
+def number(value: float) -> str:
+    """A value in four digits, or the whole ones of a larger one."""
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def dollars(amount: float | None) -> str:
+    """An amount in US dollars: to the cent, or to four digits where that is more."""
+    if amount is None:
+        return "price not known"
+    digits = 2 if amount <= 0 else max(2, 3 - floor(log10(amount)))
+    whole, _, rest = f"{amount:.{digits}f}".partition(".")
+    return f"${whole}.{rest[:2]}{rest[2:].rstrip('0')}"
+
+
+def counts(of: Mapping[Any, int]) -> str:
+    """Such as "2 budget, 1 timeout"."""
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(of.items()))
+
+
+def by_frequency(of: Mapping[str, int]) -> str:
+    """The same, the most frequent first."""
+    ordered = sorted(of.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count} {kind}" for kind, count in ordered)

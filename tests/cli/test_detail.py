@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from graphrag_eval_async import compute_aggregates
-from graphrag_eval_async.cli.detail import failure_reasons, render_detail
-from graphrag_eval_async.cli.table import render_table
+from graphrag_eval_async.cli.table import failure_reasons, render_detail, render_table
 from graphrag_eval_async.cli.text import percent
 from graphrag_eval_async.records.metrics import RESULT_METRICS, RETRIEVAL_METRICS
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from graphrag_eval_async.cli.interrupts import SAME_SECONDS, Interrupts
+from graphrag_eval_async.cli.exits import SAME_SECONDS, Interrupts
 from tests.cli.support import full_pipe
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
     monkeypatch.setattr("os._exit", end)
     clock = Clock()
-    monkeypatch.setattr("graphrag_eval_async.cli.interrupts.monotonic", clock)
+    monkeypatch.setattr("graphrag_eval_async.cli.exits.monotonic", clock)
     return clock
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from graphrag_eval_async.cli.costs import dollars, judging
-from graphrag_eval_async.cli.interrupts import SAME_SECONDS
+from graphrag_eval_async.cli.exits import SAME_SECONDS
+from graphrag_eval_async.cli.judges import judging
+from graphrag_eval_async.cli.text import dollars
 from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.judge import JudgeUsage
 from graphrag_eval_async.judge.pricing import Prices

@@ -1,4 +1,4 @@
-"""Alerts: bounds of the mean of the last values of a metric, and when they begin and cease to be crossed."""
+"""Alerts on the windowed mean of a metric: they start when it crosses a bound, and end when it recovers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.aggregates.exact import mean, to_units
-from graphrag_eval_async.cli.watch.durations import parse_window, window_facts
+from graphrag_eval_async.cli.watch.windows import parse_window, window_facts
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.metrics import COST, ERROR_RATE, RESULT_KEYS, is_metric
 
@@ -42,12 +42,12 @@ class Alert:
     """A condition on the mean of the last values of one metric, over all results or one template's.
 
     Attributes:
-        text: as it was asked for.
+        text: as it was given.
         template: None for all results.
         metric: its name, or ``error_rate``.
         operator: one of `OPERATORS`.
         bound: what the mean is compared with.
-        window: which values count; None for as many as the view shows.
+        window: which values count; None for the window of the view.
     """
 
     text: str
@@ -64,7 +64,7 @@ def parse_alert(text: str) -> Alert:
     A template's name may hold colons, spaces and whatever else; blanks around it may be part of it.
 
     Raises:
-        ValueError: it says something else.
+        ValueError: the text has another form.
     """
     match = _ALERT.fullmatch(text)
     if match is None:
@@ -86,9 +86,9 @@ def parse_alert(text: str) -> Alert:
 
 
 def find_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Config | None) -> list[Alert]:
-    """The alerts, with the names of their templates as they are; there may be values for each, one day.
+    """The alerts, with the exact names of their templates.
 
-    Blanks around a name count where there is such a template.
+    Blanks around a name count if there is a template with them.
 
     Raises:
         UsageError: no result can have such a template or metric.
@@ -124,12 +124,12 @@ class Change:
 
     @property
     def message(self) -> str:
-        """The same for people."""
+        """The change in a line of text."""
         value = "no values" if self.value is None else f"{self.value:.4g}"
         return f"{self.time} alert {self.state}: {self.alert.text}: {value}"
 
     def facts(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
+        """The change as JSON."""
         alert = self.alert
         return {
             "alert": alert.text,
@@ -147,50 +147,48 @@ class Change:
 class Watched:
     """One alert, and the values in its window.
 
-    It starts when its condition holds for a full window: of the last n, n values; of the last s seconds, at
-    least one, once the first ever is s seconds old. It ends when the condition has not held for a whole
-    window: for n values, or for s seconds. Then the window has to fill anew: with n values since, or for s
-    seconds. No value at all is nothing that a condition holds for.
+    It starts when the condition holds for a full window. A window of n values is full with n values; a window
+    of s seconds is full s seconds after its first value. It ends when the condition has not held for n values
+    or s seconds; then the window has to fill again. The condition never holds for a window without values.
     """
 
     def __init__(self, alert: Alert, window: Last | Seconds) -> None:
         self.alert = alert
         self.started: Change | None = None
         self._window = window
+        # In the unit of positions.
+        self._size = window.count if isinstance(window, Last) else window.seconds
         self._values: deque[tuple[float, int]] = deque()
         self._units = 0
-        # The window fills: since when, and with how many values.
-        self._first = inf
-        self._count = 0
+        self._added = 0
+        self._begin = inf  # of the window, as it fills
         self._held = -inf
-        self._since_held = 0
 
     def add(self, value: float, now: float) -> Change | None:
         """Count one value, and look; `now` is in seconds, of any clock that only goes forward."""
+        self._begin = min(self._begin, self._position(now))
+        self._added += 1
         units = to_units(value)
-        self._values.append((now, units))
+        self._values.append((self._position(now), units))
         self._units += units
-        self._first = min(self._first, now)
-        self._count += 1
-        self._since_held += 1
         return self.look(now)
 
     def look(self, now: float) -> Change | None:
         """What changed, if anything: seconds may also pass without values."""
-        while self._values and self._is_out(now):
+        position = self._position(now)
+        while self._values and self._values[0][0] <= position - self._size:
             self._units -= self._values.popleft()[1]
         value = self.value
         alert = self.alert
-        if value is not None and self._is_full(now) and OPERATORS[alert.operator](value, alert.bound):
-            self._held = now
-            self._since_held = 0
+        is_full = position - self._begin >= self._size
+        if value is not None and is_full and OPERATORS[alert.operator](value, alert.bound):
+            self._held = position
             if self.started is None:
                 self.started = self.change("started")
                 return self.started
-        elif self.started is not None and self._is_over(now):
+        elif self.started is not None and position - self._held >= self._size:
             self.started = None
-            self._first = now
-            self._count = 0
+            self._begin = position
             return self.change("ended")
         return None
 
@@ -204,20 +202,9 @@ class Watched:
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         return Change(self.alert, state, self._window, self.value, len(self._values), time)
 
-    def _is_out(self, now: float) -> bool:
-        if isinstance(self._window, Last):
-            return len(self._values) > self._window.count
-        return self._values[0][0] <= now - self._window.seconds
-
-    def _is_full(self, now: float) -> bool:
-        if isinstance(self._window, Last):
-            return self._count >= self._window.count
-        return now - self._first >= self._window.seconds
-
-    def _is_over(self, now: float) -> bool:
-        if isinstance(self._window, Last):
-            return self._since_held >= self._window.count
-        return now - self._held >= self._window.seconds
+    def _position(self, now: float) -> float:
+        """How far things have come, by what the window is measured in: values, or seconds."""
+        return self._added if isinstance(self._window, Last) else now
 
 
 class Alerts:
@@ -228,7 +215,7 @@ class Alerts:
     """
 
     def __init__(self, alerts: Iterable[Alert], window: Last | Seconds) -> None:
-        """`window` is that of the alerts which have none."""
+        """`window` is for the alerts without one."""
         self.on_change: Callable[[Change], object] | None = None
         self._watched = [Watched(alert, alert.window or window) for alert in alerts]
 
@@ -236,14 +223,11 @@ class Alerts:
         """Count one result: its template, its metrics with values, and whether it is an error."""
         for watched in self._watched:
             alert = watched.alert
-            if alert.template not in (None, template):
-                continue
-            if alert.metric == ERROR_RATE:
-                self._tell(watched.add(int(failed), now))
-                continue
-            for metric, value in values:
-                if metric == alert.metric:
-                    self._tell(watched.add(value, now))
+            if alert.template in (None, template):
+                seen = [(ERROR_RATE, int(failed))] if alert.metric == ERROR_RATE else values
+                for metric, value in seen:
+                    if metric == alert.metric:
+                        self._tell(watched.add(value, now))
 
     def look(self, now: float) -> None:
         """Let time pass."""
@@ -251,7 +235,7 @@ class Alerts:
             self._tell(watched.look(now))
 
     def facts(self) -> list[dict[str, Any]]:
-        """Those that have started and not ended: as they are now, with the time of their start."""
+        """The alerts that have started and not ended: as they are now, with the time of their start."""
         return [
             watched.change("started").facts() | {"time": watched.started.time}
             for watched in self._watched

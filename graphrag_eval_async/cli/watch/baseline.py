@@ -10,7 +10,7 @@ from rich.text import Text
 from graphrag_eval_async.batch import add_results
 from graphrag_eval_async.cli.comparison import decided, folded, one_sided, sentences, signed, worst_questions
 from graphrag_eval_async.cli.text import one_line
-from graphrag_eval_async.cli.watch.results import SCORES
+from graphrag_eval_async.cli.watch.counting import SCORES
 from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.records.metrics import ERROR_RATE
@@ -18,19 +18,18 @@ from graphrag_eval_async.records.metrics import ERROR_RATE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from graphrag_eval_async.cli.outputs import Outputs
     from graphrag_eval_async.inference.verdicts import LiveRows
 
 SHOWN = (ERROR_RATE, *SCORES)
 
 WORST = 10
-"""Of the questions that got worse, so many are listed at the end, by score."""
+"""How many of the questions that got worse are listed at the end, by score."""
 
 STYLES = {"better": "green", "worse": "bold red"}
 
 
-def load_baseline(path: str, outputs: Outputs, *, include_errors: bool) -> RunningComparison:
-    """A comparison with the results in a file, of those that a journal has already, if there is one.
+def load_baseline(path: str, journal: str | None, *, include_errors: bool) -> RunningComparison:
+    """A comparison of the results in the file at `path` with those that a journal has already, if any.
 
     Raises:
         UsageError: the file cannot be read, or has a line that is no result of a question.
@@ -38,17 +37,17 @@ def load_baseline(path: str, outputs: Outputs, *, include_errors: bool) -> Runni
     comparison = RunningComparison(include_errors=include_errors)
     try:
         add_results(path, comparison.add_baseline, what="--baseline")
-        if outputs.resume and outputs.results is not None and os.path.exists(outputs.results):
+        if journal is not None and os.path.exists(journal):
             # A line that is none will be set aside.
-            add_results(outputs.results, comparison.add, what="--output", on_reject=lambda _: None)
+            add_results(journal, comparison.add, what="--output", on_reject=lambda _: None)
     except (AggregationError, SourceError) as error:
         raise UsageError(f"--baseline: {error}") from error
     return comparison
 
 
 def comparison_lines(comparison: Mapping[str, Any]) -> list[Text]:
-    """One for what makes the two hard to compare, if anything does, one for the templates that are worse, if
-    any are, and one for each of the metrics that are shown, of those that there are.
+    """Lines on the screen: one of warnings, if any, one of the templates that got worse, if any, and one for
+    each metric that is shown.
     """
     rows = comparison["overall"]
     lines = [
@@ -85,7 +84,7 @@ def _style(row: Mapping[str, Any]) -> str:
 
 
 def final_lines(comparison: RunningComparison, level: float) -> list[str]:
-    """What there is to say at the end; without the sign test, since it was looked at all the time."""
+    """What is told at the end; without the sign test, which is not valid for a run watched all the time."""
     live, found = comparison.look(level=level), comparison.particulars()
     rows = live["overall"]
     warnings = folded(f"warning: {warning}" for warning in found["warnings"])

@@ -1,9 +1,9 @@
-"""The columns of the view: which there are, how wide they are, and how their numbers look."""
+"""The columns of the view: which there are, how wide they are, and how numbers and trends look."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import floor, log10
+from math import floor, fsum, log10
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
@@ -12,6 +12,10 @@ from graphrag_eval_async.records.metrics import COST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+BARS = "▁▂▃▄▅▆▇█"
+ASCII_BARS = "_.-:=+*#"
+"""For encodings without `BARS`."""
 
 LEAST_NAME, MOST_NAME = 12, 32
 LEAST_CELL, ROOMY_CELL, MOST_CELL = 5, 8, 12
@@ -23,7 +27,7 @@ HEADINGS = {
     "total_tokens": "tokens",
     "elapsed_sec": "sec",
 }
-"""Of the metrics that come first."""
+"""The headings of the metrics that come first."""
 
 MORE_HEADINGS = {
     "input_tokens": "in tok",
@@ -38,7 +42,7 @@ MORE_HEADINGS = {
     "retrieval_context_precision": "rc prec",
     "retrieval_context_f1": "rc F1",
 }
-"""Of metrics that are shown where there is room for roomy cells; others have their names, cut off."""
+"""The headings of metrics that are shown if there is room; others have their names, cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class Column:
     width: int
 
     def of(self, facts: Mapping[str, Any]) -> Any:
-        """What the path leads to, or None."""
+        """The value at the path, or None."""
         place: Any = facts
         for key in self.path:
             place = place.get(key)
@@ -66,7 +70,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A column of names and those that fit beside it; `left_out` says how many do not."""
+    """A column of names, and the columns that fit beside it; `left_out` counts those that do not."""
 
     name_width: int
     gap: int
@@ -146,3 +150,29 @@ def price(dollars: float) -> str:
         return f"${dollars:.1e}".replace("e-0", "e-")
     digits = 1 - floor(log10(dollars))
     return f"${dollars:.{digits}f}".replace("$0.", "$.")
+
+
+def sparkline(points: Sequence[float | None], width: int, *, bars: str = BARS) -> str:
+    """Points as bars from the lowest to the highest of them, at most `width`, the latest on the right.
+
+    If there are more points, a bar stands for several. Gaps are blank; equal points are half as high.
+    """
+    width = min(width, len(points))
+    means = [_mean(points[len(points) * i // width : len(points) * (i + 1) // width]) for i in range(width)]
+    known = [value for value in means if value is not None]
+    if not known:
+        return " " * width
+    low, high = min(known), max(known)
+    # Halves, since the difference of two doubles may be none.
+    span = high / 2 - low / 2
+    return "".join(
+        " " if value is None
+        else bars[len(bars) // 2 - 1] if not span
+        else bars[round((value / 2 - low / 2) / span * (len(bars) - 1))]
+        for value in means
+    )  # fmt: skip
+
+
+def _mean(points: Sequence[float | None]) -> float | None:
+    known = [value for value in points if value is not None]
+    return fsum(value / len(known) for value in known) if known else None

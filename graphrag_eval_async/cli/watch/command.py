@@ -1,91 +1,174 @@
 """``watch``: responses that are still being written, evaluated as they come, and shown as it goes."""
 
-from __future__ import annotations
-
 import asyncio
+import os
 import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
-from graphrag_eval_async.cli.exits import run_to_end
-from graphrag_eval_async.cli.run import cache_of, has_begun, open_run, report_run
+import typer
+
+from graphrag_eval_async.cli import options
+from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts, run_to_end
+from graphrag_eval_async.cli.files import file_path, output_path
+from graphrag_eval_async.cli.options import AFTER
+from graphrag_eval_async.cli.run import RunOptions
 from graphrag_eval_async.cli.sending import Sending
+from graphrag_eval_async.cli.watch.alerts import Alert, Change, find_alerts, parse_alert
 from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
 from graphrag_eval_async.cli.watch.commands import Commands
-from graphrag_eval_async.cli.watch.counting import Counting, Showing
+from graphrag_eval_async.cli.watch.counting import Counting, Show, Showing
 from graphrag_eval_async.cli.watch.facts import Facts
-from graphrag_eval_async.cli.watch.views import Screen, open_view
-from graphrag_eval_async.reference import load_reference
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
-
-    from graphrag_eval_async.cli.exits import Ending, Exit
-    from graphrag_eval_async.cli.gates import Gate
-    from graphrag_eval_async.cli.interrupts import Interrupts
-    from graphrag_eval_async.cli.models import Models
-    from graphrag_eval_async.cli.outputs import Outputs
-    from graphrag_eval_async.cli.watch.alerts import Change
-    from graphrag_eval_async.cli.watch.following import Following
-    from graphrag_eval_async.cli.watch.views import View
-    from graphrag_eval_async.stream import EvaluationStream
+from graphrag_eval_async.cli.watch.views import Screen, View, open_view
+from graphrag_eval_async.cli.watch.windows import parse_duration, parse_window
+from graphrag_eval_async.config import Config
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.inference.comparison import RunningComparison
+from graphrag_eval_async.reference import Reference, load_reference
+from graphrag_eval_async.sources import follow_jsonl
+from graphrag_eval_async.sources.rotation import former_names
+from graphrag_eval_async.stream import EvaluationStream
 
 LOOK_SECONDS = 1.0
 """How often alerts look whether time alone has changed something."""
 
+_duration = partial(typer.Option, parser=options.parser(parse_duration), metavar="TIME")
 
-def watch(
-    reference_path: str,
-    following: Following,
-    interrupts: Interrupts,
-    *,
-    models: Models,
-    outputs: Outputs,
-    showing: Showing,
-    gates: Sequence[Gate],
-    include_errors: bool,
-    **options: Any,
-) -> Exit:
-    """Run the command; `options` are those of `evaluate_stream`.
 
-    Raises:
-        UsageError: options do not go together, or a file cannot be opened, or would be overwritten.
-        ConfigError: the configuration cannot be right, or needs a package that is not installed.
-        ReferenceDataError: the reference set cannot be right.
+@dataclass(frozen=True, kw_only=True)
+class Watch(RunOptions):
+    """Evaluate responses while they are written, and watch it.
+
+    Logs are followed as they grow, are rotated and appear. A terminal shows how the agents do that write
+    them, all in all and of late; without one, there is a line of JSON every so often. It ends at Ctrl-C.
     """
-    following.check(outputs)
-    config = models.config()
-    read = [reference_path, *following.paths, models.path, cache_of(config), showing.baseline]
-    outputs.check(read, stages=options["stages"])
-    reference = load_reference(reference_path)
-    showing = showing.of(reference.templates, config)
-    comparison = None
-    if showing.baseline is not None:
-        comparison = load_baseline(showing.baseline, outputs, include_errors=include_errors)
-    counting = Counting(showing, include_errors=include_errors, comparison=comparison)
-    stop = asyncio.Event()
-    follower = following.follow(stop)
-    common: dict[str, Any] = {"outputs": outputs, "config": config}
-    run = open_run(reference, follower, interrupts, include_errors=include_errors, **common, **options)
-    with run as (stream, lines):
-        sending = Sending(lines, stop.set)
-        facts = Facts(stream, follower, counting, showing, config, reference, following.paths)
-        view = open_view(facts, showing, interrupts)
-        work = _watch(stream, sending, counting, view, showing.on_alert)
-        ending = run_to_end(work, interrupts, drain=sending.drain)
-        ending = _finish(view.finish if has_begun(stream, outputs) else view.clear, ending)
-    return report_run(
-        stream,
-        ending,
-        level=showing.level,
-        reference=reference,
-        answered=counting.answered,
-        source=" ".join(following.paths),
-        gates=gates,
-        table=sys.stdout if isinstance(view, Screen) else sys.stderr,
-        notes=final_lines(comparison, showing.level) if comparison is not None else (),
-        **common,
-    )
+
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PATH...",
+            help="Logs of responses, JSONL: files, directories or patterns, there already or not.",
+        ),
+    ]
+    start: Annotated[
+        Literal["beginning", "end"], typer.Option(help="Where to begin in the files that are there already.")
+    ] = field(default="beginning", metadata={AFTER: "reference"})
+    until_idle: Annotated[
+        float | None, _duration(help="End once nothing was written for so long, such as 30s.")
+    ] = None
+    # Any, of what is parsed, since the defaults are text that is parsed as well.
+    poll_interval: Annotated[Any, _duration(help="How often to look for what is new.")] = "50ms"
+    window: Annotated[
+        Any,
+        typer.Option(
+            parser=options.parser(parse_window),
+            metavar="N|TIME",
+            help="What counts as of late: the last N results, or those of the last TIME, such as 5m.",
+        ),
+    ] = "200"
+    show: Annotated[
+        Show,
+        typer.Option(
+            help="Which results to list: the last, or the worst, which are errors and then those with the "
+            "lowest mean of their scores.",
+        ),
+    ] = "last"
+    interval: Annotated[Any, _duration(help="How often to print JSON, without a terminal.")] = "10s"
+    alert: Annotated[
+        list[Alert],
+        options.repeatable(
+            parser=options.parser(parse_alert),
+            metavar="[TEMPLATE:]METRIC<VALUE [over N|TIME]",
+            help="Tell when the mean of the last values of METRIC, or error_rate, begins and ceases to be "
+            "so; also with <=, > and >=. It begins once as many values or as much time was seen, and has "
+            "ceased when it was not so for as many or as long; it begins again only after as many more, or "
+            "as long. Repeatable.  [default of N|TIME: that of --window]",
+        ),
+    ]
+    on_alert: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COMMAND",
+            help="Run this in a shell for each alert that begins or ceases, with the facts as JSON on its "
+            "standard input, for 30 s at most. What it prints is thrown away.",
+        ),
+    ] = None
+    baseline: Annotated[
+        str | None,
+        options.file_option(
+            parser=options.parser(partial(file_path, what="the baseline")),
+            help="Results of an earlier run, JSONL: show by how much this one differs, question by question.",
+        ),
+    ] = None
+    output: Annotated[
+        str | None,
+        options.file_option("--output", "-o", parser=output_path, help="Write results here, as JSONL."),
+    ] = None
+
+    def run(self, interrupts: Interrupts) -> Exit:
+        """Run the command.
+
+        Raises:
+            UsageError: options do not go together, or a file cannot be opened, or would be overwritten.
+            ConfigError: the configuration is wrong, or needs a package that is not installed.
+            ReferenceDataError: the reference set is wrong.
+        """
+        self._check_paths()
+        config = self.read_config()
+        self.check_files(config, *self.paths, self.baseline)
+        reference = load_reference(self.reference)
+        showing, comparison = self._showing(reference, config), self._comparison()
+        counting = Counting(showing, include_errors=self.include_errors, comparison=comparison)
+        stop = asyncio.Event()
+        follower = follow_jsonl(
+            self.paths,
+            start=self.start,
+            poll_interval=self.poll_interval,
+            idle_timeout=self.until_idle,
+            stop=stop,
+        )
+        with self.open(reference, follower, config, interrupts) as (stream, lines):
+            sending = Sending(lines, stop.set)
+            facts = Facts(stream, follower, counting, showing, config, reference, self.paths)
+            view = open_view(facts, showing, interrupts)
+            work = _watch(stream, sending, counting, view, self.on_alert)
+            ending = run_to_end(work, interrupts, drain=sending.drain)
+            ending = _finish(view.finish if self.has_begun(stream) else view.clear, ending)
+        return self.report(
+            stream,
+            ending,
+            reference=reference,
+            config=config,
+            answered=counting.answered,
+            source=" ".join(self.paths),
+            table=sys.stdout if isinstance(view, Screen) else sys.stderr,
+            notes=final_lines(comparison, self.level) if comparison is not None else (),
+        )
+
+    def _check_paths(self) -> None:
+        if "-" in self.paths:
+            raise UsageError("standard input cannot be followed; evaluate reads it")
+        if "-" in {self.output, self.rejects}:
+            raise UsageError("standard output is for the view: -o and --rejects need files")
+        for written in self.readable_outputs():
+            for path in self.paths:
+                if os.path.normpath(path) in map(os.path.normpath, former_names(written)):
+                    raise UsageError(f"{written!r} is a name for the log {path!r} once it is rotated")
+
+    def _showing(self, reference: Reference, config: Config | None) -> Showing:
+        if self.on_alert is not None and not self.alert:
+            raise UsageError("--on-alert needs --alert: it is run for each that begins or ceases")
+        alerts = find_alerts(self.alert, reference.templates, config)
+        return Showing(self.window, self.show, self.interval, alerts, self.on_alert, self.level)
+
+    def _comparison(self) -> RunningComparison | None:
+        if self.baseline is None:
+            return None
+        journal = self.output if self.is_resumable else None
+        return load_baseline(self.baseline, journal, include_errors=self.include_errors)
 
 
 def _finish(finish: Callable[[], None], ending: Ending) -> Ending:
@@ -99,12 +182,11 @@ def _finish(finish: Callable[[], None], ending: Ending) -> Ending:
 async def _watch(
     stream: EvaluationStream, sending: Sending, counting: Counting, view: View, on_alert: str | None
 ) -> None:
-    commands = Commands(on_alert, view.say) if on_alert is not None else None
+    commands = Commands(on_alert, view.say)
 
     def tell(change: Change) -> None:
         view.say(change.message)
-        if commands is not None:
-            commands.run(change)
+        commands.run(change)
 
     async def work() -> None:
         async with stream:
@@ -112,15 +194,13 @@ async def _watch(
                 # The aggregates have it already, even if it cannot be written.
                 counting.add(result)
                 await sending.send(result)
-        if commands is not None:
-            await commands.finish()
+        await commands.finish()
 
     counting.alerts.on_change = tell
     try:
         await _alongside(work(), _look(counting), *(loop() for loop in view.loops))
     finally:
-        if commands is not None:
-            await commands.aclose()
+        await commands.aclose()
 
 
 async def _look(counting: Counting) -> NoReturn:

@@ -19,23 +19,26 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.watch.alerts import Alert, Change
 
 COMMAND_SECONDS = 30.0
-"""How long a command may take, and how long the last ones are waited for at the end."""
+"""How long a command may take, and how long to wait for the last ones at the end."""
 
 MAX_WAITING = 100
-"""Of one alert: changes whose command is still to run."""
+"""How many changes of one alert may wait for their command."""
 
 
 class Commands:
-    """Runs a command of the shell for each change of an alert, with its facts as JSON on stdin.
+    """Runs a shell command for each change of an alert, with the facts of the change as JSON on stdin.
 
-    Those of one alert run one after the other, those of several alerts beside each other, and nobody waits
-    for them. What they print goes nowhere: on a terminal, it would go through the view.
+    The commands of one alert run one after the other; those of different alerts run at the same time, and
+    nothing waits for them. Their output is discarded: on a terminal, it would go through the view.
     """
 
     def __init__(
-        self, command: str, say: Callable[[str], object], *, seconds: float = COMMAND_SECONDS
+        self, command: str | None, say: Callable[[str], object], *, seconds: float = COMMAND_SECONDS
     ) -> None:
-        """`say` is called with a line about each command that fails, or that takes more than `seconds`."""
+        """`say` is called with a line about each command that fails or takes more than `seconds`.
+
+        Without a command, nothing runs.
+        """
         self._command = command
         self._say = say
         self._seconds = seconds
@@ -44,10 +47,12 @@ class Commands:
 
     def run(self, change: Change) -> None:
         """Have the command run, soon."""
+        if self._command is None:
+            return
         queue = self._queues.get(change.alert)
         if queue is None:
             queue = self._queues[change.alert] = asyncio.Queue(MAX_WAITING)
-            self._workers.append(asyncio.create_task(self._work_off(queue)))
+            self._workers.append(asyncio.create_task(self._work_off(self._command, queue)))
         try:
             queue.put_nowait(change)
         except asyncio.QueueFull:
@@ -68,7 +73,7 @@ class Commands:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
 
-    async def _work_off(self, queue: asyncio.Queue[Change]) -> None:
+    async def _work_off(self, command: str, queue: asyncio.Queue[Change]) -> None:
         while True:
             change = await queue.get()
             try:
@@ -76,15 +81,15 @@ class Commands:
                 with tempfile.TemporaryFile() as facts:
                     facts.write(json.dumps(change.facts()).encode() + b"\n")
                     facts.seek(0)
-                    await self._run(change, facts)
+                    await self._run(command, change, facts)
             except OSError as error:
                 self._complain(change, f"cannot run: {error.strerror or error}")
             finally:
                 queue.task_done()
 
-    async def _run(self, change: Change, facts: BinaryIO) -> None:
+    async def _run(self, command: str, change: Change, facts: BinaryIO) -> None:
         process = await asyncio.create_subprocess_shell(
-            self._command,
+            command,
             stdin=facts,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,

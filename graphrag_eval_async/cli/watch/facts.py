@@ -1,18 +1,18 @@
-"""What a run has come to so far, as one plain dict: JSON has it as it is, and the screen shows it."""
+"""The state of a run as one plain dict, which is printed as JSON or shown on the screen."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from datetime import UTC, datetime
 from itertools import chain
 from math import fsum, inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.cli.costs import judge_of
-from graphrag_eval_async.cli.watch.durations import window_facts
-from graphrag_eval_async.cli.watch.rates import Rate
-from graphrag_eval_async.cli.watch.results import is_counted_cost
+from graphrag_eval_async.cli.judges import judge_of
+from graphrag_eval_async.cli.watch.counting import is_counted_cost
+from graphrag_eval_async.cli.watch.windows import window_facts
 from graphrag_eval_async.inference.confidence import show_confidence
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.threads import SLICE_SECONDS
@@ -27,15 +27,30 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sources import Follower
     from graphrag_eval_async.stream import EvaluationStream
 
+RATE_SECONDS = 10.0
+"""The time over which a rate is taken, or the time since it was last asked for, if that is longer."""
 
 SUMS = "sums"
-"""The key of what `complete` makes confidence sequences of: what has them, and the sums; of a comparison, its
-own.
-"""
+"""The key of the sums that `complete` turns into confidence sequences."""
+
+
+class Rate:
+    """How fast a count grows, per second."""
+
+    def __init__(self, now: float) -> None:
+        self._points = deque([(now, 0)])
+
+    def at(self, now: float, count: int) -> float:
+        """The rate until `now`, when the count is this."""
+        while len(self._points) > 1 and self._points[1][0] <= now - RATE_SECONDS:
+            self._points.popleft()
+        since, before = self._points[0]
+        self._points.append((now, count))
+        return (count - before) / max(now - since, 1.0)
 
 
 class Facts:
-    """Looks at everything that knows how a run goes."""
+    """Collects the state of a run from all its parts."""
 
     def __init__(
         self,
@@ -59,7 +74,7 @@ class Facts:
         self._pace, self._calls = Rate(self._start), Rate(self._start)
 
     async def prepare(self) -> None:
-        """Do what takes `collect` long while others run."""
+        """Do the slow part of `collect` in slices, so that others can run."""
         comparison, due = self._counting.comparison, monotonic() + SLICE_SECONDS
         steps = [] if comparison is None else [comparison.prepare()]
         for _ in chain(self._stream.aggregates.prepare(), *steps):
@@ -68,9 +83,9 @@ class Facts:
                 due = monotonic() + SLICE_SECONDS
 
     def collect(self, detailed: float = inf) -> dict[str, Any]:
-        """All of it as it is now, but what `complete` adds; the dict is the caller's own.
+        """The state as it is now, without what `complete` adds; the caller owns the dict.
 
-        Templates have details like all results if there are at most so many that are to be `detailed`.
+        Templates have details, as all results have, if there are at most `detailed` of them.
         """
         now = monotonic()
         stream, lag, comparison = self._stream, self._follower.lag, self._counting.comparison
@@ -100,7 +115,7 @@ class Facts:
         overall = _group(total["micro"], recent["micro"])
         groups = total["per_template"]
         details = aggregates.per_template() if len(groups) <= detailed else {}
-        # Those of which all results are pending have nothing but details.
+        # Templates whose results are all pending have nothing but details.
         groups = {template: detail for template, (detail, _) in details.items()} | groups
         templates = {
             template: _group(group, recent["per_template"].get(template))
@@ -117,7 +132,7 @@ class Facts:
         usage = self._stream.usage
         return {
             "model": self._model,
-            # Requests, so that those which are still to be sent do not count.
+            # Requests that were sent, not calls that wait to be.
             "calls_per_sec": self._calls.at(now, usage.attempts),
             "max_concurrency": self._limits.max_concurrency,
             "budget_usd": self._limits.budget_usd,
@@ -150,7 +165,7 @@ def _add_detail(
 
 
 def _group(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What aggregates say of the results of one template, or of all."""
+    """The state of one template, or of all results, from its aggregates and those of the window."""
     recent = recent or {"number_of_error_samples": 0, "number_of_success_samples": 0}
     counts, recent_counts = _counts(total), _counts(recent)
     group: dict[str, Any] = {
@@ -179,6 +194,6 @@ def _share(samples: int, errors: int) -> float | None:
 
 
 def _cost(group: Mapping[str, Any]) -> float | None:
-    """What judging took, in US dollars for each result that is no error; None where no cost is known."""
+    """The cost of judging in US dollars per successful result; None if no cost is known."""
     sums = [stats["sum"] for metric, stats in group.items() if is_counted_cost(metric)]
     return fsum(sums) / group["number_of_success_samples"] if sums else None

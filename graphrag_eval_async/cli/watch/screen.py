@@ -5,49 +5,50 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from rich.filesize import decimal
 from rich.text import Text
 
-from graphrag_eval_async.cli.text import one_line, percent
+from graphrag_eval_async.cli.text import by_frequency, counts, dollars, one_line, percent
 from graphrag_eval_async.cli.watch.baseline import comparison_lines
-from graphrag_eval_async.cli.watch.columns import lay_out
-from graphrag_eval_async.cli.watch.durations import duration_name
-from graphrag_eval_async.cli.watch.status import clock, status
-from graphrag_eval_async.cli.watch.trends import BARS, sparkline
+from graphrag_eval_async.cli.watch.columns import BARS, lay_out, sparkline
+from graphrag_eval_async.cli.watch.windows import duration_name
+from graphrag_eval_async.records.outcomes import RESPONSE_ERROR
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+GAP = "   "
 
 SHOWN_ALERTS = 3
 LEAST_TEMPLATES = 8
-"""Lines about templates, if there are as many: for more, nothing gives up its own."""
+"""Lines kept for templates, if there are as many, before `overall` gets its lines of trust."""
 
 LEAST_RESULTS = 2
-"""Lines about results, with their heading: for more, no template gives up its own."""
+"""Lines kept for results, with their heading, before templates get more."""
 
 TRUSTED_LINES = 6
-"""Of a template that says, besides, how far its means can be trusted."""
+"""Lines of a template with its intervals and quantile."""
 
 ROOMY_RESULTS = 10
-"""Lines about results, with a blank one: for more, no template gives up how far its means can be trusted."""
+"""Lines kept for results, with a blank one, before templates get their intervals."""
 
 HIGH_QUANTILE = "p95"
 
 SHOWN_CHARACTERS = 300
-"""Of anything that is quoted, which is more than a line has."""
+"""The limit of anything quoted: more than a line has."""
 
 
 def render(facts: Mapping[str, Any], *, width: int, height: int, bars: str = BARS) -> list[Text]:
     """At most `height` lines, none wider than `width` cells.
 
     A group of results has a line of means so far, one of the means of the window, one of their trends, and
-    lines that say between which ends the means are, and below what most values. Where there is no room for
-    these lines of all templates they have none, nor trends, if there is no room for them either; where there
-    still is not, some templates are left out. A comparison has a third of that room at most, and results have
-    what is left.
+    lines of confidence intervals and a high quantile. If not all templates fit, they lose the intervals and
+    quantiles first, then the trends; then some templates are left out. A comparison has at most a third of
+    that room, and results have what is left.
     """
     screen = _Screen(facts, width, bars)
     head = [screen.title(), screen.headings(), *screen.group("overall", facts["overall"], trends=True)]
-    foot = [*screen.alerts(), *status(facts, width)]
+    foot = [*screen.alerts(), *_status(facts, width)]
     results = screen.results()
     trust = screen.trust(facts["overall"])
     room = height - len(head) - len(foot)
@@ -82,7 +83,7 @@ class _Screen:
 
     def title(self) -> Text:
         facts = self._facts
-        right = f"  {facts['results_per_sec']:.1f} results/s  {clock(facts['elapsed_sec'])}"
+        right = f"  {facts['results_per_sec']:.1f} results/s  {_clock(facts['elapsed_sec'])}"
         room = max(0, self._width - len(right))
         left = Text(f"watching {' '.join(map(_quote, facts['paths']))}", "bold")
         if left.cell_len > room:
@@ -111,7 +112,7 @@ class _Screen:
         return lines
 
     def trust(self, group: Mapping[str, Any]) -> list[Text]:
-        """The ends of the confidence sequences of a group, and a high quantile, where there are any."""
+        """The confidence intervals of a group, and a high quantile, if there are any."""
         values = [column.of(group) or {} for column in self._grid.columns]
         levels = [value["confidence"]["level"] for value in values if "confidence" in value]
         level = percent(levels[0]) if levels else ""
@@ -130,7 +131,7 @@ class _Screen:
         return [column.text(value) for column, value in zip(self._grid.columns, values, strict=True)]
 
     def templates(self, room: int) -> list[Text]:
-        """As many as there is room for, and how many others there are."""
+        """As many templates as fit, and how many others there are."""
         trends = 3 * len(self._templates) <= room
         shown = self._templates
         if not trends and 2 * len(shown) > room:
@@ -194,3 +195,63 @@ def _window_name(window: Mapping[str, float]) -> str:
 
 def _quote(text: str) -> str:
     return one_line(text, limit=SHOWN_CHARACTERS)
+
+
+def _status(facts: Mapping[str, Any], width: int) -> list[Text]:
+    """How the work goes, in as many lines as it takes."""
+    lines = [Text()]
+    for name, value in _parts(facts):
+        part = Text.assemble((f"{name} ", "dim"), value)
+        gap = GAP if lines[-1] else ""
+        if gap and lines[-1].cell_len + len(gap) + part.cell_len > width:
+            lines.append(part)
+        else:
+            lines[-1].append(gap).append_text(part)
+    return lines
+
+
+def _parts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Names and values; in this order, they fill three lines of 80 columns."""
+    judge, lag, journal = facts["judge"], facts["lag"], facts["journal"]
+    if judge is not None:
+        spent = "not known" if judge["dollars"] is None else dollars(judge["dollars"])
+        budget = "" if judge["budget_usd"] is None else f" of {dollars(judge['budget_usd'])}"
+        yield "judge", f"{judge['calls_per_sec']:.1f} calls/s"
+        yield "concurrency", f"{judge['concurrency']} of {judge['max_concurrency']}"
+        yield "queued", str(judge["waiting"])
+        yield "spent", spent + budget
+        if judge["paused_sec"]:
+            yield "paused for", f"{judge['paused_sec']:.0f} s"
+        yield "retries", counts(judge["retries"]) or "none"
+        if judge["errors"]:
+            yield "failed", counts(judge["errors"])
+    yield "in flight", str(facts["in_flight"])
+    since = f"{lag['seconds']:.1f} s" if lag["seconds"] < 60 else _clock(lag["seconds"])
+    yield "behind", f"{decimal(lag['bytes'])}, {since}"
+    yield "rejects", counts(facts["rejects"]) or "none"
+    yield "unanswered", f"{facts['missing']} of {facts['questions']}"
+    yield from _without_values(facts["overall"]["coverage"])
+    if wrong := {reason: total for reason, total in facts["overall"]["failure"].items() if reason != "none"}:
+        yield "failures", one_line(by_frequency(wrong))
+    if journal is not None:
+        yield "restored", str(journal["restored"])
+    if facts["skipped"]:
+        yield "skipped", str(facts["skipped"])
+
+
+def _without_values(coverage: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Metrics that failed although the agent had not; those that failed alike are together."""
+    alike: dict[str, list[str]] = {}
+    for metric, covered in coverage.items():
+        failed = {kind: total for kind, total in covered["failed"].items() if kind != RESPONSE_ERROR}
+        if failed:
+            alike.setdefault(one_line(counts(failed)), []).append(one_line(metric))
+    for kinds, metrics in alike.items():
+        yield f"without {', '.join(metrics)}", kinds
+
+
+def _clock(seconds: float) -> str:
+    """Such as 1:02:03."""
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}"

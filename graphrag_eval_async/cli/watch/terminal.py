@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 from rich.cells import cell_len
 from rich.console import Console
 
-from graphrag_eval_async.cli.watch.trends import ASCII_BARS, BARS
+from graphrag_eval_async.cli.watch.columns import ASCII_BARS, BARS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 COLUMNS, ROWS = 80, 24
-"""Of a terminal that does not say."""
+"""The size of a terminal that does not tell."""
 
 ERASE_LINE = "\x1b[K"
 ERASE_BELOW = "\x1b[J"
@@ -90,7 +90,7 @@ class Terminal:
         return "".join([self._back(self._size[0]), *changed, ERASE_BELOW])
 
     def _back(self, columns: int) -> str:
-        """To where the lines begin; where the terminal has become narrower, they may fill more rows."""
+        """To the first line; if the terminal has become narrower, lines may fill more rows."""
         rows = sum(_rows(line.plain, columns) for line in self._lines)
         return f"\r\x1b[{rows}A" if rows else "\r"
 
@@ -101,7 +101,7 @@ class Terminal:
 
 
 def _rows(text: str, columns: int) -> int:
-    """How many rows a line fills where it is wrapped, and no character is cut in two."""
+    """How many rows a wrapped line fills; wide characters are not cut in two."""
     rows, free = 1, columns
     for character in text if cell_len(text) > columns else "":
         width = cell_len(character)

@@ -1,4 +1,4 @@
-"""Where facts go: to a terminal, or as lines of JSON to whoever reads them."""
+"""Where facts go: to a terminal, or to stdout as lines of JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
 from contextlib import nullcontext, redirect_stderr, suppress
 from functools import partial
 from io import StringIO
@@ -22,71 +21,40 @@ from graphrag_eval_async.cli.text import one_line, tell
 from graphrag_eval_async.cli.watch.facts import complete
 from graphrag_eval_async.cli.watch.screen import TRUSTED_LINES, render
 from graphrag_eval_async.cli.watch.terminal import Terminal
-from graphrag_eval_async.cli.watch.trends import Trends
+from graphrag_eval_async.cli.watch.windows import Trends
 from graphrag_eval_async.sinks import LineFile
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Callable, Sequence
 
     from rich.text import Text
 
-    from graphrag_eval_async.cli.interrupts import Interrupts
+    from graphrag_eval_async.cli.exits import Interrupts
     from graphrag_eval_async.cli.watch.counting import Showing
 
 DRAW_SECONDS = 0.25
 DRAW_SHARE = 0.1
-"""Of the time, at most: with thousands of templates, a view is not drawn as often."""
+"""The share of the time that drawing may take: with thousands of templates, it happens less often."""
 
 MAX_MESSAGES = 1000
-"""That wait to be shown while nobody reads; older ones are lost."""
+"""How many messages wait while nobody reads; older ones are lost."""
 
 PRINTED_RESULTS = 10
 """In each line of JSON."""
 
 
 class Source(Protocol):
-    """What there is to show."""
+    """What is shown."""
 
     async def prepare(self) -> None:
-        """Do what takes `collect` long while others run."""
+        """Do the slow part of `collect` in slices, so that others can run."""
 
     def collect(self, detailed: float) -> dict[str, Any]:
-        """The facts, with details of templates if there are at most so many."""
-
-
-Loop = Callable[[], "Coroutine[Any, Any, NoReturn]"]
-
-
-class View(Protocol):
-    """Shows how a run goes.
-
-    Attributes:
-        loops: what has to run meanwhile; they raise an `OSError` where something cannot be written.
-    """
-
-    @property
-    def loops(self) -> Sequence[Loop]: ...
-
-    def say(self, message: str) -> None:
-        """Show a line about something that happened, soon."""
-
-    def finish(self) -> None:
-        """Show what there is at the end.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-
-    def clear(self) -> None:
-        """Take away what is shown of the run; what happened stays.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """The facts, with details of templates if there are at most `detailed` of them."""
 
 
 def open_view(source: Source, showing: Showing, interrupts: Interrupts) -> View:
-    """The view on the terminal behind standard output or, where that is none, as lines of JSON.
+    """The view on the terminal behind standard output or, without a terminal, as lines of JSON.
 
     Raises:
         UsageError: there is no standard output.
@@ -98,25 +66,40 @@ def open_view(source: Source, showing: Showing, interrupts: Interrupts) -> View:
 
 
 class Screen:
-    """A view on a terminal: what happened stands above, and stays."""
+    """A view on a terminal; messages stand above it, and stay.
+
+    Attributes:
+        loops: coroutines to run meanwhile; they raise `OSError` if something cannot be written.
+    """
 
     def __init__(self, terminal: Terminal, source: Source, trends: Trends) -> None:
         self._terminal = terminal
         self._source = source
         self._trends = trends
         self._messages: deque[str] = deque(maxlen=MAX_MESSAGES)
-        # What is cancelled while a thread draws does not wait for it.
+        # A task that is cancelled while a thread draws does not wait for the thread.
         self._drawing = threading.Lock()
         self._ended = False
         self.loops = (self._run,)
 
     def say(self, message: str) -> None:
+        """Show a line about something that happened, soon."""
         self._messages.append(one_line(message))
 
     def finish(self) -> None:
+        """Show the final state.
+
+        Raises:
+            OSError: it cannot be written.
+        """
         self._draw(self._facts(), last=True)
 
     def clear(self) -> None:
+        """Remove the view; messages stay.
+
+        Raises:
+            OSError: it cannot be written.
+        """
         self._draw(None, last=True)
 
     async def _run(self) -> NoReturn:
@@ -168,7 +151,7 @@ class _Said(StringIO):
 
 
 class Lines:
-    """A view without a terminal: facts on stdout every so often, and what happened on stderr."""
+    """The same without a terminal: facts on stdout at an interval, and messages on stderr."""
 
     def __init__(self, stdout: LineFile, source: Source, interval: float) -> None:
         self._stdout = stdout
@@ -188,7 +171,7 @@ class Lines:
             self._stdout.write([_line(self._source.collect(inf))])
 
     def clear(self) -> None:
-        """Nothing: what was printed was printed."""
+        """Do nothing: what was printed stays."""
 
     async def _print_facts(self) -> NoReturn:
         took = 0.0
@@ -210,6 +193,9 @@ class Lines:
     def _tell(self, messages: Sequence[str]) -> None:
         for message in messages:
             tell(sys.stderr, message)
+
+
+View = Screen | Lines
 
 
 def _line(facts: dict[str, Any]) -> bytes:

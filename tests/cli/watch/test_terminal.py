@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
+from graphrag_eval_async.cli.watch.columns import ASCII_BARS, BARS
 from graphrag_eval_async.cli.watch.terminal import Terminal
-from graphrag_eval_async.cli.watch.trends import ASCII_BARS, BARS
 from tests.cli.watch.emulator import Emulator
 
 if TYPE_CHECKING:

@@ -209,7 +209,7 @@ def test_what_cannot_be_followed(
     def refuse(paths: list[str], **_options: object) -> None:
         raise UsageError(f"{paths[0]}: compressed files cannot be followed")
 
-    monkeypatch.setattr("graphrag_eval_async.cli.watch.following.follow_jsonl", refuse)
+    monkeypatch.setattr("graphrag_eval_async.cli.watch.command.follow_jsonl", refuse)
     results = folder.write("results", b"of an earlier run")
     assert run(*watch(folder, "-o", results, log="log.jsonl.gz")) == 2
     told = f"Error: {folder.file('log.jsonl.gz')}: compressed files cannot be followed\n"

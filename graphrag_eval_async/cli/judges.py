@@ -1,0 +1,118 @@
+"""The judge that a command line asks for, and what judging took, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.cli.text import counts, dollars, one_line
+from graphrag_eval_async.config import config_for, load_config
+from graphrag_eval_async.config.model import METRICS
+from graphrag_eval_async.errors import ConfigError, UsageError
+from graphrag_eval_async.metrics import metrics_on
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphrag_eval_async.config import Config
+    from graphrag_eval_async.judge import JudgeUsage
+
+
+def judge_config(
+    path: str | None,
+    llm: str | None,
+    embedding: str | None = None,
+    *,
+    prepare: Callable[[Any], None] | None = None,
+) -> Config | None:
+    """The configuration that `--config`, `--llm` and `--embedding` ask for; None if none is given.
+
+    Args:
+        path: of the configuration file.
+        llm: PROVIDER/MODEL.
+        embedding: PROVIDER/MODEL.
+        prepare: changes what was read from the file before it is checked.
+
+    Raises:
+        UsageError: the options do not go together.
+        ConfigError: the configuration is wrong.
+    """
+    if path is not None and llm is not None:
+        raise UsageError("--llm does not go with --config, which names the models")
+    if embedding is not None and llm is None:
+        raise UsageError("--embedding needs --llm; a model of --config stands in its llm.embedding")
+    if llm is not None:
+        return config_for(llm, embedding)
+    if path is None:
+        return None
+    given = _read(path)
+    if prepare is not None:
+        prepare(given)
+    try:
+        return load_config(given)
+    except ConfigError as error:
+        raise ConfigError(error.problems, path) from None
+
+
+def _read(path: str) -> Any:
+    from graphrag_eval_async.records.yaml_file import UnreadableFile, read_file
+
+    try:
+        given = read_file(path)
+    except UnreadableFile as error:
+        raise ConfigError([str(error)], path) from None
+    if isinstance(given, str):  # `load_config` would take it for a path.
+        raise ConfigError(["expected a mapping, got a string"], path)
+    return given
+
+
+def forget_keys(given: Any) -> None:
+    """Remove API keys, so that the variables that hold them need not be set."""
+    llm = given.get("llm") if isinstance(given, dict) else None
+    for model in llm.values() if isinstance(llm, dict) else ():
+        if isinstance(model, dict) and isinstance(model.get("api_key"), str):
+            del model["api_key"]
+
+
+def keep_answer_correctness(given: Any) -> None:
+    """Turn answer correctness on, and every other metric off."""
+    if not isinstance(given, dict):
+        return
+    for name in (*METRICS, "custom_evaluations"):
+        if name != "answer_correctness":
+            given.pop(name, None)
+    if isinstance(llm := given.get("llm"), dict):
+        llm.pop("embedding", None)
+    section = given.setdefault("answer_correctness", {})
+    if isinstance(section, dict) and section.get("enabled") is False:
+        section["enabled"] = True
+
+
+def cache_of(config: Config | None) -> str | None:
+    """The path of the judge's cache file, if there is one."""
+    return config.llm.cache if config is not None and config.llm is not None else None
+
+
+def judge_of(config: Config | None) -> str | None:
+    """The LLM that judges; None where no metric is on."""
+    if config is None or config.llm is None or config.llm.generation is None or not metrics_on(config):
+        return None
+    return one_line(config.llm.generation.model)
+
+
+def judging(model: str, usage: JudgeUsage) -> list[str]:
+    """What the judge did, in a few lines."""
+    about = "about " if usage.unmetered and usage.dollars is not None else ""
+    shared = f", {usage.shared_calls} shared" if usage.shared_calls else ""
+    failed = sum(usage.errors.values())
+    metrics = [
+        f"{usage.outcomes['ok']} ok",
+        f"{usage.outcomes['skipped']} skipped",
+        f"{failed} failed" + (f" ({counts(usage.errors)})" if failed else ""),
+    ]
+    calls = f"{usage.calls} calls, {usage.attempts} attempts, {usage.cache_hits} cached{shared}"
+    before = f", {dollars(usage.restored_dollars)} of it before" if usage.restored_dollars else ""
+    return [
+        f"judge {model}: {calls}, {about}{dollars(usage.dollars)}{before}",
+        f"tokens: {usage.input_tokens} in, {usage.output_tokens} out, {usage.embedding_tokens} embedded",
+        f"metrics: {', '.join(metrics)}" + (f"; retries: {counts(usage.retries)}" if usage.retries else ""),
+    ]
