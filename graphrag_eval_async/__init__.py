@@ -1,51 +1,84 @@
 """Evaluate question-answering agents over knowledge graphs while they run."""
 
-from graphrag_eval_async.aggregates import Last, Seconds
-from graphrag_eval_async.batch import compare, compute_aggregates, run_evaluation
-from graphrag_eval_async.config import (
-    AnswerCorrectnessConfig,
-    AnswerRelevanceConfig,
-    Config,
-    CustomEvaluationConfig,
-    EmbeddingConfig,
-    GenerationConfig,
-    LimitsConfig,
-    LLMConfig,
-    OutputConfig,
-    PricingConfig,
-    RagasAnswerCorrectnessConfig,
-    RetrievalAnswerConfig,
-    RetrievalContextConfig,
-    StepsConfig,
-    load_config,
-)
-from graphrag_eval_async.errors import (
-    AggregationError,
-    ConfigError,
-    GraphragEvalError,
-    JournalError,
-    JournalLocked,
-    JournalMismatch,
-    JudgeError,
-    JudgeUnavailable,
-    MissingResponses,
-    ReferenceDataError,
-    RejectedResponse,
-    RejectedResponses,
-    SourceError,
-    UsageError,
-)
-from graphrag_eval_async.evaluator import Evaluator
-from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.inference.until import Until
-from graphrag_eval_async.judge import Judge, JudgeUsage, TokenUsage
-from graphrag_eval_async.records import Line, LongLine, Position, Question, Reject, Rejects
-from graphrag_eval_async.reference import Reference, load_reference
-from graphrag_eval_async.sinks.journal import Journal
-from graphrag_eval_async.sources import Follower, Lag, follow_jsonl, read_jsonl
-from graphrag_eval_async.steps import average_precision, recall_at_k
-from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
-from graphrag_eval_async.stream.ending import Decision
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.aggregates import Last, Seconds
+    from graphrag_eval_async.batch import compare, compute_aggregates, run_evaluation
+    from graphrag_eval_async.config import (
+        AnswerCorrectnessConfig,
+        AnswerRelevanceConfig,
+        Config,
+        CustomEvaluationConfig,
+        EmbeddingConfig,
+        GenerationConfig,
+        LimitsConfig,
+        LLMConfig,
+        OutputConfig,
+        PricingConfig,
+        RagasAnswerCorrectnessConfig,
+        RetrievalAnswerConfig,
+        RetrievalContextConfig,
+        StepsConfig,
+        load_config,
+    )
+    from graphrag_eval_async.errors import (
+        AggregationError,
+        ConfigError,
+        GraphragEvalError,
+        JournalError,
+        JournalLocked,
+        JournalMismatch,
+        JudgeError,
+        JudgeUnavailable,
+        MissingResponses,
+        ReferenceDataError,
+        RejectedResponse,
+        RejectedResponses,
+        SourceError,
+        UsageError,
+    )
+    from graphrag_eval_async.evaluator import Evaluator
+    from graphrag_eval_async.inference.running import RunningAggregates
+    from graphrag_eval_async.inference.until import Until
+    from graphrag_eval_async.judge import Judge, JudgeUsage, TokenUsage
+    from graphrag_eval_async.records import Line, LongLine, Position, Question, Reject, Rejects
+    from graphrag_eval_async.reference import Reference, load_reference
+    from graphrag_eval_async.sinks.journal import Journal
+    from graphrag_eval_async.sources import Follower, Lag, follow_jsonl, read_jsonl
+    from graphrag_eval_async.steps import average_precision, recall_at_k
+    from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
+    from graphrag_eval_async.stream.ending import Decision
+
+_MODULES = {
+    "aggregates": "Last Seconds",
+    "batch": "compare compute_aggregates run_evaluation",
+    "config": (
+        "AnswerCorrectnessConfig AnswerRelevanceConfig Config CustomEvaluationConfig EmbeddingConfig "
+        "GenerationConfig LLMConfig LimitsConfig OutputConfig PricingConfig RagasAnswerCorrectnessConfig "
+        "RetrievalAnswerConfig RetrievalContextConfig StepsConfig load_config"
+    ),
+    "errors": (
+        "AggregationError ConfigError GraphragEvalError JournalError JournalLocked JournalMismatch "
+        "JudgeError JudgeUnavailable MissingResponses ReferenceDataError RejectedResponse "
+        "RejectedResponses SourceError UsageError"
+    ),
+    "evaluator": "Evaluator",
+    "inference.running": "RunningAggregates",
+    "inference.until": "Until",
+    "judge": "Judge JudgeUsage TokenUsage",
+    "records": "Line LongLine Position Question Reject Rejects",
+    "reference": "Reference load_reference",
+    "sinks.journal": "Journal",
+    "sources": "Follower Lag follow_jsonl read_jsonl",
+    "steps": "average_precision recall_at_k",
+    "stream": "EvaluationStream evaluate_stream",
+    "stream.ending": "Decision",
+}
+_PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
     "AggregationError",
@@ -107,3 +140,16 @@ __all__ = [
     "recall_at_k",
     "run_evaluation",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: most programs need few of them."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

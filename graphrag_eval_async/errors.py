@@ -21,12 +21,13 @@ GraphragEvalError
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphrag_eval_async.records.reject import Reject
+    from graphrag_eval_async.records.token_usage import TokenUsage
 
 Failure = Literal[
     "timeout", "rate_limited", "refused", "invalid_request", "invalid_reply", "budget", "unavailable"
@@ -34,13 +35,6 @@ Failure = Literal[
 """The ways in which judging fails; the text of each ``*_error`` begins with one."""
 
 FAILURES = get_args(Failure)
-
-
-class TokenUsage(NamedTuple):
-    """The tokens that one request used, as the server counts them; a request for embeddings has no output."""
-
-    input_tokens: int
-    output_tokens: int = 0
 
 
 class GraphragEvalError(Exception):

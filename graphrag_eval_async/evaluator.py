@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import msgspec
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, UsageError
-from graphrag_eval_async.judge.cache import digest
 from graphrag_eval_async.records import Line, Reject, read_record, write_line
 from graphrag_eval_async.records.evaluation import Evaluation, count_unjudged, kinds_of
 from graphrag_eval_async.records.results import count_metrics
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from graphrag_eval_async.config import Config
-    from graphrag_eval_async.judge import Judge, JudgeSession, JudgeUsage
+    from graphrag_eval_async.judge import Judge, JudgeUsage
+    from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.metrics import Judging, OnFatal, Plan
     from graphrag_eval_async.records import Question, Record, Response
     from graphrag_eval_async.steps import Comparator
@@ -204,7 +204,7 @@ class Evaluator:
                 facts = scored.facts
             evaluation.failure = failure_of(facts)
         if steps:
-            evaluation.steps = kinds_of(steps, scored.outputs if scored else None)
+            evaluation.steps = kinds_of(steps, scored.compared if scored else {})
         count_unjudged(evaluation, question, response)
         if self._judging is None or failed:
             return Scored(evaluation, facts)
@@ -212,6 +212,8 @@ class Evaluator:
 
     def fingerprints(self) -> dict[str, str]:
         """What tells results of this evaluator from those of others: a word or a hash, by what it is of."""
+        from graphrag_eval_async.judge.cache import digest  # Only journals need it.
+
         questions = [
             {
                 "template_id": question.template_id,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-
 PACKAGE = "graphrag-eval-async"
 
 
 def version() -> str:
-    """As it is installed; from a checkout that is not, "(not installed)"."""
+    """The installed version; "(not installed)" for a checkout that is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # Takes long to import.
+
     try:
-        return importlib.metadata.version(PACKAGE)
-    except importlib.metadata.PackageNotFoundError:
+        return version(PACKAGE)
+    except PackageNotFoundError:
         return "(not installed)"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # Up to here every int is a double.
 DOUBLE_INTS = 2**53
 
+_INTS = {int}
+
 QUANTILES = (50, 90, 95, 99)
 
 
@@ -51,7 +53,7 @@ class Series:
     def add(self, values: Sequence[float]) -> None:
         """Add finite floats and ints."""
         kinds = set(map(type, values))
-        if kinds != {int}:
+        if kinds != _INTS:
             self.integral = False
         if int in kinds and not -DOUBLE_INTS <= min(values) <= max(values) <= DOUBLE_INTS:
             values = [stored(value) for value in values]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 import orjson
 from anyio import CancelScope
 
-from graphrag_eval_async.errors import JudgeError, TokenUsage
+from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.pricing import estimate_prompt, estimate_tokens
 from graphrag_eval_async.judge.retry import Request
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.protocol import Judge, Message, ResponseFormat
     from graphrag_eval_async.judge.scheduling import Flight
     from graphrag_eval_async.judge.session import JudgeSession
+    from graphrag_eval_async.records.token_usage import TokenUsage
 
 T = TypeVar("T")
 Send: TypeAlias = "Callable[[], Awaitable[tuple[Any, TokenUsage | None]]]"

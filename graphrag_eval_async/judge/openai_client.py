@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
-    from graphrag_eval_async.errors import Failure, TokenUsage
+    from graphrag_eval_async.errors import Failure
     from graphrag_eval_async.judge.openai_endpoint import Endpoint
     from graphrag_eval_async.judge.protocol import Message
+    from graphrag_eval_async.records.token_usage import TokenUsage
 
 REASONING = re.compile(r"(ft:)?(o\d|gpt-5)")
 """Models that refuse a temperature, and a limit of tokens that is called `max_tokens`."""

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.config import LLMConfig
-    from graphrag_eval_async.errors import TokenUsage
     from graphrag_eval_async.judge.protocol import Message
+    from graphrag_eval_async.records.token_usage import TokenUsage
 
 T = TypeVar("T")
 

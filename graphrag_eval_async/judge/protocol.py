@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
-from graphrag_eval_async.errors import JudgeError, TokenUsage
+from graphrag_eval_async.errors import JudgeError
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.records.token_usage import TokenUsage
 
 T = TypeVar("T")
 

@@ -9,10 +9,11 @@ from math import isfinite
 from random import uniform
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, TokenUsage
+from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.pricing import estimate_reply
 from graphrag_eval_async.judge.protocol import SchemaRefused
 from graphrag_eval_async.judge.rate_limiter import RETRY_AFTER_CAP, RateLimiter
+from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -11,7 +11,7 @@ from graphrag_eval_async.judge.pricing import UNKNOWN, Prices
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphrag_eval_async.errors import TokenUsage
+    from graphrag_eval_async.records.token_usage import TokenUsage
 
 
 class JudgeUsage:

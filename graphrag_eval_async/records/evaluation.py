@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -111,8 +111,15 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
         return self.result
 
 
-def kinds_of(steps: Iterable[Mapping[str, Any]], outputs: Mapping[int, Any] | None = None) -> StepKinds:
-    """What came of steps; `outputs` has those that are decoded already, by the index of the step."""
+class Compared(Protocol):
+    """An actual step that was compared; `parsed` is its output, decoded if that was necessary."""
+
+    @property
+    def parsed(self) -> Any: ...
+
+
+def kinds_of(steps: Iterable[Mapping[str, Any]], compared: Mapping[int, Compared] = {}) -> StepKinds:
+    """What came of steps; `compared` has those that were compared, by their index."""
     kinds = []
     for index, step in enumerate(steps):
         name = step.get("name")
@@ -120,7 +127,7 @@ def kinds_of(steps: Iterable[Mapping[str, Any]], outputs: Mapping[int, Any] | No
             if step.get("status") == "error":
                 kind = FAILED
             else:
-                output = outputs[index] if outputs and index in outputs else step.get("output")
+                output = compared[index].parsed if index in compared else step.get("output")
                 kind = EMPTY if is_empty(output) else RETURNED
             kinds.append((name, kind))
     return tuple(kinds)

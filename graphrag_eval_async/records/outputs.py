@@ -22,10 +22,13 @@ def is_empty(output: Any) -> bool:
             output = orjson.loads(output)
         except ValueError:
             return False
-    if type(output) is dict or isinstance(output, Mapping):
-        output = output.get("results")
-        output = output.get("bindings") if isinstance(output, dict | Mapping) else None
-    return isinstance(output, list) and not output
+    if type(output) is not dict and not isinstance(output, Mapping):
+        return isinstance(output, list) and not output
+    results = output.get("results")
+    if type(results) is not dict and not isinstance(results, Mapping):
+        return False
+    rows = results.get("bindings")
+    return isinstance(rows, list) and not rows
 
 
 def _may_be_empty(text: str) -> bool:

@@ -94,17 +94,19 @@ class Splitter:
         if not newline:
             return []
         lines = self.finish()
-        *whole, tail = rest.split(b"\n")
         number, offset, file = self._number, self.offset, self._file
-        for data in whole:
-            if len(data) > self._limit:
-                lines.append(long_line(data, number, offset, self._limit, file))
-            elif data and not data.isspace():
-                lines.append(Line(number, offset, data, file))
-            offset += len(data) + 1
+        start = 0
+        while (end := rest.find(b"\n", start)) >= 0:  # Several times as fast as to split.
+            if end - start > self._limit:
+                lines.append(long_line(rest[start:end], number, offset, self._limit, file))
+            elif start < end and not (data := rest[start:end]).isspace():
+                # What `Line` does itself, at half the cost.
+                lines.append(tuple.__new__(Line, (number, offset, data, file, True)))
+            offset += end - start + 1
             number += 1
+            start = end + 1
         self._number, self.offset = number, offset
-        self._hold(tail)
+        self._hold(rest[start:])
         return lines
 
     def _hold(self, piece: bytes) -> None:

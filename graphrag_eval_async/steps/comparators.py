@@ -115,23 +115,29 @@ def _misses_documents(_actual: ActualStep) -> Facts:
 
 
 class _SparqlStep:
-    """Compares the results of a reference step, which are not laid out as columns before that is needed."""
+    """Compares the results of a reference step, which are decoded and laid out as columns when needed."""
 
     __slots__ = ("_document", "_reference", "_step")
 
     def __init__(self, step: Mapping[str, Any]) -> None:
         self._step = step
-        self._document = read_output(step, read_document)
+        self._document: dict[str, Any] | None = None
         self._reference: SparqlReference | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Raises `MalformedStep` if it is none."""
+        if self._document is None:
+            self._document = read_output(self._step, read_document)
+        return self._document
 
     def reference(self) -> SparqlReference:
         """Raises `MalformedStep` if the reference step cannot be right."""
         if self._reference is None:
-            self._reference = _prepare_sparql(self._step, self._document)
+            self._reference = _prepare_sparql(self._step, self.document())
         return self._reference
 
     def score(self, actual: ActualStep) -> float:
-        if is_same_table(self._document, actual.output(read_document)):
+        if is_same_table(self.document(), actual.output(read_document)):
             return 1.0
         return compare(self.reference(), actual.results(), actual.budget)
 

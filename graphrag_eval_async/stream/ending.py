@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.evaluator import Evaluator
     from graphrag_eval_async.inference.deciding import Sample
-    from graphrag_eval_async.judge import JudgeSession
+    from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.records import Record
     from graphrag_eval_async.sinks.journal.admission import KeptLine
     from graphrag_eval_async.sources import Responses

@@ -14,7 +14,7 @@ from graphrag_eval_async.stream.bounded_map import Later
 
 if TYPE_CHECKING:
     from graphrag_eval_async.evaluator import Evaluator, Scored
-    from graphrag_eval_async.judge import JudgeSession
+    from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.metrics import Plan
     from graphrag_eval_async.records import Record, Response
     from graphrag_eval_async.records.evaluation import Evaluation

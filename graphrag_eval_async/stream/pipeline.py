@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.inference.until import Until
-    from graphrag_eval_async.judge import Judge, JudgeSession
+    from graphrag_eval_async.judge import Judge
+    from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.metrics import OnFatal
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.reference import Reference, Templates

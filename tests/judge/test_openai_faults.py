@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
-from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, TokenUsage
+from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.openai_client import OpenAIJudge, open_judge
 from graphrag_eval_async.judge.openai_replies import (
     Response,
@@ -23,6 +23,7 @@ from graphrag_eval_async.judge.openai_replies import (
     retry_after,
 )
 from graphrag_eval_async.judge.protocol import SchemaRefused
+from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.conftest import leaving_nothing
 from tests.judge_server import (
     FAULTS,

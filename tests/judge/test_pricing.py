@@ -14,7 +14,7 @@ from graphrag_eval_async.config.model import (
     LLMConfig,
     PricingConfig,
 )
-from graphrag_eval_async.errors import ConfigError, TokenUsage
+from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.judge.pricing import (
     MESSAGE_TOKENS,
     Prices,
@@ -24,6 +24,7 @@ from graphrag_eval_async.judge.pricing import (
     estimate_tokens,
     prices_of,
 )
+from graphrag_eval_async.records.token_usage import TokenUsage
 
 SMALL = "text-embedding-3-small"
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable, TokenUsage
+from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.calls import ResultCalls
 from graphrag_eval_async.judge.pricing import estimate_prompt, estimate_reply
 from graphrag_eval_async.judge.protocol import ResponseFormat, SchemaRefused
 from graphrag_eval_async.judge.session import PREPARED
+from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.judge.support import COST, PRICES, VERDICT, ScriptedJudge, Verdict, message, session
 from tests.judge.virtual_time import now, run
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from graphrag_eval_async.judge import JudgeSession
     from graphrag_eval_async.judge.calls import MetricCalls
+    from graphrag_eval_async.judge.session import JudgeSession
 
 
 def asked(judge: ScriptedJudge, use: Callable[[JudgeSession], Awaitable[Any]], **limits: Any) -> Any:

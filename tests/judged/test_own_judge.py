@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async import ConfigError, JudgeError, UsageError, evaluate_stream
-from graphrag_eval_async.errors import TokenUsage
+from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.judged.support import METRICS, PRICING, REPLIES, collect, response, templates, without_waiting
 
 if TYPE_CHECKING:

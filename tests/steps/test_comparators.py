@@ -28,7 +28,7 @@ def score(reference: dict[str, Any], actual: dict[str, Any], **comparators: Comp
     step = {"status": "success", "name": reference["name"], **actual}
     scored = score_steps([[prepare_step(reference, comparators)]], [step], mode="last")
     return msgspec.structs.replace(
-        scored, facts=ALL_RIGHT, outputs={}
+        scored, facts=ALL_RIGHT, compared={}
     )  # What decides the failure is not looked at here.
 
 
