@@ -87,5 +87,5 @@ import {PACKAGE}
 print(sorted({{*"{heavy}".split(", ")}} & {{*sys.modules}}))
 """
     command = [sys.executable, "-W", "error", "-c", script]
-    done = subprocess.run(command, capture_output=True, check=False, cwd=ROOT.parent, text=True)
+    done = subprocess.run(command, capture_output=True, check=False, cwd=ROOT.parent, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("[]\n", "")

@@ -178,4 +178,4 @@ aggregates.snapshot(detail=True)
 assert "graphrag_eval_async.inference.confidence" in sys.modules
 assert "numpy" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", program], check=True)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -17,7 +17,7 @@ from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.judge import JudgeUsage
 from graphrag_eval_async.judge.pricing import Prices
 from tests.cli.judged import KEY, MODEL, PRICES, config, failing, serving
-from tests.cli.support import from_jsonl, question, run, start, step, terminal_output
+from tests.cli.support import from_jsonl, next_line, question, run, start, step, terminal_output
 from tests.judge_server import FAULTS, Never, completion, error
 
 if TYPE_CHECKING:
@@ -331,8 +331,7 @@ def test_ctrl_c_leaves_what_was_judged(folder: Folder, names: list[str]) -> None
     with serving(failing("word1", Never())) as server:
         path = config(folder.path, server)
         process = start("evaluate", *names, "-c", path, "--aggregates", folder.file("a.json"))
-        assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(3)]
+        lines = [next_line(process, f"result {i}") for i in range(3)]
         process.send_signal(signal.SIGINT)
         with pytest.raises(subprocess.TimeoutExpired):  # It waits for what is under way.
             process.wait(timeout=2 * SAME_SECONDS)

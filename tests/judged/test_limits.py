@@ -23,7 +23,6 @@ from tests.judged.support import (
     config,
     costs_of,
     dollars,
-    in_time,
     requests_of,
     response,
     sensible,
@@ -57,7 +56,6 @@ def now() -> float:
 # Concurrency
 
 
-@in_time
 async def test_prompts_are_not_all_written_in_one_turn_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     write, written, clock = ragas_bridge._messages, Counter[int](), LoopClock()
 
@@ -104,7 +102,6 @@ async def test_a_refusal_halves_the_concurrency_once_and_successes_raise_it_agai
         assert len(seen) == 63
 
 
-@in_time
 async def test_steps_are_scored_while_no_judge_answers() -> None:
     async with serving(lambda _: Never()) as server:
         responses = [*map(response, range(5)), *(steps_only(i % 5) for i in range(500))]

@@ -29,7 +29,6 @@ from tests.judged.support import (
     collect,
     config,
     costs_of,
-    in_time,
     response,
     sensible,
     serving,
@@ -333,7 +332,6 @@ async def test_secrets_are_shown_nowhere(name: str) -> None:
         assert KEY not in repr(shown)
 
 
-@in_time
 async def test_provenance_tells_judges_apart() -> None:
     async def judge_of(judge: Any = None, **sections: Any) -> Any:
         async with Evaluator(templates(1), config=sections, judge=judge or ScriptedJudge()) as evaluator:
@@ -370,7 +368,6 @@ def test_provenance_tells_models_apart() -> None:
     assert hashes(base_url="http://localhost/v1", api_key="other") == hashes()
 
 
-@in_time
 async def test_metrics_start_when_all_that_they_import_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[threading.Thread] = []
 

@@ -17,7 +17,6 @@ from tests.judged.support import (
     aimed,
     collect,
     config,
-    in_time,
     response,
     serving,
     steps_only,
@@ -81,7 +80,6 @@ def change(result: dict[str, Any]) -> None:
     result.clear()
 
 
-@in_time
 async def test_the_early_result_waits_for_no_judge() -> None:
     async with serving(lambda _: Never()) as server:
         settings = config(server, limits={"max_concurrency": 1})

@@ -16,6 +16,7 @@ from graphrag_eval_async import Follower, Line, Position, evaluate_stream, follo
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.sources import directory, tails
 from tests.conftest import answer, leaving_nothing, settle, templates
+from tests.deadlines import in_time, wait
 from tests.sources.followed import append, known, open_files, text
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def test_cancelled_in_the_middle_of_a_look(
     def slow(*args: Any, **options: Any) -> None:
         look(*args, **options)
         looking.set()
-        go_on.wait()
+        wait(go_on)
 
     async def main() -> None:
         await asyncio.to_thread(lambda: None)
@@ -175,7 +176,7 @@ def test_cancelled_in_the_middle_of_a_look(
         await anext(lines)
         monkeypatch.setattr(tails.Tails, "look", slow)
         waiting = asyncio.ensure_future(anext(lines))
-        await asyncio.to_thread(looking.wait)
+        await asyncio.to_thread(wait, looking)
         waiting.cancel()
         await asyncio.sleep(0)
         assert not waiting.done()
@@ -185,7 +186,7 @@ def test_cancelled_in_the_middle_of_a_look(
         assert open_files() == before
 
     with asyncio.Runner(debug=True, loop_factory=new_loop) as runner:
-        runner.run(main())
+        runner.run(in_time(main)())
 
 
 async def test_an_error_of_the_disk_does_not_end_it(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

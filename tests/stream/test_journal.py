@@ -22,6 +22,7 @@ from graphrag_eval_async import (
     evaluate_stream,
 )
 from tests.conftest import heavy, leaving_nothing
+from tests.deadlines import in_time
 from tests.journals import (
     CONFIG,
     COST,
@@ -219,7 +220,7 @@ def test_any_part_of_the_results_was_there(tmp_path: Path, seed: int, ordered: b
         assert set(lines_of(path)) <= set(lines)
 
     for _ in range(3):
-        asyncio.run(interrupted())
+        asyncio.run(in_time(interrupted)())
     _, stream = complete(LINES, path, config=CONFIG, judge=Judge(), ordered=ordered)
     assert sorted(lines_of(path)) == lines
     assert bits(stream.aggregates) == aggregates
@@ -424,7 +425,7 @@ def go_on(path: Path | Journal, options: dict[str, Any]) -> Any:
             await collect(stream)
         return stream
 
-    return asyncio.run(run())
+    return asyncio.run(in_time(run)())
 
 
 @pytest.mark.parametrize(("options", "names"), MISMATCHES.values(), ids=MISMATCHES)

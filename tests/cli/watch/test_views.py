@@ -14,6 +14,7 @@ from tests.cli.watch.support import facts
 from tests.cli.watch.test_terminal import Screen as Terminal
 from tests.cli.watch.test_terminal import Stream
 from tests.conftest import leaving_nothing
+from tests.deadlines import wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -98,7 +99,7 @@ async def test_no_view_is_drawn_after_the_end() -> None:
     view = Screen(terminal, Shown(), Trends(Last(200)))
     async with leaving_nothing():
         task = asyncio.create_task(view.loops[0]())
-        await asyncio.to_thread(terminal.begun.wait)
+        await asyncio.to_thread(wait, terminal.begun)
         task.cancel()
         await asyncio.wait([task])
         ending = asyncio.create_task(asyncio.to_thread(view.clear))
