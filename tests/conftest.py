@@ -8,6 +8,7 @@ import gc
 import inspect
 import os
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -50,6 +51,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(SOAK_SECONDS))
         elif isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
             item.obj = in_time(item.obj)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("ragas") and find_spec("ragas") is None:
+        pytest.skip("needs ragas: pip install '.[ragas]'")
 
 
 @pytest.hookimpl(optionalhook=True)

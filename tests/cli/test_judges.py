@@ -82,7 +82,7 @@ def test_results_and_report(folder: Folder, names: list[str], capfd: pytest.Capt
     ]
 
 
-@pytest.mark.parametrize("embedding", [False, True])
+@pytest.mark.parametrize("embedding", [False, pytest.param(True, marks=pytest.mark.ragas)])
 def test_models_of_the_command_line(
     folder: Folder, names: list[str], monkeypatch: pytest.MonkeyPatch, embedding: bool
 ) -> None:

@@ -80,6 +80,7 @@ def examples(server: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_every_key_of_the_examples() -> None:
     async with serving() as server:
@@ -128,6 +129,7 @@ async def test_every_key_of_the_examples() -> None:
         assert stream.aggregates.snapshot() == compute_aggregates(results)
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_all_ways_lead_to_the_same_results() -> None:
     """But for costs: a call that is equal to one in flight costs nothing."""
@@ -156,6 +158,7 @@ def identity(result: Mapping[str, Any]) -> tuple[Any, ...]:
     return result["question_id"], result["sample"]
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_inputs_are_not_changed() -> None:
     async with serving() as server:
@@ -188,6 +191,7 @@ async def test_a_text_that_is_never_given_is_no_metric() -> None:
         assert "reason" not in micro
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_judged_results_are_aggregated() -> None:
     def script(request: Any) -> Any:
@@ -228,6 +232,7 @@ def lacking(question: Mapping[str, Any], answer: Mapping[str, Any], *keys: str) 
     return [{"template_id": "t", "questions": [question]}], answer
 
 
+@pytest.mark.ragas
 @pytest.mark.parametrize(
     ("keys", "judged", "skipped"),
     [
@@ -264,6 +269,7 @@ async def test_a_metric_whose_input_is_missing_leaves_no_key(
         assert stream.usage.outcomes["skipped"] == skipped
 
 
+@pytest.mark.ragas
 @pytest.mark.parametrize("output", ["[]", "no JSON", '[{"id": "doc0"}]', None])
 @without_waiting
 async def test_a_retrieval_step_without_texts_is_not_judged(output: Any) -> None:
@@ -278,6 +284,7 @@ async def test_a_retrieval_step_without_texts_is_not_judged(output: Any) -> None
         assert server.counts.requests == 0
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_a_failed_response_is_not_judged() -> None:
     async with serving() as server:
@@ -309,6 +316,7 @@ async def test_without_a_configuration_nobody_is_asked() -> None:
 # Secrets and provenance
 
 
+@pytest.mark.ragas
 @pytest.mark.parametrize("name", ["401", "html", "404"])
 @without_waiting
 async def test_secrets_are_shown_nowhere(name: str) -> None:

@@ -26,6 +26,8 @@ from graphrag_eval_async.metrics.ragas_bridge import (
 from tests.conftest import leaving_nothing
 from tests.metrics.ragas_support import ScriptedAsking, WaitingAsking, fixed
 
+pytestmark = pytest.mark.ragas
+
 ROOT = Path(__file__).parents[2]
 
 SILENT = """
