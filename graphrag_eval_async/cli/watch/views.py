@@ -183,7 +183,7 @@ class Lines:
         self._said.set()
 
     def finish(self) -> None:
-        self._tell(_take_all(self._messages))
+        self._tell()
         with suppress(BrokenPipeError, InterruptedError):
             self._stdout.write([_line(self._source.collect(inf))])
 
@@ -205,10 +205,11 @@ class Lines:
         while True:
             await self._said.wait()
             self._said.clear()
-            await anyio.to_thread.run_sync(self._tell, _take_all(self._messages))
+            # Taken in the thread: if this is cancelled before one starts, `finish` still has them.
+            await anyio.to_thread.run_sync(self._tell)
 
-    def _tell(self, messages: Sequence[str]) -> None:
-        for message in messages:
+    def _tell(self) -> None:
+        for message in _take_all(self._messages):
             tell(sys.stderr, message)
 
 
