@@ -16,6 +16,7 @@ from graphrag_eval_async.cli.interrupts import SAME_SECONDS
 from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.judge import JudgeUsage
 from graphrag_eval_async.judge.pricing import Prices
+from tests.cases import each
 from tests.cli.judged import KEY, MODEL, PRICES, config, failing, serving
 from tests.cli.support import from_jsonl, next_line, question, run, start, step, terminal_output
 from tests.judge_server import FAULTS, Never, completion, error
@@ -366,7 +367,7 @@ def test_the_report_on_a_judge() -> None:
     assert shown[0].endswith(", about $0.001")
 
 
-@pytest.mark.parametrize(
+@each(
     ("amount", "text"),
     [
         (None, "price not known"),

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.inference.signs import holm, sign_test
+from tests.cases import each
 
 
 def exact(wins: int, losses: int) -> Fraction:
@@ -19,7 +20,7 @@ def exact(wins: int, losses: int) -> Fraction:
     return min(Fraction(1), Fraction(2 * tail, 2**n))
 
 
-@pytest.mark.parametrize("n", [*range(31), 99, 100, 537, 1000])
+@each("n", [*range(31), 99, 100, 537, 1000])
 def test_it_is_the_exact_probability(n: int) -> None:
     for wins in {*range(0, n + 1, 1 + n // 50), n // 2, n}:
         assert sign_test(wins, n - wins) == pytest.approx(float(exact(wins, n - wins)), rel=1e-15, abs=0)
@@ -51,7 +52,7 @@ CRITICAL = [
 ]
 
 
-@pytest.mark.parametrize(("level", "n", "rarer"), CRITICAL)
+@each(("level", "n", "rarer"), CRITICAL)
 def test_published_critical_values(level: float, n: int, rarer: int) -> None:
     assert sign_test(rarer, n - rarer) <= level < sign_test(rarer + 1, n - rarer - 1)
 

@@ -17,6 +17,7 @@ from graphrag_eval_async.errors import ConfigError, JudgeError
 from graphrag_eval_async.judge.openai_client import check, open_judge
 from graphrag_eval_async.judge.openai_endpoint import endpoint_of
 from graphrag_eval_async.judge.protocol import Judge, SchemaRefused
+from tests.cases import each
 from tests.conftest import leaving_nothing
 from tests.deadlines import WAIT_SECONDS, in_time, killing
 from tests.judge_server import FAULTS, JudgeServer, Never, Reply, completion, error, reply_to
@@ -270,7 +271,7 @@ async def test_server_and_key_from_the_environment(
     assert KEY not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("llm", "problems"),
     [
         (
@@ -289,7 +290,7 @@ async def test_server_and_key_from_the_environment(
         (LLMConfig(generation=generation(api_key="sk-é")), ["llm.generation.api_key: expected ASCII"]),
     ],
 )
-@pytest.mark.parametrize("checked", [check, open_judge])
+@each("checked", [check, open_judge])
 def test_what_is_missing_is_named(
     checked: Callable[[LLMConfig], Any], llm: LLMConfig, problems: list[str]
 ) -> None:

@@ -17,6 +17,7 @@ from graphrag_eval_async.judge.openai_errors import Refusal, Scrubber, Target, f
 from graphrag_eval_async.judge.openai_replies import Reply as HttpReply
 from graphrag_eval_async.judge.openai_replies import read_completion, read_embeddings
 from graphrag_eval_async.judge.protocol import SchemaRefused, TokenUsage
+from tests.cases import each
 from tests.conftest import leaving_nothing
 from tests.judge_server import (
     FAULTS,
@@ -279,7 +280,7 @@ def judged(reply: Reply) -> JudgeError:
     return failure_of(refusal, TARGET, Scrubber([KEY, f"{KEY}-longer"]))
 
 
-@pytest.mark.parametrize(
+@each(
     ("reply", "kind", "fatal"),
     [
         (error(403, "no", code="content_filter"), "refused", False),
@@ -339,7 +340,7 @@ def test_a_secret_at_the_end_of_an_excerpt_is_not_half_shown() -> None:
         assert KEY[:4] not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "body", "refused"),
     [
         (400, b"Invalid parameter: 'response_format'", True),
@@ -356,7 +357,7 @@ def test_whether_schemas_are_refused(status: int, body: bytes, refused: bool) ->
     assert Refusal(status, {}, body).refuses_schemas == refused
 
 
-@pytest.mark.parametrize(
+@each(
     ("headers", "seconds"),
     [
         ({}, None),
@@ -410,13 +411,13 @@ USAGES: list[tuple[Any, TokenUsage | None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("usage", "expected"), USAGES)
+@each(("usage", "expected"), USAGES)
 def test_usage(usage: Any, expected: TokenUsage | None) -> None:
     body = json_reply({"choices": [{"message": {"content": "1"}}], "usage": usage}).body
     assert read(body) == (1, expected)
 
 
-@pytest.mark.parametrize(
+@each(
     "choices",
     [None, {}, "", [None], [[]], [{}], [{"message": None}], [{"message": "1"}], [{"text": "1"}]],
 )
@@ -432,7 +433,7 @@ def test_content_that_is_no_text(content: Any) -> None:
         read(body)
 
 
-@pytest.mark.parametrize(
+@each(
     "content",
     [
         *("", " ", "text", "{} {}", "[NaN]", "Infinity", "-Infinity", "1e999", "9" * 400, '{"a": 1', "'a'"),
@@ -466,7 +467,7 @@ def test_embeddings_come_in_the_order_of_the_texts(order: list[int]) -> None:
     assert read_vectors(body, 6)[0] == [[float(i)] for i in range(6)]
 
 
-@pytest.mark.parametrize(
+@each(
     "data",
     [
         None,

@@ -17,6 +17,7 @@ from graphrag_eval_async.config.model import (
 from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.judge.pricing import Prices, check_budget, prices_of
 from graphrag_eval_async.judge.protocol import TokenUsage
+from tests.cases import each
 
 SMALL = "text-embedding-3-small"
 
@@ -32,7 +33,7 @@ def llm(
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("model", "expected"),
     [
         ("gpt-4o-mini", (0.15, 0.6)),
@@ -52,7 +53,7 @@ def test_the_price_of_a_listed_model(model: str, expected: tuple[float, float]) 
     assert prices_of(llm(model)) == (*expected, None)
 
 
-@pytest.mark.parametrize(
+@each(
     "model",
     [
         "gpt-4o-mini-audio-preview",

@@ -14,6 +14,7 @@ from graphrag_eval_async.judge.form import Form
 from graphrag_eval_async.judge.protocol import SchemaRefused, TokenUsage
 from graphrag_eval_async.judge.session import PREPARED
 from graphrag_eval_async.judge.tokens import estimate_prompt, estimate_reply
+from tests.cases import each
 from tests.judge.support import COST, PRICES, VERDICT, ScriptedJudge, Verdict, message, session
 from tests.judge.virtual_time import now, run
 
@@ -199,7 +200,7 @@ def test_what_an_unusable_reply_cost_counts() -> None:
 # Retries
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "requests", "kind"),
     [
         (refused("timeout"), 5, "timeout"),

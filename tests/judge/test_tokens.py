@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.judge.tokens import MESSAGE_TOKENS, estimate_prompt, estimate_reply, estimate_tokens
+from tests.cases import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "tokens"),
     [
         ("", 0),

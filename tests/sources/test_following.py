@@ -15,6 +15,7 @@ import uvloop
 from graphrag_eval_async import Follower, Line, Position, evaluate_stream, follow_jsonl
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.sources import directory, tails
+from tests.cases import each
 from tests.conftest import answer, leaving_nothing, settle, templates
 from tests.deadlines import in_time, wait
 from tests.sources.followed import append, known, open_files, text
@@ -304,7 +305,7 @@ async def test_lag(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await asyncio.to_thread(lambda: None)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "problem"),
     [
         ({"poll_interval": 0}, "poll_interval: expected seconds, more than 0, got 0"),

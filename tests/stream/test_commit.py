@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.stream import bounded_map
 from graphrag_eval_async.stream.bounded_map import BoundedMap, Later
+from tests.cases import each
 from tests.conftest import leaving_nothing, settle
 from tests.deadlines import in_time
 from tests.stream.test_bounded_map import Gates, Source, collect, mapped, ready
@@ -212,8 +213,8 @@ async def test_the_error_of_a_source_comes_after_what_was_committed(error: type[
     assert (taken, type(raised)) == ([1, 2], error)
 
 
-@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
-@pytest.mark.parametrize("where", ["source", "function", "later", "commit"])
+@each("error", [SystemExit, KeyboardInterrupt])
+@each("where", ["source", "function", "later", "commit"])
 def test_the_end_of_the_program_passes_through(error: type[BaseException], where: str) -> None:
     def fail(place: str) -> None:
         if place == where:

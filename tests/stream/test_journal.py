@@ -21,6 +21,7 @@ from graphrag_eval_async import (
     UsageError,
     evaluate_stream,
 )
+from tests.cases import each
 from tests.conftest import heavy, leaving_nothing
 from tests.deadlines import in_time
 from tests.journals import (
@@ -333,7 +334,7 @@ def test_what_they_cannot_be(options: dict[str, Any], name: str) -> None:
         evaluate_stream(REFERENCE, [], **options)
 
 
-@pytest.mark.parametrize(
+@each(
     "options",
     [
         {"force": 1},
@@ -346,7 +347,6 @@ def test_what_they_cannot_be(options: dict[str, Any], name: str) -> None:
         {"fsync_interval": "1"},
         {"rejects": 1},
     ],
-    ids=str,
 )
 def test_what_a_journal_cannot_be(options: dict[str, Any]) -> None:
     (name,) = options
@@ -462,7 +462,7 @@ def fingerprints_of(generation: dict[str, Any] | None = None, **more: Any) -> di
     return Evaluator(TEMPLATES, config=settings).fingerprints()
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "same"),
     [
         ({"generation": {"api_key": "b"}}, True),
@@ -474,7 +474,6 @@ def fingerprints_of(generation: dict[str, Any] | None = None, **more: Any) -> di
         ({"generation": {"max_tokens": 5}}, False),
         ({"generation": {"parameters": {"seed": 1}}}, False),
     ],
-    ids=str,
 )
 def test_what_of_a_model_counts(options: dict[str, Any], same: bool) -> None:
     before, after = fingerprints_of(), fingerprints_of(**options)
