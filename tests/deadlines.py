@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import subprocess
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,6 +42,17 @@ def join(thread: threading.Thread) -> None:
     """Wait for a thread to end."""
     thread.join(WAIT_SECONDS)
     assert not thread.is_alive(), f"waited {WAIT_SECONDS} s for {thread} to end"
+
+
+@contextmanager
+def running(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """A process that is waited for at the end of the context, and killed if that fails."""
+    with subprocess.Popen(command, **options) as process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
 
 
 @contextmanager

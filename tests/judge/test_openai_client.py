@@ -19,7 +19,7 @@ from graphrag_eval_async.judge.openai_endpoint import endpoint_of
 from graphrag_eval_async.judge.protocol import Judge, SchemaRefused
 from tests.cases import each
 from tests.conftest import leaving_nothing
-from tests.deadlines import WAIT_SECONDS, in_time, killing
+from tests.deadlines import WAIT_SECONDS, in_time, killing, running
 from tests.judge_server import FAULTS, JudgeServer, Never, Reply, completion, error, reply_to
 
 if TYPE_CHECKING:
@@ -467,7 +467,7 @@ async def test_a_judge_that_was_never_used() -> None:
 
 def test_the_server_in_a_process_of_its_own() -> None:
     command = [sys.executable, "-m", "tests.judge_server", "--faults", "0.5", "--seed", "1", "--names", "500"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         with killing(process, "the server's address"):
             base_url = process.stdout.readline().strip()

@@ -23,7 +23,7 @@ from graphrag_eval_async import Journal, JournalError
 from graphrag_eval_async.errors import JournalLocked
 from graphrag_eval_async.sinks import append_file
 from tests.conftest import leaving_nothing, settle
-from tests.deadlines import WAIT_SECONDS, in_time, killing
+from tests.deadlines import WAIT_SECONDS, in_time, killing, running
 from tests.journals import (
     CONFIG,
     Gates,
@@ -159,7 +159,7 @@ asyncio.run(main())
 
 async def test_a_second_process_is_refused_while_the_first_lives(path: Path) -> None:
     command = [sys.executable, "-c", HOLD, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, text=True) as process:
+    with running(command, stdout=subprocess.PIPE, cwd=ROOT, text=True) as process:
         assert process.stdout is not None
         with killing(process, "the lock"):
             assert process.stdout.readline() == "ready\n"

@@ -126,8 +126,13 @@ def until(condition: Callable[[], bool], awaited: str) -> None:
 def serving() -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-W", "error", "-m", "tests.killed"]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=ROOT, text=True) as server:
-        yield server
+    options: dict[str, Any] = {"cwd": ROOT, "text": True, "start_new_session": True}
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, **options) as server:
+        try:
+            yield server
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)  # With its runs, one of which may hang.
 
 
 @pytest.fixture(scope="module")
