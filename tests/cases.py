@@ -1,4 +1,4 @@
-"""Cases that take less time than pytest takes for a test: all in one test."""
+"""Many short cases in one test, since pytest takes longer to set up a test than such a case takes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def each(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[..., Callable[..., None]]:
-    """As `pytest.mark.parametrize`, but of one test, which stops at the first case that fails and names it.
+    """Like `pytest.mark.parametrize`, but one test, which ends at the first case that fails and names it.
 
-    Cases share their fixtures.
+    The cases share their fixtures.
     """
     listed = list(cases)
 

@@ -19,7 +19,7 @@ from tests.deadlines import in_time
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-# How long an example takes says nothing on a busy machine. All else is as before, in CI, too.
+# On a busy machine the time of an example says nothing about the code. All other settings stay, also in CI.
 _settings = hypothesis.settings()
 hypothesis.settings.register_profile(
     "any machine",
@@ -37,7 +37,7 @@ HEAVY_BYTES = 200_000
 
 
 _stderr = -1
-"""A copy of the process's own, whose output no test captures."""
+"""A copy of the stderr that the process began with, which pytest does not capture."""
 
 
 def pytest_configure() -> None:
@@ -60,9 +60,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_timeout_set_timer(settings: Any) -> bool:
-    """The last resort of pytest-timeout: end the process and say where each of its threads is.
+    """On a timeout, print the stacks of all threads and end the process.
 
-    Its own methods say nothing in a worker of pytest-xdist, or cannot end what hangs in a thread.
+    The methods of pytest-timeout print nothing in a worker of pytest-xdist, or cannot end a hanging thread.
     """
     faulthandler.dump_traceback_later(settings.timeout, exit=True, file=_stderr)
     return True

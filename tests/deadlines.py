@@ -1,4 +1,4 @@
-"""Every wait has an end, and says what did not come."""
+"""Waits that end, with a message that says what was awaited."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WAIT_SECONDS = 30
 
 
 def in_time(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """The same coroutine function, but one that hangs raises `TimeoutError` where it waits."""
+    """The same coroutine function, except that it raises `TimeoutError` where it waits if it hangs."""
 
     @functools.wraps(test)
     async def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -46,7 +46,7 @@ def join(thread: threading.Thread) -> None:
 
 @contextmanager
 def running(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
-    """A process that is waited for at the end of the context, and killed if that fails."""
+    """Start a process and wait for its end when the context ends; kill it if the context raises."""
     with subprocess.Popen(command, **options) as process:
         try:
             yield process
@@ -57,7 +57,7 @@ def running(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen
 
 @contextmanager
 def killing(process: subprocess.Popen[Any], awaited: str) -> Iterator[None]:
-    """Kill a process that does not do in time what is waited for within the context."""
+    """Kill the process, and fail, if the context takes longer than `WAIT_SECONDS`."""
     late = threading.Event()
 
     def kill() -> None:

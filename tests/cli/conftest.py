@@ -27,6 +27,6 @@ def _no_judge_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_process_is_left() -> Iterator[None]:
-    """Not even by a test that failed."""
+    """Kills what a test that failed has left running."""
     yield
     end_processes()

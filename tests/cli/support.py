@@ -30,10 +30,10 @@ ODD = "a:b=c"
 COLOURS = "colours"
 
 DEADLINE_SECONDS = 30
-"""Of each wait for a process."""
+"""How long a test waits for one step of a process."""
 
 _started: list[subprocess.Popen[bytes]] = []
-"""By the test that runs."""
+"""The processes of the current test."""
 
 
 def step(output: str, **more: Any) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def start(
 
 
 def end_processes() -> None:
-    """Kill what a test that failed has left running."""
+    """Kill the processes of the current test that still run."""
     for process in _started:
         if process.poll() is None:
             process.kill()
@@ -179,7 +179,7 @@ def finish(process: subprocess.Popen[bytes], text: bytes | None = None) -> tuple
 
 
 def until(process: subprocess.Popen[bytes], condition: Callable[[], bool], awaited: str) -> None:
-    """Wait for something that a running process does, which is named by `awaited`."""
+    """Wait until a running process has made the condition true; errors name it as `awaited`."""
     end = monotonic() + DEADLINE_SECONDS
     while not condition():
         with suppress(subprocess.TimeoutExpired):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 PIPE = subprocess.PIPE
 FULL_SECONDS = 0.3
-"""After how long without another line nobody can write one, on a busy machine, too."""
+"""A pipe is full if nothing more came for so long; a busy machine pauses a process for less."""
 SUMMARY = "results: {}, rejected lines: {}, questions without a response: {} of 3"
 
 

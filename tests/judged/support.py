@@ -324,7 +324,7 @@ HARD_DEADLINE = 1e6
 """In seconds of the loop that does not wait."""
 
 HANGING_SECONDS = 10
-"""After how long a silence before that deadline nothing will come any more."""
+"""How long nothing may happen, in real time, before the loop skips to that deadline."""
 
 
 class _Selector(selectors.DefaultSelector):
@@ -366,7 +366,7 @@ class _Loop(PatientLoop):
 
     @contextmanager
     def counting_threads(self) -> Iterator[None]:
-        """Within it, the threads of anyio, which it does not take from the loop, count, too."""
+        """Count the threads that anyio starts without the loop, too."""
         run_sync = anyio.to_thread.run_sync
 
         async def counted(*args: Any, **options: Any) -> Any:
