@@ -1,19 +1,77 @@
-"""What several test modules build their input from."""
+"""What holds for all tests, and what several test modules build their input from."""
 
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
+import inspect
+import os
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
+
+from tests.deadlines import in_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+# On a busy machine the time of an example says nothing about the code. All other settings stay, also in CI.
+_settings = hypothesis.settings()
+hypothesis.settings.register_profile(
+    "any machine",
+    _settings,
+    deadline=None,
+    suppress_health_check=[*_settings.suppress_health_check, hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("any machine")
+
+SOAK_SECONDS = 3600
+"""How long a test with the mark soak may take."""
+
 HEAVY_BYTES = 200_000
 """More than a response may have to be scored on the event loop."""
+
+
+_stderr = -1
+"""A copy of the stderr that the process began with, which pytest does not capture."""
+
+
+def pytest_configure() -> None:
+    global _stderr
+    _stderr = os.dup(2)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("soak"):
+            item.add_marker(pytest.mark.timeout(SOAK_SECONDS))
+        elif isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+            item.obj = in_time(item.obj)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("ragas") and find_spec("ragas") is None:
+        pytest.skip("needs ragas: pip install '.[ragas]'")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_timeout_set_timer(settings: Any) -> bool:
+    """On a timeout, print the stacks of all threads and end the process.
+
+    The methods of pytest-timeout print nothing in a worker of pytest-xdist, or cannot end a hanging thread.
+    """
+    faulthandler.dump_traceback_later(settings.timeout, exit=True, file=_stderr)
+    return True
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_timeout_cancel_timer() -> bool:
+    faulthandler.cancel_dump_traceback_later()
+    return True
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -18,6 +18,7 @@ from graphrag_eval_async import (
     load_reference,
 )
 from tests.conftest import answer, templates
+from tests.deadlines import in_time
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -116,7 +117,7 @@ def complete(source: Any, journal: Any, **options: Any) -> tuple[list[dict[str, 
         async with stream_of(source, journal, **options) as stream:
             return await collect(stream), stream
 
-    return asyncio.run(run())
+    return asyncio.run(in_time(run)())
 
 
 def bits(aggregates: RunningAggregates) -> bytes:

@@ -19,6 +19,7 @@ from graphrag_eval_async import (
     load_reference,
 )
 from tests.conftest import answer, heavy, templates
+from tests.deadlines import wait
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,7 +150,7 @@ async def test_heavy_responses_do_not_hold_up_the_loop() -> None:
 
     def compare(_reference: dict[str, Any], _actual: dict[str, Any]) -> float:
         assert threading.current_thread() is not threading.main_thread()
-        gate.wait()
+        wait(gate)
         return 1.0
 
     evaluator = Evaluator(templates(1), comparators={"calculator": compare})

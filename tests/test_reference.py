@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from graphrag_eval_async import Reference, ReferenceDataError, load_reference
+from tests.cases import each
 from tests.conftest import answer, templates
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def test_the_error_shows_all_of_them(tmp_path: Path) -> None:
     assert caught.value.source == str(path)
 
 
-@pytest.mark.parametrize("output", ["", "[]", "{", "null", '{"head": {}}', '{"boolean": null}', 1, [], {}])
+@each("output", ["", "[]", "{", "null", '{"head": {}}', '{"boolean": null}', 1, [], {}])
 def test_outputs_that_are_not_sparql_results(output: Any) -> None:
     (found,) = problems(steps({"name": "sparql_query", "output": output, "output_media_type": SPARQL}))
     assert found.startswith("templates[0].questions[0].reference_steps[0][0].output: ")
@@ -157,9 +158,7 @@ def test_problems_of_a_question_do_not_hide_those_of_its_steps() -> None:
     assert len(problems(raw)) == 2
 
 
-@pytest.mark.parametrize(
-    "raw", [None, [], {}, (), {"template_id": "t", "questions": []}, 5, iter([]), b"[]", [None], [[]]]
-)
+@each("raw", [None, [], {}, (), {"template_id": "t", "questions": []}, 5, iter([]), b"[]", [None], [[]]])
 def test_what_is_no_list_of_templates(raw: Any) -> None:
     assert len(problems(raw)) == 1
 
@@ -189,7 +188,7 @@ def nested(depth: int) -> Any:
     return value
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "place", "what"),
     [
         ({"a": [{1, 2}]}, ".args.a[0]", "cannot be written as JSON"),

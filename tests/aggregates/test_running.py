@@ -13,6 +13,7 @@ import yaml
 
 from graphrag_eval_async import RunningAggregates
 from graphrag_eval_async.errors import AggregationError, UsageError
+from tests.cases import each
 
 GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
 
@@ -133,12 +134,11 @@ def test_a_snapshot_belongs_to_the_caller() -> None:
     assert json.dumps(aggregates.snapshot()) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [float("nan"), float("inf"), -float("inf"), 2**64, -(2**63) - 1, 10**10_000, True, "1", [1], {}, 1j],
-    ids=kind,
 )
-@pytest.mark.parametrize("place", ["elapsed_sec", "my_cost", "retrieval_context_recall", "step_cost"])
+@each("place", ["elapsed_sec", "my_cost", "retrieval_context_recall", "step_cost"])
 def test_a_bad_number_is_refused_and_nothing_is_counted(place: str, value: Any) -> None:
     aggregates = RunningAggregates()
     aggregates.add(result(steps_score=1.0))
@@ -151,7 +151,7 @@ def test_a_bad_number_is_refused_and_nothing_is_counted(place: str, value: Any) 
     assert json.dumps(aggregates.snapshot()) == before
 
 
-@pytest.mark.parametrize(
+@each(
     "bad",
     [
         None,

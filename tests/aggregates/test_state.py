@@ -12,6 +12,7 @@ import pytest
 
 from graphrag_eval_async import RunningAggregates
 from graphrag_eval_async.errors import AggregationError
+from tests.cases import each
 
 HEADER = struct.Struct(">4sHI")
 
@@ -93,7 +94,7 @@ def test_the_hand_made_state_is_sound() -> None:
     assert str(wide["micro"]["elapsed_sec"]["median"]) == "1.0"
 
 
-@pytest.mark.parametrize(
+@each(
     "data",
     [
         None,

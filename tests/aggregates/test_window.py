@@ -16,6 +16,7 @@ from graphrag_eval_async import Last, RunningAggregates, Seconds
 from graphrag_eval_async.aggregates import window
 from graphrag_eval_async.aggregates.ordered import OrderedValues
 from graphrag_eval_async.errors import AggregationError, UsageError
+from tests.cases import each
 
 
 class Step(dict[str, Any]):
@@ -59,7 +60,7 @@ def test_a_count_is_a_whole_number_above_0(count: Any) -> None:
     assert str(error.value).endswith(f"got {shown(count)}")
 
 
-@pytest.mark.parametrize("seconds", [0, -1.0, True, math.nan, math.inf, 10**400, "5m", None], ids=kind)
+@each("seconds", [0, -1.0, True, math.nan, math.inf, 10**400, "5m", None])
 def test_seconds_are_a_number_above_0(seconds: Any) -> None:
     with pytest.raises(UsageError, match=r"^seconds: expected a finite number above 0, got ") as error:
         Seconds(seconds)

@@ -9,6 +9,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tests.deadlines import join, wait
 from tests.judge_server import JudgeServer, completion, reply_to
 
 if TYPE_CHECKING:
@@ -72,12 +73,12 @@ def serving(script: Script = honest, **more: Any) -> Iterator[JudgeServer]:
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
-    started.wait()
+    wait(started, "the server")
     try:
         yield server
     finally:
         loop.call_soon_threadsafe(done.set)
-        thread.join()
+        join(thread)
         loop.close()
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
@@ -27,6 +28,12 @@ ODD = "a:b=c"
 """A template whose name holds what separates the parts of a gate."""
 
 COLOURS = "colours"
+
+DEADLINE_SECONDS = 30
+"""How long a test waits for one step of a process."""
+
+_started: list[subprocess.Popen[bytes]] = []
+"""The processes of the current test."""
 
 
 def step(output: str, **more: Any) -> dict[str, Any]:
@@ -115,13 +122,13 @@ def start(
     stderr: int | BinaryIO = subprocess.PIPE,
     closed: int | None = None,
     cwd: Path | None = None,
-    dev: bool = True,
 ) -> subprocess.Popen[bytes]:
     """The command line in a process of its own, in which any warning is an error.
 
-    Without `dev`, the event loop does not tell what took long, as on a busy machine.
-
     It starts without the standard stream whose descriptor is `closed`.
+
+    Python's development mode is on only if stderr is a pipe that the test reads: on a busy machine, its
+    event loop logs what took long, and would wait for ever to write that into a full pipe.
     """
 
     def prepare() -> None:
@@ -131,10 +138,10 @@ def start(
         if closed is not None:
             os.close(closed)
 
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [
             sys.executable,
-            *(["-X", "dev"] if dev else []),
+            *(["-X", "dev"] if stderr == subprocess.PIPE else []),
             "-W",
             "error",
             "-m",
@@ -148,11 +155,22 @@ def start(
         stderr=stderr,
         cwd=cwd,
     )
+    _started.append(process)
+    return process
+
+
+def end_processes() -> None:
+    """Kill the processes of the current test that still run."""
+    for process in _started:
+        if process.poll() is None:
+            process.kill()
+            process.wait(DEADLINE_SECONDS)
+    _started.clear()
 
 
 def finish(process: subprocess.Popen[bytes], text: bytes | None = None) -> tuple[int, str, str]:
     """The exit code and what came out, of a process that is expected to end."""
-    out, err = process.communicate(text, timeout=30)
+    out, err = process.communicate(text, timeout=DEADLINE_SECONDS)
     # On a busy machine, the event loop in its development mode tells what took long.
     told = [
         line for line in (err or b"").decode().splitlines(keepends=True) if not line.startswith("Executing <")
@@ -160,12 +178,33 @@ def finish(process: subprocess.Popen[bytes], text: bytes | None = None) -> tuple
     return process.returncode, (out or b"").decode(), "".join(told)
 
 
-def until(process: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:
-    """Wait for something that a running process does."""
+def until(process: subprocess.Popen[bytes], condition: Callable[[], bool], awaited: str) -> None:
+    """Wait until a running process has made the condition true; errors name it as `awaited`."""
+    end = monotonic() + DEADLINE_SECONDS
     while not condition():
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=0.005)
-        assert process.poll() is None, "the process ended"
+        assert process.poll() is None, f"the process ended before {awaited}"
+        assert monotonic() < end, f"waited {DEADLINE_SECONDS} s for {awaited}"
+
+
+def next_line(process: subprocess.Popen[bytes], awaited: str = "a line") -> bytes:
+    """The next line of stdout, waited for without reading beyond it."""
+    assert process.stdout is not None
+    descriptor = process.stdout.fileno()
+    os.set_blocking(descriptor, False)
+    end = monotonic() + DEADLINE_SECONDS
+    line = b""
+    while not line.endswith(b"\n"):
+        try:
+            piece = os.read(descriptor, 1)
+        except BlockingIOError:
+            left = max(0, end - monotonic())
+            assert select.select([descriptor], [], [], left)[0], f"waited {DEADLINE_SECONDS} s for {awaited}"
+        else:
+            assert piece, f"the process ended before {awaited}"
+            line += piece
+    return line
 
 
 def terminal_output(
@@ -178,6 +217,8 @@ def terminal_output(
     os.close(slave)
     shown = b""
     while True:
+        ready = select.select([master], [], [], DEADLINE_SECONDS)[0]
+        assert ready, f"waited {DEADLINE_SECONDS} s for output, or for the end, after {shown!r}"
         try:
             shown += os.read(master, 1 << 16)
         except OSError:  # Linux says so when the other end is closed.

@@ -204,7 +204,7 @@ def test_of_an_interrupted_run_nothing_is_told(folder: Folder) -> None:
     rejects = folder.path / "rejects"
     command = ["compare", folder.lines(*GOOD, b"{", name="a"), "-", "--rejects", str(rejects)]
     process = start(*command, stdin=-1)
-    until(process, lambda: rejects.exists() and rejects.read_bytes().endswith(b"\n"))
+    until(process, lambda: rejects.exists() and rejects.read_bytes().endswith(b"\n"), "a reject")
     process.terminate()
     code, out, _ = finish(process)
     assert (code, out) == (3, "")

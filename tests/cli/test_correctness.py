@@ -351,13 +351,19 @@ def test_rows_behind_the_one_that_ended_it_are_not_written(folder: Folder) -> No
     assert read(folder.path / "out.tsv") == []
 
 
+def is_begun(output: Path) -> bool:
+    """Whether there is a header."""
+    return output.exists() and output.stat().st_size > 0
+
+
 def test_ctrl_c_leaves_finished_rows(folder: Folder) -> None:
     rows = numbered(12)
     write(folder.path / "in.tsv", rows)
     with serving(failing("riddle 0005", Never())) as server:
         command = ["answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", config(folder.path, server)]
         process = start(*command)
-        until(process, lambda: (folder.path / "out.tsv").exists() and len(read(folder.path / "out.tsv")) == 5)
+        output = folder.path / "out.tsv"
+        until(process, lambda: is_begun(output) and len(read(output)) == 5, "five rows")
         process.send_signal(signal.SIGINT)
         code, _, err = finish(process)
         assert code == 130
@@ -378,7 +384,7 @@ def test_a_killed_process_can_be_followed_by_another(folder: Folder) -> None:
         whole, output = (folder.path / "undisturbed.tsv").read_bytes(), folder.path / "out.tsv"
         enough = len(whole) // 3
         process = start(*command, "-o", "out.tsv")
-        until(process, lambda: output.exists() and output.stat().st_size >= enough)
+        until(process, lambda: output.exists() and output.stat().st_size >= enough, "a third of the rows")
         process.kill()
         assert finish(process)[0] == -signal.SIGKILL
         left = output.read_bytes()
@@ -397,7 +403,9 @@ def test_a_full_disk_is_one_line(folder: Folder) -> None:
         limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (150, 150)); "
         code = f"{limit}from graphrag_eval_async.cli import main; main(sys.argv[1:])"
         command = ["answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path]
-        failed = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, check=False)
+        failed = subprocess.run(
+            [sys.executable, "-c", code, *command], capture_output=True, check=False, timeout=60
+        )
         assert failed.returncode == 4
         assert failed.stderr.splitlines()[-1] == b"Error: out.tsv: File too large"
         assert run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path) == 0

@@ -75,6 +75,7 @@ def number(pattern: str, text: str) -> float:
     return float(found[1])
 
 
+@pytest.mark.ragas
 def test_a_run_makes_as_many_calls(folder: Folder, dry: Dry) -> None:
     # One of each, since equal calls that happen to be in flight together are one call.
     responses = from_jsonl(Path(EXAMPLES[1]).read_bytes())

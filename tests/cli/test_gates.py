@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import load_reference
 from graphrag_eval_async.cli.gates import Gate, Measures, parse_gate
+from tests.cases import each
 from tests.cli.support import COLOURS, ODD, REFERENCE, failed, response, run
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def test_parse_takes_apart_any_name(template: str | None, metric: str, bound: fl
     assert parse_gate(f"{gate.name}={bound!r}", over=False) == gate
 
 
-@pytest.mark.parametrize("text", ["", "=", "x", "x=", "=1", "t:=1", "x=y", "x=nan", "x=-inf", "x=1e400"])
+@each("text", ["", "=", "x", "x=", "=1", "t:=1", "x=y", "x=nan", "x=-inf", "x=1e400"])
 def test_what_is_no_gate(text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         parse_gate(text, over=False)
@@ -88,8 +89,8 @@ def test_values(name: str, value: float) -> None:
         assert failure == f"{name}: {value} is {'over' if over else 'under'} {bound}"
 
 
-@pytest.mark.parametrize("over", [True, False])
-@pytest.mark.parametrize(
+@each("over", [True, False])
+@each(
     ("name", "hint"),
     [
         ("score", "metrics with values: steps_score, error_rate, missing_rate"),

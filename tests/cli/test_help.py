@@ -41,4 +41,4 @@ def test_no_such_command(capfd: pytest.CaptureFixture[str], arguments: list[str]
 
 def test_the_library_does_without_what_the_command_line_needs() -> None:
     code = "import sys, graphrag_eval_async; print({'typer', 'rich', 'click'} & set(sys.modules))"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "set()\n"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=60) == "set()\n"

@@ -9,6 +9,7 @@ import pytest
 
 from graphrag_eval_async.cli.exits import SAME_SECONDS, Interrupts
 from tests.cli.support import full_pipe
+from tests.deadlines import join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,7 +121,7 @@ def test_only_the_main_thread_may_handle_it(previous: object) -> None:
 
     thread = threading.Thread(target=note)
     thread.start()
-    thread.join()
+    join(thread)
     assert handlers == [previous]
 
 

@@ -18,11 +18,13 @@ import orjson
 import pytest
 
 from tests.cli.support import (
+    DEADLINE_SECONDS,
     Folder,
     failed,
     finish,
     from_jsonl,
     full_pipe,
+    next_line,
     response,
     start,
     terminal_output,
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PIPE = subprocess.PIPE
+FULL_SECONDS = 0.3
+"""A pipe is full if nothing more came for so long; a busy machine pauses a process for less."""
 SUMMARY = "results: {}, rejected lines: {}, questions without a response: {} of 3"
 
 
@@ -42,14 +46,8 @@ def send(process: subprocess.Popen[bytes], *items: Any) -> None:
 
 
 def receive(process: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """The next result, waited for without reading beyond it."""
-    assert process.stdout is not None
-    line = b""
-    while not line.endswith(b"\n"):
-        piece = os.read(process.stdout.fileno(), 1)
-        assert piece, "the process ended"
-        line += piece
-    result: dict[str, Any] = orjson.loads(line)
+    """The next result."""
+    result: dict[str, Any] = orjson.loads(next_line(process, "a result"))
     return result
 
 
@@ -74,11 +72,15 @@ def interrupted_while_nobody_reads(arguments: Sequence[str]) -> tuple[int, bytes
     """
     reader, writer = os.pipe()
     process = start(*arguments, stdout=writer)
-    before = -1
-    while process.poll() is None and (select.select([], [writer], [], 0)[1] or before < unread(reader)):
-        before = unread(reader)
+    before, changed = -1, monotonic()
+    deadline = changed + DEADLINE_SECONDS
+    while select.select([], [writer], [], 0)[1] or monotonic() < changed + FULL_SECONDS:
+        if before < unread(reader):
+            before, changed = unread(reader), monotonic()
         with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=0.1)
+            process.wait(timeout=0.01)
+        assert process.poll() is None, "the process ended before the pipe was full"
+        assert monotonic() < deadline, f"waited {DEADLINE_SECONDS} s for the pipe to fill: {before} bytes"
     process.send_signal(signal.SIGINT)
     code, _, err = finish(process)
     os.close(writer)
@@ -149,8 +151,7 @@ def test_ctrl_c_while_waiting_for_input(folder: Folder, command: str) -> None:
     )
     process = start(*arguments, stdin=PIPE)
     send(process, b"{")
-    assert process.stdout is not None
-    assert b"invalid_json" in process.stdout.readline()
+    assert b"invalid_json" in next_line(process, "a reject")
     process.send_signal(signal.SIGINT)
     code, _, err = finish(process)
     assert code == 3
@@ -170,7 +171,7 @@ def test_ctrl_c_before_anything_else(folder: Folder) -> None:
 def test_ctrl_c_that_comes_twice_is_one(folder: Folder, trickle: subprocess.Popen[bytes]) -> None:
     send(trickle, response("q1"))
     receive(trickle)
-    interrupt(trickle, seconds=0.3)
+    interrupt(trickle, seconds=0.1)  # Far less than tells two apart, even if the process is slow to see it.
     code, _, err = finish(trickle)
     assert code == 130
     assert SUMMARY.format(1, 0, 2) in err
@@ -219,7 +220,7 @@ def test_a_closed_pipe_ends_it_cleanly(folder: Folder, trickle: subprocess.Popen
     assert trickle.stdout is not None
     trickle.stdout.close()
     send(trickle, response("q2"))
-    trickle.wait(timeout=30)  # Though more could come in.
+    trickle.wait(DEADLINE_SECONDS)  # Though more could come in.
     assert trickle.stderr is not None
     err = trickle.stderr.read().decode()
     assert trickle.returncode == 3

@@ -124,7 +124,7 @@ def test_the_second_of_two_is_refused(folder: Folder) -> None:
     assert first.stdin is not None
     first.stdin.write(orjson.dumps(response("q1")) + b"\n")
     first.stdin.flush()
-    until(first, lambda: (folder.path / "journal").exists() and len(folder.read("journal")) == 1)
+    until(first, lambda: is_begun(folder), "the first result")
     for command in ("evaluate", "watch"):
         refused(folder, command, "journal", 2, "another process, or another stream of this one, writes to it")
     assert finish(first)[0] == 0
@@ -143,6 +143,12 @@ def refused(folder: Folder, command: str, journal: str, expected: int, told: str
     assert line.startswith("Error: ")
     assert told in line
     assert contents(folder) == before
+
+
+def is_begun(folder: Folder) -> bool:
+    """Whether the journal has its first result."""
+    journal = folder.path / "journal"
+    return journal.exists() and journal.read_bytes().count(b"\n") == 1
 
 
 def contents(folder: Folder) -> dict[str, bytes]:
@@ -174,7 +180,7 @@ def test_a_signal_lets_it_write_what_it_has(folder: Folder, number: signal.Signa
     assert process.stdin is not None
     process.stdin.write(orjson.dumps(response("q1")) + b"\n")
     process.stdin.flush()
-    until(process, lambda: (folder.path / "journal").exists() and len(folder.read("journal")) == 1)
+    until(process, lambda: is_begun(folder), "the first result")
     process.send_signal(number)
     done, out, err = finish(process)
     assert done == code

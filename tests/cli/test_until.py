@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli import judged
 from tests.cli.support import COLOURS, ODD, failed, finish, response, run, start, to_jsonl
+from tests.deadlines import join
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,7 +143,7 @@ def test_what_cannot_be_shuffled_has_its_order(
     assert IN_ORDER in capfd.readouterr().err
     assert 10 < len(folder.read("results.jsonl")) < 100
     if kind == "pipe":
-        writer.join()
+        join(writer)
     else:
         code = run("evaluate", folder.reference, source, *options, "--shuffle", "1")
         out, err = capfd.readouterr()

@@ -27,6 +27,7 @@ from graphrag_eval_async.config import (
 )
 from graphrag_eval_async.config.model import METRICS
 from graphrag_eval_async.errors import ConfigError
+from tests.cases import each
 from tests.config.support import EVALUATION, GENERATION, LLM, changed, generation, problems
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ UNKNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("key", "what"), UNKNOWN)
+@each(("key", "what"), UNKNOWN)
 def test_unknown_keys(key: str, what: str) -> None:
     (problem,) = problems(changed(key, 1))
     assert problem.startswith(f"{key}: unknown key; ")
@@ -304,7 +305,7 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("key", "value", "expected"), WRONG)
+@each(("key", "value", "expected"), WRONG)
 def test_wrong_types(key: str, value: Any, expected: str) -> None:
     config = changed(key, value)
     assert problems(config) == [f"{key}: {expected}"]
@@ -326,7 +327,7 @@ INSIDE = [
 ]
 
 
-@pytest.mark.parametrize(("key", "value", "expected"), INSIDE)
+@each(("key", "value", "expected"), INSIDE)
 def test_wrong_types_inside(key: str, value: Any, expected: str) -> None:
     (problem,) = problems(changed(key, value))
     assert problem.startswith(key + expected)

@@ -15,6 +15,7 @@ from graphrag_eval_async.config import (
 )
 from graphrag_eval_async.config.model import METRICS
 from graphrag_eval_async.errors import ConfigError
+from tests.cases import each
 from tests.config.support import EVALUATION, GENERATION, LLM
 
 
@@ -54,16 +55,17 @@ def test_defaults_are_those_of_the_sections() -> None:
     assert config.answer_relevance == AnswerRelevanceConfig()
 
 
-@pytest.mark.parametrize("states", list(product([None, False, True], repeat=len(METRICS))))
-@pytest.mark.parametrize("custom", [[], [EVALUATION]])
-def test_a_metric_is_on_if_its_section_is_there_and_enabled(states: Any, custom: Any) -> None:
-    given = {name: state for name, state in zip(METRICS, states, strict=True) if state is not None}
-    sections: dict[str, Any] = {name: {"enabled": state} for name, state in given.items()}
-    config = load_config({"llm": LLM, "custom_evaluations": custom} | sections)
-    if given or custom:
-        assert on(config) == [name for name, state in given.items() if state]
-    assert (config.llm is None) == (not custom and bool(given) and not any(given.values()))
-    assert load_config(config) == config
+@each("custom", [[], [EVALUATION]])
+def test_a_metric_is_on_if_its_section_is_there_and_enabled(custom: Any) -> None:
+    for states in product([None, False, True], repeat=len(METRICS)):
+        given = {name: state for name, state in zip(METRICS, states, strict=True) if state is not None}
+        sections: dict[str, Any] = {name: {"enabled": state} for name, state in given.items()}
+        config = load_config({"llm": LLM, "custom_evaluations": custom} | sections)
+        if given or custom:
+            assert on(config) == [name for name, state in given.items() if state], given
+        no_judge = not custom and bool(given) and not any(given.values())
+        assert (config.llm is None) == no_judge, given
+        assert load_config(config) == config, given
 
 
 def test_the_models_of_a_command_line() -> None:

@@ -20,6 +20,7 @@ from graphrag_eval_async.config import (
     secrets,
 )
 from graphrag_eval_async.errors import ConfigError
+from tests.cases import each
 from tests.config.support import EVALUATION, GENERATION, LLM, changed, generation, problems
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def model(config: Config) -> GenerationConfig:
     return config.llm.generation
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "read"),
     [
         ("${HOST}", "judge.example"),
@@ -71,7 +72,7 @@ def test_text_from_the_environment(written: str, read: str) -> None:
     assert model(load_config(config)) == model(config)
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "written", "read"),
     [
         ("llm.limits.max_concurrency", "${N}", 7),
@@ -118,7 +119,7 @@ def test_nothing_else_is_replaced(key: str, value: str) -> None:
     assert value in repr(load_config(changed(key, value)))
 
 
-@pytest.mark.parametrize(
+@each(
     "key",
     [
         "llm.generation.api_key",
@@ -132,7 +133,7 @@ def test_nothing_else_is_replaced(key: str, value: str) -> None:
         "llm",
     ],
 )
-@pytest.mark.parametrize("value", ["${UNSET}", "a ${HOST} ${UNSET} b"])
+@each("value", ["${UNSET}", "a ${HOST} ${UNSET} b"])
 def test_variables_that_are_not_set(key: str, value: str) -> None:
     assert problems(changed(key, value)) == [f"{key}: the environment variable UNSET is not set"]
 
@@ -148,7 +149,7 @@ COUNT = "expected an integer of 1 or more, "
 AMOUNT = "expected a number of 0 or more, "
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value", "expected"),
     [
         ("llm.generation.max_tokens", "${SECRET}", COUNT + "got text from ${SECRET}"),
@@ -203,7 +204,7 @@ def secretive() -> Iterator[Any]:
     yield replace(full, answer_relevance=None)
 
 
-@pytest.mark.parametrize(
+@each(
     "show",
     [
         repr, str, format, ascii, "{}".format, "{!r:>10}".format, "%s".__mod__, pformat, pretty_repr,
@@ -242,7 +243,7 @@ def test_errors_of_files_quote_no_secret(tmp_path: Path, text: str, suffix: str)
     assert caught.value.__cause__ is None
 
 
-@pytest.mark.parametrize(
+@each(
     "key",
     [
         "llm",
@@ -255,7 +256,7 @@ def test_errors_of_files_quote_no_secret(tmp_path: Path, text: str, suffix: str)
         "llm.limits.budget_usd",
     ],
 )
-@pytest.mark.parametrize("value", [SECRET, [SECRET], {"key": SECRET}, "${SECRET}", f"${{HOST}}{SECRET}"])
+@each("value", [SECRET, [SECRET], {"key": SECRET}, "${SECRET}", f"${{HOST}}{SECRET}"])
 def test_errors_quote_no_secret(key: str, value: Any) -> None:
     found = problems(changed(key, value))
     assert found[0].startswith(key)
@@ -284,7 +285,7 @@ def test_what_the_environment_holds_can_be_sent() -> None:
     assert f"Bearer {parameters['user']}" == "Bearer judge.example"
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "expected"),
     [
         ({}, set()),

@@ -24,6 +24,7 @@ from graphrag_eval_async.inference.confidence import (
     is_above,
     log_wealth,
 )
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -127,8 +128,8 @@ def slow_log_wealth(mean: float, sums: Sums) -> float:
     return log(wealth)
 
 
-@pytest.mark.parametrize("mean", [0.1, 0.3, 0.5])
-@pytest.mark.parametrize("values", [[1.0] * 20, [0.0, 1.0, 0.5, 1.0] * 30, [0.75, 0.85] * 20])
+@each("mean", [0.1, 0.3, 0.5])
+@each("values", [[1.0] * 20, [0.0, 1.0, 0.5, 1.0] * 30, [0.75, 0.85] * 20])
 def test_the_wealth_game_by_game(mean: float, values: list[float]) -> None:
     sums = sums_of(values)
     assert log_wealth(mean, sums) == pytest.approx(slow_log_wealth(mean, sums), abs=0.01)

@@ -19,6 +19,7 @@ from graphrag_eval_async.inference.confidence import TOLERANCE, confidence_seque
 from graphrag_eval_async.inference.deciding import Deciding, Sample
 from graphrag_eval_async.inference.until import Condition, parse_condition
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS
+from tests.cases import each
 from tests.inference.test_confidence import log_wealths
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def test_any_template_can_be_named(template: str | None, metric: str, operator: 
     assert parse_condition(text) == Condition(template, metric, ">" in operator, bound)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "told"),
     [
         ("", "expected .TEMPLATE:.METRIC"),

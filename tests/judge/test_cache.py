@@ -24,6 +24,7 @@ from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.judge import cache as module
 from graphrag_eval_async.judge.cache import CallCache, check_cache, digest
 from tests.conftest import leaving_nothing
+from tests.deadlines import WAIT_SECONDS, in_time, join, killing, wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +82,7 @@ async def test_two_caches_of_one_file(tmp_path: Path) -> None:
 
 def test_the_module_is_light() -> None:
     script = "import sys; import graphrag_eval_async.judge.cache; print('sqlite3' in sys.modules)"
-    assert subprocess.check_output([sys.executable, "-c", script], cwd=ROOT) == b"False\n"
+    assert subprocess.check_output([sys.executable, "-c", script], cwd=ROOT, timeout=60) == b"False\n"
 
 
 # Files that cannot be used
@@ -339,11 +340,11 @@ class Gate:
     def __init__(self, cache: CallCache) -> None:
         self.entered, self.opened = threading.Event(), threading.Event()
         cache._thread.submit(self._wait)
-        self.entered.wait()
+        wait(self.entered, "the thread of the cache")
 
     def _wait(self) -> None:
         self.entered.set()
-        self.opened.wait()
+        wait(self.opened)
 
 
 async def test_cancelled_calls(tmp_path: Path) -> None:
@@ -408,10 +409,10 @@ def test_a_loop_that_ends_while_the_thread_works(
             task.cancel()
         return gate
 
-    gate = asyncio.run(leave())
+    gate = asyncio.run(in_time(leave)())
     gate.opened.set()
     for thread in threads():
-        thread.join()
+        join(thread)
     gc.collect()
     assert caplog.records == []
     with closing(sqlite3.connect(tmp_path / "cache")) as db:
@@ -428,7 +429,7 @@ async def test_cancelled_opening_leaves_nothing(tmp_path: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await opening
     for thread in threads():
-        thread.join()
+        join(thread)
     assert [*tmp_path.iterdir()] == [path]  # the log goes with the last connection
 
 
@@ -474,7 +475,7 @@ async def test_processes_share_a_file(tmp_path: Path) -> None:
     path, count = tmp_path / "cache", 600
     processes = [start(path, worker, count) for worker in range(5)]
     for worker, process in enumerate(processes):
-        numbers = [*map(int, process.communicate()[0].split())]
+        numbers = [*map(int, process.communicate(timeout=WAIT_SECONDS)[0].split())]
         assert (sorted(numbers), process.returncode) == ([*range(count)], 0)
         await check(path, worker, numbers)
 
@@ -486,11 +487,12 @@ async def test_processes_that_are_killed(tmp_path: Path, lines: int) -> None:
     printed = []
     for process in processes:
         assert process.stdout
-        printed.append([int(process.stdout.readline()) for _ in range(lines)])
+        with killing(process, f"{lines} lines"):
+            printed.append([int(process.stdout.readline()) for _ in range(lines)])
     for process in processes:
         process.kill()
     for process in processes:
-        process.communicate()
+        process.communicate(timeout=WAIT_SECONDS)
         assert process.returncode == -signal.SIGKILL
     for worker, numbers in enumerate(printed):
         await check(path, worker, numbers)

@@ -17,7 +17,9 @@ from graphrag_eval_async.errors import ConfigError, JudgeError
 from graphrag_eval_async.judge.openai_client import check, open_judge
 from graphrag_eval_async.judge.openai_endpoint import endpoint_of
 from graphrag_eval_async.judge.protocol import Judge, SchemaRefused
+from tests.cases import each
 from tests.conftest import leaving_nothing
+from tests.deadlines import WAIT_SECONDS, in_time, killing, running
 from tests.judge_server import FAULTS, JudgeServer, Never, Reply, completion, error, reply_to
 
 if TYPE_CHECKING:
@@ -269,7 +271,7 @@ async def test_server_and_key_from_the_environment(
     assert KEY not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("llm", "problems"),
     [
         (
@@ -288,7 +290,7 @@ async def test_server_and_key_from_the_environment(
         (LLMConfig(generation=generation(api_key="sk-é")), ["llm.generation.api_key: expected ASCII"]),
     ],
 )
-@pytest.mark.parametrize("checked", [check, open_judge])
+@each("checked", [check, open_judge])
 def test_what_is_missing_is_named(
     checked: Callable[[LLMConfig], Any], llm: LLMConfig, problems: list[str]
 ) -> None:
@@ -323,7 +325,9 @@ print({"openai", "aiohttp", "httpx", "httpx2", "pydantic"} & {*sys.modules})
 open_judge(llm)
 print("openai" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, check=True, text=True, timeout=60
+    )
     assert done.stdout == "set()\nTrue\n"
 
 
@@ -463,14 +467,15 @@ async def test_a_judge_that_was_never_used() -> None:
 
 def test_the_server_in_a_process_of_its_own() -> None:
     command = [sys.executable, "-m", "tests.judge_server", "--faults", "0.5", "--seed", "1", "--names", "500"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        base_url = process.stdout.readline().strip()
-        failed, served = asyncio.run(judged(base_url, 40))
+        with killing(process, "the server's address"):
+            base_url = process.stdout.readline().strip()
+        failed, served = asyncio.run(in_time(judged)(base_url, 40))
         assert failed > 0 < served
-        with urlopen(base_url.replace("/v1", "/stats")) as response:  # noqa: S310
+        with urlopen(base_url.replace("/v1", "/stats"), timeout=WAIT_SECONDS) as response:  # noqa: S310
             counts = orjson.loads(response.read())
-        process.communicate("")
+        process.communicate("", WAIT_SECONDS)
     assert process.returncode == 0
     assert counts["requests"] == failed + served == 40
     assert counts["statuses"] == {"200": served, "500": failed}

@@ -24,6 +24,7 @@ from graphrag_eval_async.judge.openai_replies import (
 )
 from graphrag_eval_async.judge.protocol import SchemaRefused
 from graphrag_eval_async.records.token_usage import TokenUsage
+from tests.cases import each
 from tests.conftest import leaving_nothing
 from tests.judge_server import (
     FAULTS,
@@ -286,7 +287,7 @@ def judged(reply: Reply) -> JudgeError:
     return failure_of(response, TARGET, Scrubber([KEY, f"{KEY}-longer"]))
 
 
-@pytest.mark.parametrize(
+@each(
     ("reply", "kind", "fatal"),
     [
         (error(403, "no", code="content_filter"), "refused", False),
@@ -346,7 +347,7 @@ def test_a_secret_at_the_end_of_an_excerpt_is_not_half_shown() -> None:
         assert KEY[:4] not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "body", "refused"),
     [
         (400, b"Invalid parameter: 'response_format'", True),
@@ -363,7 +364,7 @@ def test_whether_schemas_are_refused(status: int, body: bytes, refused: bool) ->
     assert Response(status, {}, body).refuses_schemas == refused
 
 
-@pytest.mark.parametrize(
+@each(
     ("headers", "seconds"),
     [
         ({}, None),
@@ -417,13 +418,13 @@ USAGES: list[tuple[Any, TokenUsage | None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("usage", "expected"), USAGES)
+@each(("usage", "expected"), USAGES)
 def test_usage(usage: Any, expected: TokenUsage | None) -> None:
     body = json_reply({"choices": [{"message": {"content": "1"}}], "usage": usage}).body
     assert read(body) == (1, expected)
 
 
-@pytest.mark.parametrize(
+@each(
     "choices",
     [None, {}, "", [None], [[]], [{}], [{"message": None}], [{"message": "1"}], [{"text": "1"}]],
 )
@@ -439,7 +440,7 @@ def test_content_that_is_no_text(content: Any) -> None:
         read(body)
 
 
-@pytest.mark.parametrize(
+@each(
     "content",
     [
         *("", " ", "text", "{} {}", "[NaN]", "Infinity", "-Infinity", "1e999", "9" * 400, '{"a": 1', "'a'"),
@@ -473,7 +474,7 @@ def test_embeddings_come_in_the_order_of_the_texts(order: list[int]) -> None:
     assert read_vectors(body, 6)[0] == [[float(i)] for i in range(6)]
 
 
-@pytest.mark.parametrize(
+@each(
     "data",
     [
         None,

@@ -25,6 +25,7 @@ from graphrag_eval_async.judge.pricing import (
     prices_of,
 )
 from graphrag_eval_async.records.token_usage import TokenUsage
+from tests.cases import each
 
 SMALL = "text-embedding-3-small"
 
@@ -40,7 +41,7 @@ def llm(
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("model", "expected"),
     [
         ("gpt-4o-mini", (0.15, 0.6)),
@@ -60,7 +61,7 @@ def test_the_price_of_a_listed_model(model: str, expected: tuple[float, float]) 
     assert prices_of(llm(model)) == (*expected, None)
 
 
-@pytest.mark.parametrize(
+@each(
     "model",
     [
         "gpt-4o-mini-audio-preview",

@@ -15,6 +15,7 @@ from graphrag_eval_async.judge.pricing import estimate_prompt, estimate_reply
 from graphrag_eval_async.judge.protocol import ResponseFormat, SchemaRefused
 from graphrag_eval_async.judge.session import PREPARED
 from graphrag_eval_async.records.token_usage import TokenUsage
+from tests.cases import each
 from tests.judge.support import COST, PRICES, VERDICT, ScriptedJudge, Verdict, message, session
 from tests.judge.virtual_time import now, run
 
@@ -200,7 +201,7 @@ def test_what_an_unusable_reply_cost_counts() -> None:
 # Retries
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "requests", "kind"),
     [
         (refused("timeout"), 5, "timeout"),

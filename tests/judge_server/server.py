@@ -118,9 +118,13 @@ class JudgeServer:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait for something to be true of `counts` or `requests`."""
-        while not condition():
-            self._changed.clear()
-            await self._changed.wait()
+        try:
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+        except asyncio.CancelledError as error:  # Such as by the deadline of the test.
+            error.add_note(f"The server has {self.counts}.")
+            raise
 
     def opened(self, connection: _Connection) -> None:
         self._connections.add(connection)

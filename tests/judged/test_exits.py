@@ -22,6 +22,7 @@ import uvloop
 from graphrag_eval_async import EvaluationStream, Evaluator, evaluate_stream, load_reference
 from graphrag_eval_async.judge import openai_client
 from tests.conftest import leaving_nothing, settle
+from tests.deadlines import join, wait
 from tests.judge_server import JudgeServer, Never
 from tests.judged.support import config, open_files, response, sensible, steps_only, templates
 
@@ -264,7 +265,7 @@ async def while_the_judge_is_being_opened(calls: int) -> None:
 
     def slowly(*arguments: Any) -> Any:
         opening.set()
-        go_on.wait()
+        wait(go_on)
         return open_judge(*arguments)
 
     async def leave(stream: EvaluationStream, how: str) -> None:
@@ -284,7 +285,7 @@ async def while_the_judge_is_being_opened(calls: int) -> None:
             with patch.object(openai_client, "open_judge", slowly):
                 stream = stream_of(server, calls)
                 await anext(stream)
-                await asyncio.to_thread(opening.wait)
+                await asyncio.to_thread(wait, opening)
                 asyncio.get_running_loop().call_later(0.001, go_on.set)
                 await leave(stream, how)
                 del stream
@@ -357,7 +358,7 @@ def serving_in_a_thread(script: Script) -> Iterator[tuple[JudgeServer, Callable[
         start(server.__aexit__(None, None, None)).result(10)
     finally:
         loop.call_soon_threadsafe(loop.stop)
-        thread.join()
+        join(thread)
         loop.close()
     gc.collect()
     assert open_files() == files
@@ -400,7 +401,9 @@ def test_one_evaluator_in_two_loops() -> None:
 
 def test_nothing_is_said_on_the_way() -> None:
     command = [sys.executable, "-X", "dev", "-W", "error", "-m", "tests.judged.test_exits"]
-    done = subprocess.run(command, capture_output=True, cwd=Path(__file__).parents[2], text=True, check=False)
+    done = subprocess.run(
+        command, capture_output=True, cwd=Path(__file__).parents[2], text=True, check=False, timeout=100
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

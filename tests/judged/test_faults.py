@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async import EvaluationStream
     from tests.judge_server import Fault, JudgeServer, Request
 
+pytestmark = pytest.mark.ragas
+
 ATTEMPTS = 3
 LIMITS = {"max_attempts": ATTEMPTS, "call_timeout_sec": 5}
 VICTIM = 1

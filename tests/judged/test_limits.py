@@ -23,7 +23,6 @@ from tests.judged.support import (
     config,
     costs_of,
     dollars,
-    in_time,
     requests_of,
     response,
     sensible,
@@ -57,7 +56,7 @@ def now() -> float:
 # Concurrency
 
 
-@in_time
+@pytest.mark.ragas
 async def test_prompts_are_not_all_written_in_one_turn_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     write, written, clock = ragas_bridge._messages, Counter[int](), LoopClock()
 
@@ -76,6 +75,7 @@ async def test_prompts_are_not_all_written_in_one_turn_of_the_loop(monkeypatch: 
     assert max(written.values()) <= 16
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_the_server_sees_no_more_requests_at_a_time_than_allowed() -> None:
     async with serving(latency=0.5) as server:
@@ -104,7 +104,7 @@ async def test_a_refusal_halves_the_concurrency_once_and_successes_raise_it_agai
         assert len(seen) == 63
 
 
-@in_time
+@pytest.mark.ragas
 async def test_steps_are_scored_while_no_judge_answers() -> None:
     async with serving(lambda _: Never()) as server:
         responses = [*map(response, range(5)), *(steps_only(i % 5) for i in range(500))]
@@ -116,6 +116,7 @@ async def test_steps_are_scored_while_no_judge_answers() -> None:
             assert (stream.usage.in_flight, stream.usage.waiting) == (3, 47)
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_one_record_takes_three_latencies() -> None:
     async with serving(latency=100) as server:
@@ -160,6 +161,7 @@ async def test_tokens_per_minute() -> None:
 # Time
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_what_is_unfinished_at_the_deadline_of_a_result() -> None:
     targets = Call("custom", 0), Call("retrieval_answer_precision", 0, 1), Call("classes", 0)
@@ -191,6 +193,7 @@ async def test_what_is_unfinished_at_the_deadline_of_a_result() -> None:
         assert stream.usage.outcomes == {"ok": 13, "timeout": 3, "skipped": 0}
 
 
+@pytest.mark.ragas
 @pytest.mark.parametrize("seconds", [1e-9, 1e-3])
 @without_waiting
 async def test_a_result_that_has_hardly_any_time(seconds: float) -> None:
@@ -210,6 +213,7 @@ async def test_the_time_of_a_result_begins_with_its_first_request() -> None:
         assert stream.usage.outcomes == {"ok": 30, "skipped": 0}
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_a_fatal_error_is_told_though_the_judge_is_paused() -> None:
     def script(request: Request) -> Reply | Fault:
@@ -235,6 +239,7 @@ async def test_a_fatal_error_is_told_though_the_judge_is_paused() -> None:
 # Money
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_a_budget_that_is_spent_on_the_way() -> None:
     async with serving() as server:
@@ -265,6 +270,7 @@ async def test_a_budget_counts_retries_and_replies_that_cannot_be_used() -> None
         assert stream.usage.errors == {"invalid_reply": 2, "budget": 8}
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_no_budget_at_all() -> None:
     async with serving() as server:
@@ -292,6 +298,7 @@ async def test_a_budget_that_is_spent_does_not_wait_for_the_end_of_a_pause() -> 
 # Calls that are not made
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_a_second_run_on_a_cache_asks_nobody(tmp_path: Path) -> None:
     async with serving() as server:
@@ -319,6 +326,7 @@ async def test_a_second_run_on_a_cache_asks_nobody(tmp_path: Path) -> None:
             assert paid["judge"] == free["judge"]
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_two_streams_on_one_cache(tmp_path: Path) -> None:
     async with serving() as server:
@@ -333,6 +341,7 @@ async def test_two_streams_on_one_cache(tmp_path: Path) -> None:
         assert (again.usage.attempts, again.usage.cache_hits) == (0, 96)
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_a_cache_that_cannot_be_opened(tmp_path: Path) -> None:
     async with serving() as server:
@@ -347,6 +356,7 @@ async def test_a_cache_that_cannot_be_opened(tmp_path: Path) -> None:
         assert server.counts.requests == 0
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_equal_calls_are_shared_and_repeats_on_purpose_are_not() -> None:
     async with serving(latency=1) as server:
@@ -361,6 +371,7 @@ async def test_equal_calls_are_shared_and_repeats_on_purpose_are_not() -> None:
         assert sum(cost for result in results for cost in costs_of(result)) == pytest.approx(dollars(server))
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_usage_is_live() -> None:
     async with serving(latency=1) as server:

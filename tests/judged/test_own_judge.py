@@ -14,6 +14,8 @@ from tests.judged.support import METRICS, PRICING, REPLIES, collect, response, t
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.ragas
+
 USAGE = TokenUsage(100, 20)
 
 

@@ -29,7 +29,6 @@ from tests.judged.support import (
     collect,
     config,
     costs_of,
-    in_time,
     response,
     sensible,
     serving,
@@ -81,6 +80,7 @@ def examples(server: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_every_key_of_the_examples() -> None:
     async with serving() as server:
@@ -129,6 +129,7 @@ async def test_every_key_of_the_examples() -> None:
         assert stream.aggregates.snapshot() == compute_aggregates(results)
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_all_ways_lead_to_the_same_results() -> None:
     """But for costs: a call that is equal to one in flight costs nothing."""
@@ -157,6 +158,7 @@ def identity(result: Mapping[str, Any]) -> tuple[Any, ...]:
     return result["question_id"], result["sample"]
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_inputs_are_not_changed() -> None:
     async with serving() as server:
@@ -189,6 +191,7 @@ async def test_a_text_that_is_never_given_is_no_metric() -> None:
         assert "reason" not in micro
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_judged_results_are_aggregated() -> None:
     def script(request: Any) -> Any:
@@ -229,6 +232,7 @@ def lacking(question: Mapping[str, Any], answer: Mapping[str, Any], *keys: str) 
     return [{"template_id": "t", "questions": [question]}], answer
 
 
+@pytest.mark.ragas
 @pytest.mark.parametrize(
     ("keys", "judged", "skipped"),
     [
@@ -265,6 +269,7 @@ async def test_a_metric_whose_input_is_missing_leaves_no_key(
         assert stream.usage.outcomes["skipped"] == skipped
 
 
+@pytest.mark.ragas
 @pytest.mark.parametrize("output", ["[]", "no JSON", '[{"id": "doc0"}]', None])
 @without_waiting
 async def test_a_retrieval_step_without_texts_is_not_judged(output: Any) -> None:
@@ -279,6 +284,7 @@ async def test_a_retrieval_step_without_texts_is_not_judged(output: Any) -> None
         assert server.counts.requests == 0
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_a_failed_response_is_not_judged() -> None:
     async with serving() as server:
@@ -310,6 +316,7 @@ async def test_without_a_configuration_nobody_is_asked() -> None:
 # Secrets and provenance
 
 
+@pytest.mark.ragas
 @pytest.mark.parametrize("name", ["401", "html", "404"])
 @without_waiting
 async def test_secrets_are_shown_nowhere(name: str) -> None:
@@ -333,7 +340,6 @@ async def test_secrets_are_shown_nowhere(name: str) -> None:
         assert KEY not in repr(shown)
 
 
-@in_time
 async def test_provenance_tells_judges_apart() -> None:
     async def judge_of(judge: Any = None, **sections: Any) -> Any:
         async with Evaluator(templates(1), config=sections, judge=judge or ScriptedJudge()) as evaluator:
@@ -370,7 +376,6 @@ def test_provenance_tells_models_apart() -> None:
     assert hashes(base_url="http://localhost/v1", api_key="other") == hashes()
 
 
-@in_time
 async def test_metrics_start_when_all_that_they_import_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[threading.Thread] = []
 

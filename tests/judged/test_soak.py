@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from tests.judge_server import Fault, Request
 
+pytestmark = pytest.mark.ragas
+
 ELSEWHERE = {*FATAL, "429 long", "schema refused", "no usage"}
 RATE_LIMITED = sorted(name for name in {*FAULTS} - ELSEWHERE if name.startswith("429"))
 OTHERS = sorted({*FAULTS} - ELSEWHERE - {*RATE_LIMITED})

@@ -17,7 +17,6 @@ from tests.judged.support import (
     aimed,
     collect,
     config,
-    in_time,
     response,
     serving,
     steps_only,
@@ -40,6 +39,7 @@ def heavy(record: int) -> dict[str, Any]:
     return response(record, padding="x" * HEAVY_BYTES)
 
 
+@pytest.mark.ragas
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("make", [response, heavy])
 @without_waiting
@@ -81,7 +81,7 @@ def change(result: dict[str, Any]) -> None:
     result.clear()
 
 
-@in_time
+@pytest.mark.ragas
 async def test_the_early_result_waits_for_no_judge() -> None:
     async with serving(lambda _: Never()) as server:
         settings = config(server, limits={"max_concurrency": 1})
@@ -93,6 +93,7 @@ async def test_the_early_result_waits_for_no_judge() -> None:
             assert stream.aggregates.snapshot()["micro"]["number_of_success_samples"] == 0
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_a_metric_that_fails_was_pending_too() -> None:
     async with serving(aimed(FAULTS["400"], Call("custom", 0))) as server:
@@ -121,6 +122,7 @@ async def test_what_is_not_judged_comes_once() -> None:
         assert len([result async for result in plain]) == 2
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_a_single_evaluation_comes_whole() -> None:
     async with serving() as server, Evaluator(templates(1), config=config(server)) as evaluator:
@@ -152,6 +154,7 @@ async def test_slow_consumers_of_both_stages_stop_the_reading() -> None:
                 assert asked <= taken + 4 + 1
 
 
+@pytest.mark.ragas
 @pytest.mark.parametrize("on_fatal", ["raise", "continue"])
 @without_waiting
 async def test_early_results_come_before_a_fatal_error(on_fatal: Any) -> None:

@@ -7,11 +7,23 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import anyio
-from ragas.embeddings.base import BaseRagasEmbedding
-from ragas.llms.base import InstructorBaseRagasLLM
+import pytest
 
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
+
+pytest.importorskip("ragas", reason="needs ragas: pip install '.[ragas]'")
+
+load_ragas()  # Without its telemetry, whichever test module comes first.
+
+from ragas.embeddings.base import BaseRagasEmbedding  # noqa: E402
+from ragas.llms.base import InstructorBaseRagasLLM  # noqa: E402
+from ragas.metrics.collections import (  # noqa: E402
+    AnswerCorrectness,
+    AnswerRelevancy,
+    ContextPrecision,
+    ContextRecall,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +31,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.protocol import Message, ResponseFormat
     from graphrag_eval_async.metrics.metric import Case, Metric
 
-load_ragas()  # Without its telemetry, whichever test module comes first.
+__all__ = ["AnswerCorrectness", "AnswerRelevancy", "ContextPrecision", "ContextRecall"]
 
 T = TypeVar("T")
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ragas.metrics.collections import AnswerRelevancy
 
 from graphrag_eval_async.config.model import AnswerRelevanceConfig
 from graphrag_eval_async.metrics.answer_relevance import answer_relevance
 from graphrag_eval_async.metrics.metric import Case
 from tests.conftest import settle
 from tests.metrics.ragas_support import (
+    AnswerRelevancy,
     Script,
     ScriptedLLM,
     ScriptedMetricJudge,
@@ -21,6 +21,8 @@ from tests.metrics.ragas_support import (
     fixed,
     outcome,
 )
+
+pytestmark = pytest.mark.ragas
 
 CASE = Case("Where?", actual_answer="There.")
 

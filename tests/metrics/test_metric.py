@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.metrics.metric import fill, messages, system
+from tests.cases import each
 from tests.metrics.support import read_blocks
+
+if TYPE_CHECKING:
+    import pytest
 
 NAMES = ("question", "reference_answer", "actual_answer")
 
@@ -79,7 +83,7 @@ def test_which_block_holds_what_decides_on_the_boundary() -> None:
     assert len(set(map(boundary_of, users))) == 3
 
 
-@pytest.mark.parametrize(
+@each(
     ("template", "filled"),
     [
         ("Compare {actual_answer} to {reference_answer}.", "Compare <actual_answer> to <reference_answer>."),

@@ -6,14 +6,22 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ragas.metrics.collections import AnswerCorrectness
 
 from graphrag_eval_async.config.model import RagasAnswerCorrectnessConfig
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_correctness
 from graphrag_eval_async.metrics.ragas_bridge import bridge
 from tests.conftest import settle
-from tests.metrics.ragas_support import Script, ScriptedLLM, ScriptedMetricJudge, WaitingMetricJudge, outcome
+from tests.metrics.ragas_support import (
+    AnswerCorrectness,
+    Script,
+    ScriptedLLM,
+    ScriptedMetricJudge,
+    WaitingMetricJudge,
+    outcome,
+)
+
+pytestmark = pytest.mark.ragas
 
 NAME = "ragas_answer_correctness"
 QUESTION = "When and where was Einstein born?"

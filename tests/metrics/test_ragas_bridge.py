@@ -31,6 +31,8 @@ from graphrag_eval_async.metrics.ragas_bridge import (
 from tests.conftest import leaving_nothing
 from tests.metrics.ragas_support import ScriptedMetricJudge, WaitingMetricJudge, fixed
 
+pytestmark = pytest.mark.ragas
+
 ROOT = Path(__file__).parents[2]
 
 SILENT = """
@@ -95,7 +97,9 @@ def test_ragas_sends_nothing_and_leaves_nothing(before: str, tmp_path: Path) -> 
     home = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data"), "PYTHONDONTWRITEBYTECODE": "1"}
     environment = os.environ | home | {"RAGAS_DO_NOT_TRACK": "false"}
     command = [sys.executable, "-W", "error", "-c", SILENT, before]
-    done = subprocess.run(command, capture_output=True, check=False, cwd=ROOT, env=environment, text=True)
+    done = subprocess.run(
+        command, capture_output=True, check=False, cwd=ROOT, env=environment, text=True, timeout=100
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert not list(tmp_path.rglob("*"))
 
@@ -111,7 +115,7 @@ retrieval.retrieval_answer(), retrieval.retrieval_context()
 print(sorted({"ragas", "pydantic", "numpy", "openai"} & {*sys.modules}))
 """
     command = [sys.executable, "-W", "error", "-c", script]
-    done = subprocess.run(command, capture_output=True, check=False, cwd=ROOT, text=True)
+    done = subprocess.run(command, capture_output=True, check=False, cwd=ROOT, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 

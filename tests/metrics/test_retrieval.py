@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ragas.metrics.collections import ContextPrecision, ContextRecall
 
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.ragas_bridge import bridge
 from graphrag_eval_async.metrics.retrieval import add_f1, retrieval_answer, retrieval_context
 from tests.conftest import settle
 from tests.metrics.ragas_support import (
+    ContextPrecision,
+    ContextRecall,
     Script,
     ScriptedLLM,
     ScriptedMetricJudge,
@@ -22,6 +23,8 @@ from tests.metrics.ragas_support import (
     fixed,
     outcome,
 )
+
+pytestmark = pytest.mark.ragas
 
 
 def step(*texts: str | None, name: str = "retrieval", status: str = "success", **more: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from graphrag_eval_async.records.decoding import (
     decode,
     nests_deeper,
 )
+from tests.cases import each
 
 INTEGERS = st.integers(min_value=-(2**63), max_value=2**64 - 1)
 SCALARS = st.none() | st.booleans() | INTEGERS | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -61,7 +62,7 @@ def test_any_bytes_are_a_value_or_invalid(data: bytes, draw: st.DataObject) -> N
     assert reason in {None, "invalid_utf8", "invalid_json", "too_deep", "invalid_field", "not_an_object"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "reason"),
     [
         (b"", "invalid_json"),
@@ -106,7 +107,7 @@ def test_two_hundred_levels_are_not_too_deep(core: str) -> None:
     assert depth_of(decode(nested(MAX_DEPTH, '{"a":', core or "1", "}"))) == MAX_DEPTH
 
 
-@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 254, 255, 900, 1023, 1024, 1025, 1_000_000])
+@each("depth", [MAX_DEPTH + 1, 254, 255, 900, 1023, 1024, 1025, 1_000_000])
 def test_more_are(depth: int) -> None:
     assert reason_of(nested(depth)) == "too_deep"
     assert reason_of(nested(depth, '{"a":', "1", "}")) == "too_deep"

@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from graphrag_eval_async.records import Line, Unwritable, write_line
+from tests.cases import each
 
 
 def nested_dict(depth: int) -> dict[str, Any]:
@@ -38,7 +39,7 @@ class Usage:
     input_tokens: int
 
 
-@pytest.mark.parametrize(
+@each(
     ("item", "text"),
     [
         ({"a": 1, "b": "\u2028\u0085é"}, '{"a":1,"b":"\u2028\u0085é"}'),
@@ -58,7 +59,7 @@ def test_what_has_json_text(item: Any, text: str) -> None:
     assert line == Line(3, 7, text.encode())
 
 
-@pytest.mark.parametrize(
+@each(
     ("item", "reason"),
     [
         ({"a": {1, 2}}, "invalid_field"),
@@ -89,7 +90,6 @@ def test_what_has_json_text(item: Any, text: str) -> None:
         (containing_itself(), "too_deep"),
         (MappingProxyType(containing_itself()), "too_deep"),
     ],
-    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_what_has_none(item: Any, reason: str) -> None:
     line = write_line(item, 3, 7)

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from graphrag_eval_async.records.outputs import is_empty
+from tests.cases import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("output", "expected"),
     [
         ("[]", True),
@@ -34,7 +33,6 @@ from graphrag_eval_async.records.outputs import is_empty
         (0, False),
         (None, False),
     ],
-    ids=range(23),
 )
 def test_empty_outputs(output: Any, expected: bool) -> None:
     assert is_empty(output) is expected

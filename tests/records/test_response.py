@@ -7,6 +7,7 @@ import pytest
 
 from graphrag_eval_async.records.decoding import InvalidRecord
 from graphrag_eval_async.records.response import Response, read_response
+from tests.cases import each
 
 COUNTS = ["input_tokens", "output_tokens", "total_tokens", "elapsed_sec"]
 
@@ -30,7 +31,7 @@ def test_only_objects_are_responses(text: str) -> None:
     assert reject_of(text)[0] == "not_an_object"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "reason"),
     [
         ("{}", "missing_question_id"),
@@ -59,7 +60,7 @@ def test_fields_and_metadata() -> None:
     assert response.metadata == {"x": 1, "steps_score": 1}
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "failed"),
     [
         ('"status": "success"', False),
@@ -77,8 +78,8 @@ def test_which_responses_failed(fields: str, failed: bool) -> None:
     assert read(f'{{"question_id": "q", {fields}}}').failed is failed
 
 
-@pytest.mark.parametrize("key", COUNTS)
-@pytest.mark.parametrize(
+@each("key", COUNTS)
+@each(
     ("value", "accepted"),
     [
         ("0", True),
@@ -112,7 +113,7 @@ def test_counts(key: str, value: str, accepted: bool) -> None:
         assert len(message) < 200
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value"),
     [
         ("id", "true"),
@@ -156,7 +157,7 @@ def test_metrics_that_the_agent_claims_are_set_aside() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value"),
     [
         ("id", '""'),

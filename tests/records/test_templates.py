@@ -10,6 +10,7 @@ import pytest
 from graphrag_eval_async import ReferenceDataError, load_reference
 from graphrag_eval_async.records.decoding import MAX_DEPTH
 from graphrag_eval_async.records.yaml_file import read_templates
+from tests.cases import each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +59,7 @@ def test_every_argument_is_looked_at() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "place"),
     [
         ({"ordered": "yes"}, "ordered"),
@@ -73,7 +74,7 @@ def test_every_argument_is_looked_at() -> None:
         ({"name": None}, "name"),
     ],
 )
-@pytest.mark.parametrize("media_type", [SPARQL, JSON])
+@each("media_type", [SPARQL, JSON])
 def test_a_key_of_the_wrong_type_does_not_hide_the_output(
     wrong: dict[str, Any], place: str, media_type: str
 ) -> None:
@@ -116,7 +117,7 @@ def test_unwritable_values_do_not_hide_the_rest() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("step", "place"),
     [
         ({"name": "x", "output": NAN}, "output"),

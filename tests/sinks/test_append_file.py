@@ -17,6 +17,7 @@ from graphrag_eval_async import JournalError
 from graphrag_eval_async.errors import JournalLocked
 from graphrag_eval_async.sinks import append_file
 from graphrag_eval_async.sinks.append_file import AppendFile
+from tests.deadlines import WAIT_SECONDS, killing
 from tests.sinks.faults import Faults
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ except Exception as error:
 file.write([b"z" * 399 + b"\\n"])
 """
     with run(script, tmp_path / "lines") as process:
-        out, err = process.communicate()
+        out, err = process.communicate(timeout=WAIT_SECONDS)
     assert (out, err) == (f"JournalError {tmp_path}/lines: cannot be written: File too large\n", "")
     assert (tmp_path / "lines").read_bytes() == b"x" * 599 + b"\n" + b"z" * 399 + b"\n"
 
@@ -228,11 +229,12 @@ def test_the_lock_dies_with_its_process(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     with run(HOLD, path) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+        with killing(process, "the lock"):
+            assert process.stdout.readline() == "ready\n"
         with pytest.raises(JournalLocked):
             AppendFile(path)
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.wait(WAIT_SECONDS)
         AppendFile(path).close()
 
 
@@ -251,11 +253,12 @@ def test_a_child_does_not_keep_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     with run(FORK, path) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+        with killing(process, "the lock"):
+            assert process.stdout.readline() == "ready\n"
         with pytest.raises(JournalLocked):
             AppendFile(path)
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.wait(WAIT_SECONDS)
         AppendFile(path).close()
 
 

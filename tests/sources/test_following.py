@@ -15,7 +15,9 @@ import uvloop
 from graphrag_eval_async import Follower, Line, Position, evaluate_stream, follow_jsonl
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.sources import listing, tails
+from tests.cases import each
 from tests.conftest import answer, leaving_nothing, settle, templates
+from tests.deadlines import in_time, wait
 from tests.sources.followed import append, known, open_files, text
 
 if TYPE_CHECKING:
@@ -166,7 +168,7 @@ def test_cancelled_in_the_middle_of_a_look(
     def slow(*args: Any, **options: Any) -> None:
         look(*args, **options)
         looking.set()
-        go_on.wait()
+        wait(go_on)
 
     async def main() -> None:
         await asyncio.to_thread(lambda: None)
@@ -175,7 +177,7 @@ def test_cancelled_in_the_middle_of_a_look(
         await anext(lines)
         monkeypatch.setattr(tails.Tails, "look", slow)
         waiting = asyncio.ensure_future(anext(lines))
-        await asyncio.to_thread(looking.wait)
+        await asyncio.to_thread(wait, looking)
         waiting.cancel()
         await asyncio.sleep(0)
         assert not waiting.done()
@@ -185,7 +187,7 @@ def test_cancelled_in_the_middle_of_a_look(
         assert open_files() == before
 
     with asyncio.Runner(debug=True, loop_factory=new_loop) as runner:
-        runner.run(main())
+        runner.run(in_time(main)())
 
 
 async def test_an_error_of_the_disk_does_not_end_it(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,7 +305,7 @@ async def test_lag(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await asyncio.to_thread(lambda: None)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "problem"),
     [
         ({"poll_interval": 0}, "poll_interval: expected seconds, more than 0, got 0"),

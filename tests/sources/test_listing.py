@@ -9,10 +9,11 @@ import pytest
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.sources.identity import generation_key, identify, split_key
 from graphrag_eval_async.sources.listing import as_paths, rotated_from
+from tests.cases import each
 from tests.sources.followed import tick
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "former"),
     [
         ("log.jsonl.1", ["log.jsonl"]),
@@ -65,7 +66,7 @@ def test_paths(given: Any, paths: list[str]) -> None:
     assert as_paths(given) == paths
 
 
-@pytest.mark.parametrize("given", [None, 5, [], "", b"a", [b"a"], ["a", None], [""], {}, object()])
+@each("given", [None, 5, [], "", b"a", [b"a"], ["a", None], [""], {}, object()])
 def test_what_is_no_path(given: Any) -> None:
     with pytest.raises(UsageError, match="path: expected a path, or a list of paths, got "):
         as_paths(given)

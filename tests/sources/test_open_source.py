@@ -14,6 +14,7 @@ from anyio.streams.text import TextReceiveStream
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import LongLine
 from graphrag_eval_async.sources import follow_jsonl, open_source, read_jsonl
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
@@ -193,7 +194,7 @@ async def test_memory_streams() -> None:
     assert receive.statistics().open_receive_streams == 0
 
 
-@pytest.mark.parametrize("responses", [None, 5, TEXT, bytearray(TEXT), {"q": {}}, object(), len, Pieces])
+@each("responses", [None, 5, TEXT, bytearray(TEXT), {"q": {}}, object(), len, Pieces])
 def test_what_yields_no_responses(responses: Any) -> None:
     with pytest.raises(UsageError, match="responses: expected a path or an iterable"):
         open_source(responses, max_line_bytes=1, spool=False)

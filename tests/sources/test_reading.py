@@ -258,7 +258,7 @@ def test_standard_input(tmp_path: Path, kind: str) -> None:
         file.seek(8)
         os.lseek(file.fileno(), 8, os.SEEK_SET)
         given: Any = {"stdin": file} if kind == "file" else {"input": b"1\n2"}
-        done = subprocess.run(command, capture_output=True, check=True, cwd=root, **given)
+        done = subprocess.run(command, capture_output=True, check=True, cwd=root, timeout=60, **given)
     size = 3 if kind == "file" else None
     lines = [Line(1, 0, b"1"), Line(2, 2, b"2")]
     assert done.stdout.decode() == f"{size} {lines} 3 0\n"

@@ -10,6 +10,7 @@ import pytest
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.actual import ActualStep, read_args, read_whole_number
+from tests.cases import each
 
 
 def test_an_output_is_read_once_per_reader() -> None:
@@ -77,7 +78,7 @@ def test_whole_numbers(value: Any, expected: int | None) -> None:
     assert read_whole_number({"k": value}, "k") == expected
 
 
-@pytest.mark.parametrize("value", [True, False, 5.5, "5", float("inf"), float("nan"), [5], {}])
+@each("value", [True, False, 5.5, "5", float("inf"), float("nan"), [5], {}])
 def test_what_is_no_whole_number(value: Any) -> None:
     with pytest.raises(MalformedStep, match=r"^args\.k: "):
         read_whole_number({"k": value}, "k")

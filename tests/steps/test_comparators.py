@@ -13,6 +13,7 @@ import pytest
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep, UsageError
 from graphrag_eval_async.steps import Comparator, StepsScore, check_step, prepare_step, score_steps
 from graphrag_eval_async.steps.failure import ALL_RIGHT
+from tests.cases import each
 
 SPARQL = "application/sparql-results+json"
 JSON = "application/json"
@@ -32,7 +33,7 @@ def score(reference: dict[str, Any], actual: dict[str, Any], **comparators: Comp
     )  # What decides the failure is not looked at here.
 
 
-@pytest.mark.parametrize(
+@each(
     ("reference", "actual", "expected"),
     [
         (QUERY, {"output": TABLE.replace('"a"', '"b"')}, 1),
@@ -75,7 +76,7 @@ def test_options_of_sparql_results(options: dict[str, Any], output: list[str], e
     assert score(reference, {"output": table(output)}).score == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("reference", "key"),
     [
         ({"name": "q"}, "output: missing"),
@@ -133,7 +134,7 @@ def test_numbers_that_it_may_return(returned: Any) -> None:
     assert score({"name": "a"}, {"output": "x"}, a=lambda _, __: returned - returned) == StepsScore(0.0)
 
 
-@pytest.mark.parametrize("returned", [None, math.nan, math.inf, -0.1, 1.5, 2, "1", [1.0], 1j, 10**400, half])
+@each("returned", [None, math.nan, math.inf, -0.1, 1.5, 2, "1", [1.0], 1j, 10**400, half])
 def test_what_it_may_not_return(returned: Any) -> None:
     result = score({"name": "a"}, {"output": "x"}, a=lambda _, __: returned)
     assert (result.score, result.matches) == (0.0, ())

@@ -24,6 +24,7 @@ from graphrag_eval_async.steps import (
 )
 from graphrag_eval_async.steps.comparators import PreparedStep
 from graphrag_eval_async.steps.failure import ALL_RIGHT, RIGHT_ANSWER
+from tests.cases import each
 from tests.conftest import HEAVY_BYTES
 from tests.steps.test_sparql_oracle import encode, literal, oracle
 
@@ -226,7 +227,7 @@ def test_every_reason_has_its_case() -> None:
     assert {case[0] for case in [*CASES, *JUDGED]} == {*REASONS}
 
 
-@pytest.mark.parametrize(
+@each(
     ("metrics", "right"),
     [
         ({}, None),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
+from tests.cases import each
 
 IRI = "urn:x:1"
 
@@ -31,7 +32,7 @@ def test_ways_to_write_the_iri(written: str) -> None:
     assert score("sparql_query", "<urn:x:2>", written) == 0.0
 
 
-@pytest.mark.parametrize(
+@each(
     "written",
     [
         None,
@@ -89,7 +90,7 @@ UNREADABLE = [
 ]
 
 
-@pytest.mark.parametrize("output", UNREADABLE, ids=range(len(UNREADABLE)))
+@each("output", UNREADABLE)
 def test_a_search_that_cannot_be_read(output: str) -> None:
     with pytest.raises(MalformedStep, match=r"^output: "):
         score("autocomplete_search", output)
@@ -120,7 +121,7 @@ WHOLE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("output", WHOLE, ids=range(len(WHOLE)))
+@each("output", WHOLE)
 def test_a_query_that_came_upon_it(output: Any) -> None:
     assert score("sparql_query", output) == 1.0
 
@@ -152,7 +153,7 @@ PARTS = [
 ]
 
 
-@pytest.mark.parametrize("output", PARTS, ids=range(len(PARTS)))
+@each("output", PARTS)
 def test_a_query_that_did_not(output: Any) -> None:
     assert score("sparql_query", output) == 0.0
 

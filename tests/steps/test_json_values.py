@@ -16,13 +16,14 @@ from graphrag_eval_async.steps.json_values import (
     read_json,
     same_output_comparator,
 )
+from tests.cases import each
 
 
 def score(reference: Any, actual: Any) -> float:
     return json_comparator({"output": reference})(ActualStep({"output": actual}))
 
 
-@pytest.mark.parametrize(
+@each(
     ("left", "right"),
     [
         ('{"a": 1, "b": [2]}', ' {"b":[2.0],\n"a":1.0}\t'),
@@ -47,7 +48,7 @@ def test_equal(left: Any, right: Any) -> None:
     assert score(left, right) == score(right, left) == 1.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("left", "right"),
     [
         ("1", "true"),
@@ -93,7 +94,7 @@ GARBAGE = [
 ]
 
 
-@pytest.mark.parametrize("text", GARBAGE, ids=range(len(GARBAGE)))
+@each("text", GARBAGE)
 def test_garbage_is_malformed_on_either_side(text: str) -> None:
     with pytest.raises(MalformedStep, match=r"^output: not JSON: "):
         json_comparator({"output": text})
@@ -133,7 +134,7 @@ def test_a_missing_reference_output_is_malformed() -> None:
             comparator({"output": None})
 
 
-@pytest.mark.parametrize(
+@each(
     ("reference", "actual", "expected"),
     [
         ("abc", "abc", 1.0),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps import PreparedStep, StepsScore, prepare_step, score_steps
 from graphrag_eval_async.steps.failure import ALL_RIGHT
+from tests.cases import each
 
 if TYPE_CHECKING:
     from graphrag_eval_async.steps.actual import ActualStep
@@ -88,7 +89,7 @@ MALFORMED: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("step", MALFORMED, ids=range(len(MALFORMED)))
+@each("step", MALFORMED)
 def test_a_malformed_actual_step_never_matches_and_never_raises(step: Any) -> None:
     assert last([ref("1")], [step]) == StepsScore(0.0)
     assert last([ref("1")], [act("1"), step]) == StepsScore(1.0, ((0, 0, 0),))

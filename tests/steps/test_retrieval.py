@@ -13,6 +13,7 @@ from graphrag_eval_async.errors import MalformedStep, UsageError
 from graphrag_eval_async.steps import average_precision, read_texts, recall_at_k
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
+from tests.cases import each
 
 
 def test_the_published_example_of_recall() -> None:
@@ -25,7 +26,7 @@ def test_average_precision_divides_by_the_number_of_relevant_documents() -> None
     assert round(score, 4) == 0.6042
 
 
-@pytest.mark.parametrize(
+@each(
     ("relevant", "retrieved", "k", "expected"),
     [
         ([1, 2, 3, 4], [1, 2], 2, 1.0),
@@ -165,9 +166,7 @@ def test_nothing_retrieved() -> None:
     assert score(docs(1), "[]") == 0.0
 
 
-@pytest.mark.parametrize(
-    "output", ["", "{}", "null", "[1]", '["a"]', "[[]]", '[{"id": []}]', '[{"id": {}}]', 1]
-)
+@each("output", ["", "{}", "null", "[1]", '["a"]', "[[]]", '[{"id": []}]', '[{"id": {}}]', 1])
 def test_unreadable_documents(output: Any) -> None:
     for reference, actual in [(output, docs(1)), (docs(1), output)]:
         with pytest.raises(MalformedStep, match=r"^output: "):
@@ -191,9 +190,7 @@ def test_a_text_needs_no_usable_id() -> None:
     assert read_texts([{"id": [], "text": "a"}]) == ["a"]
 
 
-@pytest.mark.parametrize(
-    "output", [None, "", "x", "{}", {}, "null", 1, [1], ["a"], "[[]]", [{"text": 1}], '[{"text": ["a"]}]']
-)
+@each("output", [None, "", "x", "{}", {}, "null", 1, [1], ["a"], "[[]]", [{"text": 1}], '[{"text": ["a"]}]'])
 def test_texts_of_what_is_no_list_of_documents(output: Any) -> None:
     with pytest.raises(MalformedStep):
         read_texts(output)

@@ -9,6 +9,7 @@ import pytest
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps.sparql import Budget, compare, prepare_reference, read_results
+from tests.cases import each
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
@@ -63,7 +64,7 @@ HUGE = "1" + "0" * 400
 LONG = "9" * 10_000
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "other"),
     [
         (("5", "integer"), ("+05", "long")),
@@ -113,7 +114,7 @@ def test_cells_agree(one: Any, other: Any) -> None:
     assert cells_agree(one, other)
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "other"),
     [
         (("100000000", "integer"), ("100000001", "integer")),
@@ -153,7 +154,7 @@ def test_cells_differ(one: Any, other: Any) -> None:
     assert not cells_agree(one, other)
 
 
-@pytest.mark.parametrize(
+@each(
     ("expected", "actual", "wanted"),
     [
         ([["ab", "c"]], [["a", "bc"]], 0.0),

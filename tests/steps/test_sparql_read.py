@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps.sparql import read_results
 from graphrag_eval_async.steps.sparql.columns import LargeDecimal
+from tests.cases import each
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
@@ -80,7 +81,7 @@ def test_triple_terms_read_as_canonical_json() -> None:
     assert json.loads(values(document)[0][0]) == triple
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "datatype", "value"),
     [
         ("5", "integer", 5),
@@ -113,7 +114,7 @@ def test_typed_values(text: str, datatype: str, value: object) -> None:
     assert type(alone) is type(mixed) is type(value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "datatype"),
     [
         *(
@@ -149,7 +150,7 @@ def test_all_else_is_text(text: str, datatype: str) -> None:
     assert values(select(*({"x": term} for term in terms)))[0][0] == text
 
 
-@pytest.mark.parametrize(
+@each(
     ("output", "problem"),
     [
         ("", "line 1"),

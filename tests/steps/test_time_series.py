@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.time_series import data_points_comparator, time_series_comparator
+from tests.cases import each
 
 NOW = "2025-03-01T12:00:00Z"
 
@@ -23,7 +24,7 @@ def points(reference: Any, actual: Any, executed: Any = NOW) -> float:
     return data_points_comparator({"args": reference})(ActualStep(step))
 
 
-@pytest.mark.parametrize(
+@each(
     ("reference", "actual", "expected"),
     [
         ({"mrid": "a"}, {"mrid": "a"}, 1),
@@ -125,9 +126,7 @@ def test_granularities_are_equal_in_any_spelling_and_never_converted() -> None:
     assert points({"granularity": "h"}, {}) == points({}, {"granularity": "h"}) == 0
 
 
-@pytest.mark.parametrize(
-    "value", ["", "15", "15x", "1.5h", "-1h", "1  h", "h1", "1h ", "٣h", "9" * 5_000 + "h", 15, ["1h"]]
-)
+@each("value", ["", "15", "15x", "1.5h", "-1h", "1  h", "h1", "1h ", "٣h", "9" * 5_000 + "h", 15, ["1h"]])
 def test_granularities_that_cannot_be_read(value: Any) -> None:
     with pytest.raises(MalformedStep, match=r"^args\.granularity: "):
         data_points_comparator({"args": {"granularity": value}})
@@ -175,8 +174,8 @@ TIMES = [
 ]
 
 
-@pytest.mark.parametrize("key", ["start", "end"])
-@pytest.mark.parametrize(("reference", "actual", "expected"), TIMES)
+@each("key", ["start", "end"])
+@each(("reference", "actual", "expected"), TIMES)
 def test_times(key: str, reference: Any, actual: Any, expected: float) -> None:
     assert points({key: reference}, {key: actual}) == expected
     assert (
@@ -226,8 +225,8 @@ HOSTILE_TIMES = [
 ]
 
 
-@pytest.mark.parametrize("value", HOSTILE_TIMES, ids=range(len(HOSTILE_TIMES)))
-@pytest.mark.parametrize("key", ["start", "end"])
+@each("value", HOSTILE_TIMES)
+@each("key", ["start", "end"])
 def test_times_that_cannot_be_read(key: str, value: Any) -> None:
     with pytest.raises(MalformedStep, match=rf"^args\.{key}: "):
         data_points_comparator({"args": {key: value}})

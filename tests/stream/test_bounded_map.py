@@ -20,6 +20,7 @@ from graphrag_eval_async.stream import bounded_map
 from graphrag_eval_async.stream.bounded_map import BoundedMap, Later
 from graphrag_eval_async.threads import run_in_thread
 from tests.conftest import leaving_nothing, settle
+from tests.deadlines import in_time, wait
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
@@ -200,7 +201,7 @@ def test_ready_results_take_few_turns_of_the_loop(
         return turns
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        assert runner.run(main()) < 10_000 / 4
+        assert runner.run(in_time(main)()) < 10_000 / 4
 
 
 # How much is under way
@@ -723,7 +724,7 @@ def test_what_ends_the_process_is_not_wrapped(error: type[BaseException]) -> Non
         await anext(mapped(Source("abc"), end))
 
     with pytest.raises(error) as raised:
-        asyncio.run(main())
+        asyncio.run(in_time(main)())
     assert raised.value.args == (3,)
 
 
@@ -735,7 +736,7 @@ def test_dropping_after_the_loop_is_closed() -> None:
         await anext(results)
         kept.append(results)
 
-    asyncio.run(main())
+    asyncio.run(in_time(main)())
     kept.clear()
 
 
@@ -967,11 +968,11 @@ async def test_work_in_a_thread_is_stopped_before_its_cancellation_comes_through
 
     def work() -> None:
         begun.set()
-        stopped.wait()
+        wait(stopped)
         ended.set()
 
     task = asyncio.create_task(run_in_thread(work, stopped.set))
-    await asyncio.to_thread(begun.wait)
+    await asyncio.to_thread(wait, begun)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -985,11 +986,11 @@ async def test_an_exception_after_the_cancellation_is_not_complained_about() -> 
 
     def work() -> None:
         begun.set()
-        stopped.wait()
+        wait(stopped)
         raise ValueError("stopped")
 
     task = asyncio.create_task(run_in_thread(work, stopped.set))
-    await asyncio.to_thread(begun.wait)
+    await asyncio.to_thread(wait, begun)
     task.cancel()
     await asyncio.wait([task])
     del task

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.stream import bounded_map
 from graphrag_eval_async.stream.bounded_map import BoundedMap, Later
+from tests.cases import each
 from tests.conftest import leaving_nothing, settle
+from tests.deadlines import in_time
 from tests.stream.test_bounded_map import Gates, Source, collect, mapped, ready
 
 if TYPE_CHECKING:
@@ -111,7 +113,7 @@ def test_what_comes_out_was_committed(
             assert finish.count == 1
             assert results.in_flight == 0 or error
 
-    asyncio.run(main())
+    asyncio.run(in_time(main)())
 
 
 async def test_results_that_are_ready_together_are_committed_together() -> None:
@@ -211,8 +213,8 @@ async def test_the_error_of_a_source_comes_after_what_was_committed(error: type[
     assert (taken, type(raised)) == ([1, 2], error)
 
 
-@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
-@pytest.mark.parametrize("where", ["source", "function", "later", "commit"])
+@each("error", [SystemExit, KeyboardInterrupt])
+@each("where", ["source", "function", "later", "commit"])
 def test_the_end_of_the_program_passes_through(error: type[BaseException], where: str) -> None:
     def fail(place: str) -> None:
         if place == where:
@@ -237,7 +239,7 @@ def test_the_end_of_the_program_passes_through(error: type[BaseException], where
         await collect(BoundedMap(source(), work, limit=2, commit=commit))
 
     with pytest.raises(error, match="now"):
-        asyncio.run(main())
+        asyncio.run(in_time(main)())
 
 
 # Leaving

@@ -21,6 +21,7 @@ import uvloop
 
 from graphrag_eval_async import EvaluationStream, evaluate_stream, load_reference
 from tests.conftest import answer, heavy, leaving_nothing, settle, templates
+from tests.deadlines import WAIT_SECONDS, in_time, wait
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
@@ -283,7 +284,7 @@ async def cancelled_with_work_in_threads() -> None:
     gate = threading.Event()
 
     def compare(_reference: dict[str, Any], _actual: dict[str, Any]) -> float:
-        gate.wait()
+        wait(gate)
         return 1.0
 
     async def consume() -> None:
@@ -403,7 +404,8 @@ async def a_long_line_under_way() -> None:
 
 async def guarded(name: str) -> None:
     (found,) = [each for each in SCENARIOS if each.__name__ == name]
-    async with leaving_nothing():
+    asyncio.get_running_loop().slow_callback_duration = 10  # Else a debugging loop tells of a slow machine.
+    async with leaving_nothing(), asyncio.timeout(WAIT_SECONDS):
         await found()
         gc.collect()
 
@@ -426,13 +428,15 @@ def test_leaving_the_loop_itself(new_loop: Callable[[], asyncio.AbstractEventLoo
         await anext(evaluate_stream(REFERENCE, Source()()))
 
     with asyncio.Runner(debug=True, loop_factory=new_loop) as runner:
-        runner.run(main())
+        runner.run(in_time(main)())
     kept.clear()
 
 
 def test_nothing_is_said_on_the_way() -> None:
     command = [sys.executable, "-X", "dev", "-W", "error", "-m", "tests.stream.test_exits"]
-    done = subprocess.run(command, capture_output=True, cwd=Path(__file__).parents[2], text=True, check=False)
+    done = subprocess.run(
+        command, capture_output=True, cwd=Path(__file__).parents[2], text=True, check=False, timeout=100
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

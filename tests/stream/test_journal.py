@@ -21,7 +21,9 @@ from graphrag_eval_async import (
     UsageError,
     evaluate_stream,
 )
+from tests.cases import each
 from tests.conftest import heavy, leaving_nothing
+from tests.deadlines import in_time
 from tests.journals import (
     CONFIG,
     COST,
@@ -219,7 +221,7 @@ def test_any_part_of_the_results_was_there(tmp_path: Path, seed: int, ordered: b
         assert set(lines_of(path)) <= set(lines)
 
     for _ in range(3):
-        asyncio.run(interrupted())
+        asyncio.run(in_time(interrupted)())
     _, stream = complete(LINES, path, config=CONFIG, judge=Judge(), ordered=ordered)
     assert sorted(lines_of(path)) == lines
     assert bits(stream.aggregates) == aggregates
@@ -332,7 +334,7 @@ def test_what_they_cannot_be(options: dict[str, Any], name: str) -> None:
         evaluate_stream(REFERENCE, [], **options)
 
 
-@pytest.mark.parametrize(
+@each(
     "options",
     [
         {"force": 1},
@@ -345,7 +347,6 @@ def test_what_they_cannot_be(options: dict[str, Any], name: str) -> None:
         {"fsync_interval": "1"},
         {"rejects": 1},
     ],
-    ids=str,
 )
 def test_what_a_journal_cannot_be(options: dict[str, Any]) -> None:
     (name,) = options
@@ -424,7 +425,7 @@ def go_on(path: Path | Journal, options: dict[str, Any]) -> Any:
             await collect(stream)
         return stream
 
-    return asyncio.run(run())
+    return asyncio.run(in_time(run)())
 
 
 @pytest.mark.parametrize(("options", "names"), MISMATCHES.values(), ids=MISMATCHES)
@@ -461,7 +462,7 @@ def fingerprints_of(generation: dict[str, Any] | None = None, **more: Any) -> di
     return Evaluator(TEMPLATES, config=settings).fingerprints()
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "same"),
     [
         ({"generation": {"api_key": "b"}}, True),
@@ -473,7 +474,6 @@ def fingerprints_of(generation: dict[str, Any] | None = None, **more: Any) -> di
         ({"generation": {"max_tokens": 5}}, False),
         ({"generation": {"parameters": {"seed": 1}}}, False),
     ],
-    ids=str,
 )
 def test_what_of_a_model_counts(options: dict[str, Any], same: bool) -> None:
     before, after = fingerprints_of(), fingerprints_of(**options)

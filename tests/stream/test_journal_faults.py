@@ -23,6 +23,7 @@ from graphrag_eval_async import Journal, JournalError
 from graphrag_eval_async.errors import JournalLocked
 from graphrag_eval_async.sinks import append_file
 from tests.conftest import leaving_nothing, settle
+from tests.deadlines import WAIT_SECONDS, in_time, killing, running
 from tests.journals import (
     CONFIG,
     Gates,
@@ -158,13 +159,14 @@ asyncio.run(main())
 
 async def test_a_second_process_is_refused_while_the_first_lives(path: Path) -> None:
     command = [sys.executable, "-c", HOLD, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, text=True) as process:
+    with running(command, stdout=subprocess.PIPE, cwd=ROOT, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+        with killing(process, "the lock"):
+            assert process.stdout.readline() == "ready\n"
         async with stream_of(LINES, path) as stream:
             assert isinstance((await outcome(stream))[1], JournalLocked)
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.wait(WAIT_SECONDS)
         async with stream_of(LINES, path) as stream:
             results, error = await outcome(stream)
         assert (len(results), error) == (len(lines_of(path)), None)
@@ -559,7 +561,7 @@ def test_nothing_is_left_when_the_loop_ends(path: Path) -> None:
         await anext(stream)
         kept.append(stream)
 
-    asyncio.run(main(), debug=True)
+    asyncio.run(in_time(main)(), debug=True)
     kept.clear()
     complete(LINES, path)
     assert names_of(path) == names(LINES)

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
+from tests.deadlines import WAIT_SECONDS, killing
 from tests.journals import CONFIG, Judge, bits, complete, names, names_of, response, responses, results_of
 from tests.killed import MAX_IN_FLIGHT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[2]
 
@@ -88,8 +89,7 @@ class Runs:
         """A run that has met the log: what was rotated before is no part of it."""
         process = self.start()
         beside = self._folder / "results.jsonl.run"
-        while not beside.exists() or b'"followed"' not in beside.read_bytes():
-            time.sleep(0.001)
+        until(lambda: beside.exists() and b'"followed"' in beside.read_bytes(), "the run to meet the log")
         self.kill(process)
 
     def kill(self, process: int) -> None:
@@ -111,15 +111,28 @@ class Runs:
 
     def _said(self) -> str:
         assert self._server.stdout is not None
-        return self._server.stdout.readline()
+        with killing(self._server, "the start or the end of a run"):
+            return self._server.stdout.readline()
+
+
+def until(condition: Callable[[], bool], awaited: str) -> None:
+    end = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < end, f"waited {WAIT_SECONDS} s for {awaited}"
+        time.sleep(0.001)
 
 
 @contextmanager
 def serving() -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-W", "error", "-m", "tests.killed"]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=ROOT, text=True) as server:
-        yield server
+    options: dict[str, Any] = {"cwd": ROOT, "text": True, "start_new_session": True}
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, **options) as server:
+        try:
+            yield server
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)  # With its runs, one of which may hang.
 
 
 @pytest.fixture(scope="module")
@@ -178,8 +191,8 @@ def test_with_the_cache_a_kill_costs_the_calls_in_flight(
     for kill in range(kills):
         process = runs.start()
         calls = tmp_path / "calls"
-        while not calls.exists() or calls.read_bytes().count(b"\n") < 25 * (kill + 1):
-            time.sleep(0.001)
+        wanted = 25 * (kill + 1)
+        until(lambda: calls.exists() and calls.read_bytes().count(b"\n") >= wanted, f"{wanted} calls")  # noqa: B023
         runs.kill(process)
     runs.finish()
     assert names_of(tmp_path / "results.jsonl") == names(lines)

@@ -29,6 +29,7 @@ from graphrag_eval_async import (
 )
 from graphrag_eval_async.stream import bounded_map
 from tests.conftest import HEAVY_BYTES, answer, heavy, settle, templates
+from tests.deadlines import WAIT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Iterator
@@ -152,7 +153,11 @@ class gated:  # noqa: N801  (reads like a function)
         self.gate.set()
 
     def compare(self, _reference: dict[str, Any], _actual: dict[str, Any]) -> float:
-        return 1.0 if threading.current_thread() is threading.main_thread() or self.gate.wait() else 0.0
+        return (
+            1.0
+            if threading.current_thread() is threading.main_thread() or self.gate.wait(WAIT_SECONDS)
+            else 0.0
+        )
 
 
 async def test_results_come_as_they_are_complete() -> None:

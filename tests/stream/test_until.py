@@ -30,6 +30,7 @@ from graphrag_eval_async import (
 )
 from graphrag_eval_async.inference.deciding import Deciding, Sample
 from tests.conftest import answer, leaving_nothing, settle, templates
+from tests.deadlines import in_time
 from tests.judge.support import ScriptedJudge
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ def test_the_decision_does_not_depend_on_who_is_quick(
         assert [result["response_id"] for result in results] == [f"r{i}" for i in numbers]
 
     opened: list[int] = []
-    asyncio.run(run())
+    asyncio.run(in_time(run)())
 
 
 async def test_many_that_waited_are_counted_one_after_the_other() -> None:

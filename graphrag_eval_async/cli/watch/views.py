@@ -25,7 +25,7 @@ from graphrag_eval_async.cli.watch.windows import Trends
 from graphrag_eval_async.sinks import LineFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from rich.text import Text
 
@@ -166,7 +166,7 @@ class Lines:
         self._said.set()
 
     def finish(self) -> None:
-        self._tell(_take_all(self._messages))
+        self._tell()
         with suppress(BrokenPipeError, InterruptedError):
             self._stdout.write([_line(self._source.collect(inf))])
 
@@ -188,10 +188,11 @@ class Lines:
         while True:
             await self._said.wait()
             self._said.clear()
-            await anyio.to_thread.run_sync(self._tell, _take_all(self._messages))
+            # Taken in the thread: if this is cancelled before one starts, `finish` still has them.
+            await anyio.to_thread.run_sync(self._tell)
 
-    def _tell(self, messages: Sequence[str]) -> None:
-        for message in messages:
+    def _tell(self) -> None:
+        for message in _take_all(self._messages):
             tell(sys.stderr, message)
 
 

@@ -12,14 +12,12 @@ import termios
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
-from tests.cli.support import start
+from tests.cli.support import DEADLINE_SECONDS, start
 from tests.cli.watch.emulator import Emulator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-DEADLINE_SECONDS = 30
 
 
 class Session:
@@ -37,7 +35,7 @@ class Session:
         self.emulator = Emulator(columns, rows)
         self.written = ""
         self._set_size(columns, rows)
-        self.process = start(*arguments, stdout=self._slave, stderr=self._slave, cwd=cwd, dev=False)
+        self.process = start(*arguments, stdout=self._slave, stderr=self._slave, cwd=cwd)
 
     def __enter__(self) -> Self:
         return self
@@ -45,7 +43,7 @@ class Session:
     def __exit__(self, *exc_info: object) -> None:
         if self.process.poll() is None:
             self.process.kill()
-            self.process.wait()
+            self.process.wait(DEADLINE_SECONDS)
         os.close(self._master)
         os.close(self._slave)
 

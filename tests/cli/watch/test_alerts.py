@@ -20,6 +20,7 @@ from graphrag_eval_async.cli.watch.alerts import (
     find_alerts,
     parse_alert,
 )
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,14 +40,14 @@ PARSED: list[tuple[str, tuple[Any, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "parts"), PARSED, ids=[text for text, _ in PARSED])
+@each(("text", "parts"), PARSED)
 def test_parsing(text: str, parts: tuple[Any, ...]) -> None:
     alert = parse_alert(text)
     assert (alert.template, alert.metric, alert.operator, alert.bound, alert.window) == parts
     assert alert.text == text.strip()
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",

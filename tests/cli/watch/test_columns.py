@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.cli.watch.columns import count, lay_out, number, price
+from tests.cases import each
 from tests.cli.watch.support import group, value
 
 NUMBERS = [
@@ -24,7 +25,7 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize(("number_", "text"), NUMBERS)
+@each(("number_", "text"), NUMBERS)
 def test_numbers(number_: float, text: str) -> None:
     assert number(number_) == text
 
@@ -46,7 +47,7 @@ PRICES = [
 ]
 
 
-@pytest.mark.parametrize(("dollars", "text"), PRICES)
+@each(("dollars", "text"), PRICES)
 def test_prices(dollars: float, text: str) -> None:
     assert price(dollars) == text
 

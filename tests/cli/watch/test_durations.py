@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.aggregates import Last, Seconds
 from graphrag_eval_async.cli.watch.windows import duration_name, parse_duration, parse_window
+from tests.cases import each
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,7 @@ def test_durations(text: str, seconds: float) -> None:
 BAD = ["", "0", "0s", "-1", "5 m", "5d", "s", "1e3", "nan", "inf", "1.", ".5", "5m30s", "\u0663"]
 
 
-@pytest.mark.parametrize("text", [*BAD, "9" * 400])
+@each("text", [*BAD, "9" * 400])
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match="expected a duration over 0"):
         parse_duration(text)
@@ -30,7 +31,7 @@ def test_windows(text: str, window: Last | Seconds) -> None:
     assert parse_window(text) == window
 
 
-@pytest.mark.parametrize("text", [*BAD, "1.5", "9" * 400 + "s", "9" * 5000])
+@each("text", [*BAD, "1.5", "9" * 400 + "s", "9" * 5000])
 def test_what_is_no_window(text: str) -> None:
     with pytest.raises(ValueError, match="expected a number, such as 200, or a duration with a unit"):
         parse_window(text)

@@ -14,6 +14,7 @@ from tests.cli.watch.support import facts
 from tests.cli.watch.test_terminal import Screen as Terminal
 from tests.cli.watch.test_terminal import Stream
 from tests.conftest import leaving_nothing
+from tests.deadlines import wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -98,7 +99,7 @@ async def test_no_view_is_drawn_after_the_end() -> None:
     view = Screen(terminal, Shown(), Trends(Last(200)))
     async with leaving_nothing():
         task = asyncio.create_task(view.loops[0]())
-        await asyncio.to_thread(terminal.begun.wait)
+        await asyncio.to_thread(wait, terminal.begun)
         task.cancel()
         await asyncio.wait([task])
         ending = asyncio.create_task(asyncio.to_thread(view.clear))
@@ -119,6 +120,10 @@ class Printed:
 
     async def send(self, line: bytes) -> None:
         self.lines.put_nowait(line)
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        for line in lines:
+            self.lines.put_nowait(line)
 
 
 async def test_intervals_of_lines_are_not_made_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,3 +153,19 @@ def test_a_screen_asks_for_details_of_as_many_templates_as_it_may_show() -> None
     shown = Shown()
     Screen(Terminal(80, 60), shown, Trends(Last(200))).finish()
     assert [detailed for detailed, _ in shown.asked] == [10]
+
+
+async def test_messages_are_told_once_whenever_it_ends(capfd: pytest.CaptureFixture[str]) -> None:
+    for turns in range(8):
+        stdout: Any = Printed()
+        view = Lines(stdout, Shown(), 1000)
+        async with leaving_nothing():
+            task = asyncio.create_task(view.loops[1]())
+            await asyncio.sleep(0)
+            view.say("said")
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            view.finish()
+        assert capfd.readouterr().err == "said\n", turns

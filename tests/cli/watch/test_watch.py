@@ -6,13 +6,27 @@ import asyncio
 import json
 import os
 import signal
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
 
 from graphrag_eval_async import UsageError, compute_aggregates, run_evaluation
-from tests.cli.support import COLOURS, ODD, REFERENCE, failed, finish, full_pipe, response, run, start, until
+from tests.cli.support import (
+    COLOURS,
+    DEADLINE_SECONDS,
+    ODD,
+    REFERENCE,
+    failed,
+    finish,
+    full_pipe,
+    next_line,
+    response,
+    run,
+    start,
+    until,
+)
 from tests.cli.watch.support import append
 
 if TYPE_CHECKING:
@@ -37,12 +51,11 @@ def next_facts(
     process: subprocess.Popen[bytes], condition: Callable[[dict[str, Any]], object]
 ) -> dict[str, Any]:
     """The first line of facts that is as wanted."""
-    assert process.stdout is not None
-    while line := process.stdout.readline():
-        found: dict[str, Any] = json.loads(line)
-        if condition(found):
-            return found
-    raise AssertionError("the process ended")
+    end = monotonic() + DEADLINE_SECONDS
+    while not condition(found := json.loads(next_line(process, "facts"))):
+        assert monotonic() < end, f"waited {DEADLINE_SECONDS} s for other facts than {found}"
+    wanted: dict[str, Any] = found
+    return wanted
 
 
 def samples(facts: dict[str, Any]) -> int:
@@ -101,7 +114,7 @@ def test_alerts_are_told_and_run_a_command(folder: Folder) -> None:
     [alert] = next_facts(process, lambda facts: facts["alerts"])["alerts"]
     assert (alert["template"], alert["value"], alert["samples"]) == (COLOURS, 0.0, 3)
     told = folder.path / "told"
-    until(process, lambda: told.exists() and told.read_bytes().endswith(b"\n"))
+    until(process, lambda: told.exists() and told.read_bytes().endswith(b"\n"), "the command")
     append(folder, *[response("q1")] * 5)
     assert next_facts(process, lambda facts: not facts["alerts"])
     process.send_signal(signal.SIGINT)
@@ -165,7 +178,7 @@ def test_a_reader_that_goes_ends_it(folder: Folder) -> None:
     next_facts(process, samples)
     assert process.stdout is not None
     process.stdout.close()
-    process.wait(timeout=30)
+    process.wait(DEADLINE_SECONDS)
     assert process.stderr is not None
     err = process.stderr.read().decode()
     process.stderr.close()
@@ -180,11 +193,11 @@ def test_nobody_who_does_not_read_delays_anything(folder: Folder) -> None:
     options = ["--interval", "1ms", "-o", folder.file("r"), "--alert", "steps_score < 1 over 1"]
     process = start(*watch(folder, *options), stdout=writer, stderr=writer)
     results = folder.path / "r"
-    until(process, lambda: results.exists() and results.read_bytes().count(b"\n") == 1)
+    until(process, lambda: results.exists() and results.read_bytes().count(b"\n") == 1, "the first result")
     append(folder, *[response("q1"), response("q1", False)] * 1000)
-    until(process, lambda: results.read_bytes().count(b"\n") == 2001)
+    until(process, lambda: results.read_bytes().count(b"\n") == 2001, "2001 results")
     process.kill()
-    process.wait()
+    process.wait(DEADLINE_SECONDS)
     os.close(reader)
     os.close(writer)
 
@@ -193,7 +206,8 @@ def test_ctrl_c_while_nobody_reads_facts(folder: Folder) -> None:
     reader, writer = full_pipe()
     folder.lines(response("q1"))
     process = start(*watch(folder, "--interval", "1ms", "-o", folder.file("r")), stdout=writer)
-    until(process, lambda: (folder.path / "r").exists() and bool(folder.read("r")))
+    results = folder.path / "r"
+    until(process, lambda: results.exists() and results.read_bytes().endswith(b"\n"), "the first result")
     process.send_signal(signal.SIGINT)
     code, _, err = finish(process)
     assert code == 130

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.records import FileId, Line, LongLine, Position
 from graphrag_eval_async.sinks.journal import Admission, read_source
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -147,7 +148,7 @@ def test_a_last_line_whose_newline_comes_later() -> None:
 SOURCE = {"path": "p", "file": "f", "line": 1, "offset": 0, "length": 1, "sha256": "ab" * 32, "occurrence": 1}
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {"sha256": None},
@@ -168,7 +169,6 @@ SOURCE = {"path": "p", "file": "f", "line": 1, "offset": 0, "length": 1, "sha256
         {"length": 2**64 - 1},
         {"length": 1.5},
     ],
-    ids=str,
 )
 def test_what_says_nothing_of_a_line(changes: dict[str, Any]) -> None:
     assert read_source(SOURCE)[1] == 1

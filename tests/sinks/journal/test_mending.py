@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async import EvaluationStream, JournalError
 from graphrag_eval_async.sinks import append_file
 from graphrag_eval_async.sinks.append_file import AppendFile, read_lines
+from tests.deadlines import in_time
 from tests.journals import CONFIG, Judge, bits, complete, lines_of, names, names_of, responses
 from tests.sinks.faults import Crash, CrashAt, Faults
 
@@ -239,7 +240,7 @@ def read(path: Path, threads: ThreadPoolExecutor) -> tuple[list[Any], tuple[int,
             assert file.size == path.stat().st_size
             return counts
 
-    return values, asyncio.run(run())
+    return values, asyncio.run(in_time(run)())
 
 
 LINE = st.sampled_from([b'{"a": 1}', b'{"b": "' + b"x" * 30 + b'"}', b"5", b"", b"{"])
