@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.reference import Reference, Templates
     from graphrag_eval_async.sources import Responses
     from graphrag_eval_async.steps import Comparator
-    from graphrag_eval_async.stream.intake import OnReject, Result
+    from graphrag_eval_async.stream.intake import Result
+    from graphrag_eval_async.stream.options import OnReject
 
 Results = str | os.PathLike[str] | JsonlFiles | Iterable[Mapping[str, Any]]
 """A path as for `read_jsonl`, what that returns, or results as dicts."""

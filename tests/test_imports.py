@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 from tests.cases import each
@@ -17,7 +18,6 @@ LEVELS = [
     {"batch"},
     {"stream"},
     {"sources", "sinks", "evaluator", "inference"},
-    {"result"},
     {"reference"},
     {"metrics"},
     {"steps", "aggregates"},
@@ -70,6 +70,22 @@ def test_imports_point_down(path: Path) -> None:
         if package == PACKAGE and target != room and not (types_only and (room, target) in TYPES_ONLY):
             assert target, f"{path}: imports the package as a whole"
             assert RANK[room] < RANK[target], f"{path}: {room} imports {target}, which is not further down"
+
+
+def test_no_modules_import_each_other() -> None:
+    """Not even by a detour, and not for type checkers either."""
+    names = {".".join(path.relative_to(ROOT.parent).with_suffix("").parts): path for path in MODULES}
+    names = {name.removesuffix(".__init__"): path for name, path in names.items()}
+    below: dict[str, set[str]] = {}
+    for name, path in names.items():
+        nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+        modules = {f"{node.module}.{each.name}" for node in nodes for each in node.names}
+        modules |= {f"{node.module}" for node in nodes if f"{node.module}" not in {PACKAGE, name}}
+        below[name] = {module for module in modules & {*names} if module != name}
+        # A package imports its modules; they import each other, not the package.
+        below[name] -= {module for module in below[name] if name.startswith(f"{module}.")}
+    below.pop("graphrag_eval_async.errors")  # It names records for type checkers, as `TYPES_ONLY` has it.
+    tuple(TopologicalSorter(below).static_order())  # Raises `CycleError`, which tells the circle.
 
 
 def test_every_room_has_its_place() -> None:

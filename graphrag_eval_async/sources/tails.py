@@ -13,7 +13,8 @@ from graphrag_eval_async.records import Position
 from graphrag_eval_async.sources.listing import SETTLING_SECONDS, Directory, Listing
 from graphrag_eval_async.sources.registry import LOGGER, Registry
 from graphrag_eval_async.sources.rotation import find_copy, find_originals, find_rotated, former_names
-from graphrag_eval_async.sources.tail import CLOSED, Event, Unread, seen
+from graphrag_eval_async.sources.tail import CLOSED, Event, seen
+from graphrag_eval_async.sources.unread import Unread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -1,10 +1,6 @@
 """The pipeline: responses in as they arrive, results and running aggregates out."""
 
-from graphrag_eval_async.stream.pipeline import (
-    MAX_IN_FLIGHT,
-    MAX_LINE_BYTES,
-    EvaluationStream,
-    evaluate_stream,
-)
+from graphrag_eval_async.stream.options import MAX_IN_FLIGHT, MAX_LINE_BYTES
+from graphrag_eval_async.stream.pipeline import EvaluationStream, evaluate_stream
 
 __all__ = ["MAX_IN_FLIGHT", "MAX_LINE_BYTES", "EvaluationStream", "evaluate_stream"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import RejectedResponse
 from graphrag_eval_async.evaluator import weight
@@ -13,16 +12,18 @@ from graphrag_eval_async.records.evaluation import part_of
 from graphrag_eval_async.stream.bounded_map import Later
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphrag_eval_async.evaluator import Evaluator, Scored
     from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.metrics import Plan
     from graphrag_eval_async.records import Record, Response
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.sinks.journal import Source
+    from graphrag_eval_async.stream.options import StreamOptions
     from graphrag_eval_async.stream.resuming import Resuming, Tally
 
 Result = dict[str, Any]
-OnReject = Literal["collect", "raise"] | Callable[[Reject], object]
 
 
 class Intake:
@@ -37,16 +38,14 @@ class Intake:
         session: JudgeSession | None,
         tally: Tally,
         resuming: Resuming | None,
-        *,
-        on_reject: OnReject,
-        stages: bool,
+        options: StreamOptions,
     ) -> None:
         self._evaluator = evaluator
         self._session = session
         self._tally = tally
         self._resuming = resuming
-        self._on_reject = on_reject
-        self._stages = stages
+        self._on_reject = options.on_reject
+        self._stages = options.stages
 
     def evaluate(self, record: Record) -> Evaluation | Later[Evaluation] | None:
         """The evaluation, or what is to be awaited for it; None where there is none."""

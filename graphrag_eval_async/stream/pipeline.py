@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Self
 
-from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import Evaluator, StepsGroups
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.judge.usage import JudgeUsage
@@ -15,7 +13,8 @@ from graphrag_eval_async.sinks.journal import Dedupe, Journal
 from graphrag_eval_async.sources import Follower, Responses, Source, open_source
 from graphrag_eval_async.stream.bounded_map import BoundedMap
 from graphrag_eval_async.stream.ending import Decision, UntilDecided, as_until, in_fair_order
-from graphrag_eval_async.stream.intake import Intake, OnReject, Result
+from graphrag_eval_async.stream.intake import Intake, Result
+from graphrag_eval_async.stream.options import MAX_IN_FLIGHT, MAX_LINE_BYTES, OnReject, StreamOptions
 from graphrag_eval_async.stream.resuming import Resuming, Tally
 
 if TYPE_CHECKING:
@@ -33,9 +32,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sinks.journal import OpenJournal
     from graphrag_eval_async.steps import Comparator
 
-MAX_IN_FLIGHT = 256
-MAX_LINE_BYTES = 32 * 1024 * 1024
-
 
 class EvaluationStream:
     """The results of a stream of responses, each as soon as it is complete.
@@ -50,36 +46,14 @@ class EvaluationStream:
         usage: counts of the judge's calls.
     """
 
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        responses: Responses,
-        *,
-        ordered: bool = False,
-        max_in_flight: int = MAX_IN_FLIGHT,
-        max_line_bytes: int = MAX_LINE_BYTES,
-        aggregates: RunningAggregates | None = None,
-        on_reject: OnReject = "collect",
-        stages: bool = False,
-        journal: str | os.PathLike[str] | Journal | None = None,
-        dedupe: Dedupe = "position",
-        until: str | Until | None = None,
-    ) -> None:
+    def __init__(self, evaluator: Evaluator, responses: Responses, options: StreamOptions) -> None:
         """See `evaluate_stream`."""
-        _check_positive(max_in_flight=max_in_flight, max_line_bytes=max_line_bytes)
-        _check_flags(ordered=ordered, stages=stages)
-        if not isinstance(aggregates, RunningAggregates | None):
-            raise UsageError(f"aggregates: expected a RunningAggregates, got {aggregates!r}")
-        if iscoroutinefunction(on_reject) or not (callable(on_reject) or on_reject in ("collect", "raise")):
-            raise UsageError(f'on_reject: expected "collect", "raise" or a plain function, got {on_reject!r}')
-        if dedupe not in ("position", "content"):
-            raise UsageError(f'dedupe: expected "position" or "content", got {dedupe!r}')
-        options = journal if isinstance(journal, Journal | None) else Journal(journal)
+        until, journal = options.until, options.journal
         if until is not None:
-            resumed = options is not None and isinstance(responses, Follower)
+            resumed = journal is not None and isinstance(responses, Follower)
             until = as_until(until, evaluator, resumed=resumed)
             responses = in_fair_order(responses)
-        self.aggregates = RunningAggregates() if aggregates is None else aggregates
+        self.aggregates = RunningAggregates() if options.aggregates is None else options.aggregates
         self.aggregates.order_templates(evaluator.reference.templates)
         self._reference = evaluator.reference
         self._session = session = evaluator.session()
@@ -87,24 +61,18 @@ class EvaluationStream:
         self.usage = JudgeUsage() if session is None else session.usage
         self._tally = Tally(self.aggregates, self.usage, self.rejects)
         self._resuming: Resuming | None = None
-        if options is not None or dedupe == "content":
-            self._resuming = Resuming(dedupe, options, evaluator.fingerprints, self._tally)
-        intake = Intake(evaluator, session, self._tally, self._resuming, on_reject=on_reject, stages=stages)
+        if journal is not None or options.dedupe == "content":
+            self._resuming = Resuming(options.dedupe, journal, evaluator.fingerprints, self._tally)
+        intake = Intake(evaluator, session, self._tally, self._resuming, options)
         self._until = None
         if until is not None:
             self._until = UntilDecided(until, intake, session, self._resuming, responses)
-        written = [] if options is None else options.paths
-        spool = callable(on_reject) or options is not None
-        source = open_source(responses, max_line_bytes=max_line_bytes, spool=spool, exclude=written)
-        if self._resuming is not None:
-            follower = responses if isinstance(responses, Follower) else None
-            source = Source(self._resuming.read(source, follower), source)
         self._results: BoundedMap[Evaluation] = BoundedMap(
-            source,
+            _open(responses, options, self._resuming),
             (self._until or intake).evaluate,
-            limit=max_in_flight,
-            ordered=ordered,
-            commit=self._resuming.commit if self._resuming is not None and options is not None else None,
+            limit=options.max_in_flight,
+            ordered=options.ordered,
+            commit=self._resuming.commit if self._resuming is not None and journal is not None else None,
             finish=partial(_close, session, self._resuming),
         )
         if self._resuming is not None:
@@ -233,7 +201,9 @@ def evaluate_stream(
             any other source in its own. `Until` says what a decision does not tell.
 
     Returns:
-        an asynchronous iterator of results: dicts with the documented output keys.
+        an asynchronous iterator of results: dicts with the documented output keys. They are the caller's own,
+        but for the values of the keys of reference steps, such as `args`: these belong to the reference set
+        and must not be changed.
 
     Raises:
         ReferenceDataError: the reference set cannot be right.
@@ -254,19 +224,28 @@ def evaluate_stream(
         judge=judge,
         on_fatal=on_fatal,
     )
-    return EvaluationStream(
-        evaluator,
-        responses,
+    options = StreamOptions(
         ordered=ordered,
         max_in_flight=max_in_flight,
         max_line_bytes=max_line_bytes,
         aggregates=aggregates,
         on_reject=on_reject,
         stages=stages,
-        journal=journal,
+        journal=journal if isinstance(journal, Journal | None) else Journal(journal),
         dedupe=dedupe,
         until=until,
     )
+    return EvaluationStream(evaluator, responses, options)
+
+
+def _open(responses: Responses, options: StreamOptions, resuming: Resuming | None) -> Source:
+    """The lines of any source; with a journal, those that it has do not come again."""
+    written = [] if options.journal is None else options.journal.paths
+    spool = callable(options.on_reject) or options.journal is not None
+    source = open_source(responses, max_line_bytes=options.max_line_bytes, spool=spool, exclude=written)
+    if resuming is None:
+        return source
+    return Source(resuming.read(source, responses if isinstance(responses, Follower) else None), source)
 
 
 async def _close(session: JudgeSession | None, resuming: Resuming | None) -> None:
@@ -276,15 +255,3 @@ async def _close(session: JudgeSession | None, resuming: Resuming | None) -> Non
     finally:
         if resuming is not None:
             await resuming.aclose()
-
-
-def _check_positive(**values: object) -> None:
-    for name, value in values.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise UsageError(f"{name}: expected an integer of 1 or more, got {value!r}")
-
-
-def _check_flags(**values: object) -> None:
-    for name, value in values.items():
-        if not isinstance(value, bool):
-            raise UsageError(f"{name}: expected a boolean, got {value!r}")

@@ -1,0 +1,56 @@
+"""The options of a stream, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Literal
+
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.inference.running import RunningAggregates
+from graphrag_eval_async.records import Reject
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.inference.until import Until
+    from graphrag_eval_async.sinks.journal import Dedupe, Journal
+
+MAX_IN_FLIGHT = 256
+MAX_LINE_BYTES = 32 * 1024 * 1024
+
+OnReject = Literal["collect", "raise"] | Callable[[Reject], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """How a stream reads, orders, keeps and ends; see `evaluate_stream`.
+
+    Raises:
+        UsageError: an option has a value it cannot have.
+    """
+
+    ordered: bool = False
+    max_in_flight: int = MAX_IN_FLIGHT
+    max_line_bytes: int = MAX_LINE_BYTES
+    aggregates: RunningAggregates | None = None
+    on_reject: OnReject = "collect"
+    stages: bool = False
+    journal: Journal | None = None
+    dedupe: Dedupe = "position"
+    until: str | Until | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_in_flight", "max_line_bytes"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise UsageError(f"{name}: expected an integer of 1 or more, got {value!r}")
+        for name in ("ordered", "stages"):
+            if not isinstance(getattr(self, name), bool):
+                raise UsageError(f"{name}: expected a boolean, got {getattr(self, name)!r}")
+        if not isinstance(self.aggregates, RunningAggregates | None):
+            raise UsageError(f"aggregates: expected a RunningAggregates, got {self.aggregates!r}")
+        on_reject = self.on_reject
+        if iscoroutinefunction(on_reject) or not (callable(on_reject) or on_reject in ("collect", "raise")):
+            raise UsageError(f'on_reject: expected "collect", "raise" or a plain function, got {on_reject!r}')
+        if self.dedupe not in ("position", "content"):
+            raise UsageError(f'dedupe: expected "position" or "content", got {self.dedupe!r}')
