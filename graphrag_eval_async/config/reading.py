@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, inspect
 from msgspec.structs import asdict
 
 from graphrag_eval_async.config.secrecy import VARIABLE, FromEnvironment, expand
-from graphrag_eval_async.records.question_copy import AmbiguousObject
+from graphrag_eval_async.records.copying import AmbiguousObject
 
 MAX_DEPTH = 100
 """How deep a value of `parameters` may nest."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -21,7 +22,7 @@ from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_correctness
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
 from graphrag_eval_async.metrics.retrieval import add_f1, retrieval_answer, retrieval_context
-from graphrag_eval_async.records.copying import copier
+from graphrag_eval_async.records.copying import copy_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -124,7 +125,7 @@ class Judging:
         for key, names_of in (("outputs", _outputs), ("fractions", fractions), ("texts", texts)):
             if names := [name for custom in config.custom_evaluations for name in names_of(custom)]:
                 provenance[key] = names
-        self.provenance: Callable[[], dict[str, Any]] = copier(provenance)
+        self.provenance: Callable[[], dict[str, Any]] = partial(copy_json, provenance)
         sections = {name: msgspec.to_builtins(getattr(config, name)) for name in SECTIONS}
         self.fingerprint = [provenance, self._setup.identities, sections]
 

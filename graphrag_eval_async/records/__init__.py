@@ -3,9 +3,8 @@
 from graphrag_eval_async.records.line import BYTE_ORDER_MARK, Line, LongLine, Record, Unwritable, write_line
 from graphrag_eval_async.records.position import FileId, Known, Position
 from graphrag_eval_async.records.question import Question
-from graphrag_eval_async.records.read import read_record
 from graphrag_eval_async.records.reject import Reason, Reject, Rejects
-from graphrag_eval_async.records.response import Response
+from graphrag_eval_async.records.response import Response, read_record
 
 __all__ = [
     "BYTE_ORDER_MARK",

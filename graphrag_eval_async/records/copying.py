@@ -1,25 +1,16 @@
-"""Copies of JSON values; what there is to copy in one is found out once, unlike in `copy.deepcopy`."""
+"""Copies of JSON values, and of what questions are made of, as far as JSON can hold it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, cast
+import math
+from typing import TYPE_CHECKING, Any
 
+import orjson
 
-def copier(value: Any) -> Callable[[], Any]:
-    """A function that copies an array or object of JSON; finding out what to copy is done once."""
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    nested = [(key, copier(item)) for key, item in items if isinstance(item, dict | list)]
-    if not nested:
-        return cast(Callable[[], Any], value.copy)
+from graphrag_eval_async.records.decoding import MAX_DEPTH
 
-    def copy() -> Any:
-        new = value.copy()
-        for key, copy_item in nested:
-            new[key] = copy_item()
-        return new
-
-    return copy
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 
 def copy_json(value: Any) -> Any:
@@ -27,3 +18,80 @@ def copy_json(value: Any) -> Any:
     if type(value) is dict:
         return {key: copy_json(item) for key, item in value.items()}
     return [*map(copy_json, value)] if type(value) is list else value
+
+
+class AmbiguousObject(dict[str, Any]):
+    """A JSON object in whose text some keys, `repeated`, stand more than once."""
+
+    __slots__ = ("repeated",)
+
+    def __init__(self, members: dict[str, Any], repeated: Sequence[str]) -> None:
+        super().__init__(members)
+        self.repeated = repeated
+
+
+class QuestionCopier:
+    """Copies questions; calls `problem` with the place and the nature of all that JSON cannot hold.
+
+    In the copies, None stands for a value that is `refused`; a mapping lacks the keys that are.
+
+    Attributes:
+        refused: the places that `problem` was called with.
+        incomplete: these, and those that contain one.
+    """
+
+    def __init__(self, problem: Callable[[str, str], None]) -> None:
+        self._problem = problem
+        self.refused: set[str] = set()
+        self.incomplete: set[str] = set()
+
+    def copy(self, value: Any, *path: str) -> Any:
+        """A copy of a question or of a part of it, whose place is the path joined; the question's first."""
+        if not isinstance(value, dict | list | tuple):
+            return self._copy_scalar(value, path)
+        if len(path) > MAX_DEPTH:
+            raise RecursionError
+        try:
+            if isinstance(value, dict):
+                self.check_keys(value, *path)
+                self._copy_scalar(dict.fromkeys(value), path)  # Refuses keys that are no text.
+                return {
+                    key: self.copy(item, *path, f".{key}")
+                    for key, item in value.items()
+                    if isinstance(key, str)
+                }
+            return [self.copy(item, *path, f"[{index}]") for index, item in enumerate(value)]
+        except RecursionError:
+            if not _is_unit(path):
+                raise
+            self._refuse(path, f"nests more than {MAX_DEPTH} deep, or contains itself")
+            return None
+
+    def check_keys(self, members: dict[str, Any], *path: str) -> None:
+        """Refuse a mapping in whose text keys stand more than once."""
+        if isinstance(members, AmbiguousObject):
+            self._refuse(path, f"repeats a key: {', '.join(map(repr, members.repeated))}")
+
+    def _copy_scalar(self, value: Any, path: tuple[str, ...]) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):  # orjson would write null.
+            self._refuse(path, f"{value} is not a finite number")
+            return None
+        try:
+            return orjson.loads(orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_DATACLASS))
+        except TypeError as error:
+            self._refuse(path, f"cannot be written as JSON: {error}")
+            return None
+
+    def _refuse(self, path: tuple[str, ...], what: str) -> None:
+        place = "".join(path)
+        self._problem(place, what)
+        self.refused.add(place)
+        while place not in self.incomplete and path:
+            self.incomplete.add(place)
+            path = path[:-1]
+            place = "".join(path)
+
+
+def _is_unit(path: tuple[str, ...]) -> bool:
+    """Whether it is a step, or another member of a question: what is given up as a whole when too deep."""
+    return len(path) == (4 if path[1:2] == (".reference_steps",) else 2)

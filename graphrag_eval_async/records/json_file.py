@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import orjson
 
+from graphrag_eval_async.records.copying import AmbiguousObject
 from graphrag_eval_async.records.decoding import CONTAINERS, MAX_DEPTH
-from graphrag_eval_async.records.question_copy import AmbiguousObject
 
 
 def read_json(text: bytes) -> Any:

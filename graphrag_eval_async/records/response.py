@@ -14,8 +14,10 @@ from graphrag_eval_async.records.decoding import (
     nests_deeper,
     too_deep,
 )
+from graphrag_eval_async.records.line import Line, LongLine, Record
 from graphrag_eval_async.records.metrics import COST, RETRIEVAL_METRICS
 from graphrag_eval_async.records.outcomes import CARRIED_OVER
+from graphrag_eval_async.records.reject import Reject, reject, reject_long
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,6 +49,24 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     metrics: tuple[str, ...]
     numbers: tuple[float, ...]
     usable: Sequence[str | None]
+
+
+_OF_TEXT = {"invalid_utf8", "invalid_json"}
+"""Reasons that may be gone once the rest of a line has come."""
+
+
+def read_record(record: Record, known: Mapping[str, Any]) -> Response | Reject:
+    """The response that a record holds to one of the questions whose ids are the keys of `known`."""
+    if isinstance(record, Line):
+        try:
+            return read_response(record.data, known)
+        except InvalidRecord as error:
+            if not record.whole and error.reason in _OF_TEXT:
+                return reject(record, "incomplete", f"its newline did not come; so far: {error}")
+            return reject(record, error.reason, str(error))
+    if isinstance(record, LongLine):
+        return reject_long(record)
+    return reject(record, record.reason, record.message)
 
 
 def read_response(data: bytes, known: Mapping[str, Any]) -> Response:

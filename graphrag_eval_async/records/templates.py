@@ -9,10 +9,10 @@ import msgspec
 import orjson
 
 from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.records.copying import QuestionCopier
 from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
 from graphrag_eval_async.records.json_file import decode_question
 from graphrag_eval_async.records.question import Question
-from graphrag_eval_async.records.question_copy import QuestionCopier
 
 _KINDS: dict[type, str] = {
     str: "a string",

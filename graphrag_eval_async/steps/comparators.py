@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep, UsageError
-from graphrag_eval_async.records.copying import copier
+from graphrag_eval_async.records.copying import copy_json
 from graphrag_eval_async.steps.actual import read_output
 from graphrag_eval_async.steps.failure import Facts
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
@@ -170,11 +170,10 @@ def _prepare_sparql(step: Mapping[str, Any], document: dict[str, Any]) -> Sparql
 def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any]) -> Score:
     if not callable(comparator) or iscoroutinefunction(comparator):
         raise UsageError(f"comparators[{name!r}]: must be a plain function")
-    copy_step = copier(step)
 
     def score(actual: ActualStep) -> float:
         try:
-            return _checked(comparator(copy_step(), copier(actual.step)()))
+            return _checked(comparator(copy_json(step), copy_json(actual.step)))
         except Exception as error:
             raise ComparatorError("".join(format_exception_only(error)).strip()) from error
 
