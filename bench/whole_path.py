@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import random
 import subprocess
 import sys
 import tempfile
@@ -24,15 +25,17 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from bench import shapes
-from bench.golden import REFERENCE
+from bench.golden import REFERENCE, responses
 from bench.report import Row, show
-from graphrag_eval_async import evaluate_stream, load_reference
+from graphrag_eval_async import RunningAggregates, evaluate_stream, load_reference
+from graphrag_eval_async.records.evaluation import Evaluation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
 ROUNDS = 7
-FEW, MANY, DICTS, LARGE = 20_000, 10_000, 4_000, 200_000
+FEW, MANY, DICTS, RECORDS = 20_000, 10_000, 4_000, 100_000
+METRICS = ("steps_score", "input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
 
 
 def decode(lines: Iterable[bytes]) -> None:
@@ -114,11 +117,11 @@ def trouble(folder: Path) -> list[Row]:
 
 def pushed(_: Path) -> list[Row]:
     reference = load_reference(REFERENCE)
-    responses = list(shapes.dicts(DICTS))
-    lines = [orjson.dumps(response) for response in responses]
+    dicts = list(shapes.dicts(DICTS))
+    lines = [orjson.dumps(response) for response in dicts]
 
     async def push() -> AsyncIterator[dict[str, Any]]:
-        for response in responses:
+        for response in dicts:
             await asyncio.sleep(0)
             yield response
 
@@ -129,6 +132,33 @@ def pushed(_: Path) -> list[Row]:
         lambda: decode(lines),
     )
     return [Row(*measured, "5x, aim 4x")]
+
+
+def added(_: Path) -> list[Row]:
+    lines = list(responses(RECORDS))
+    draw = random.Random(0).random
+    records = [
+        Evaluation(
+            f"template {index % 40}",
+            f"question {index}",
+            False,
+            1,
+            metrics=METRICS,
+            numbers=tuple(draw() for _ in METRICS),
+            steps=(("autocomplete_search", 0), ("sparql_query", 0)),
+        )
+        for index in range(RECORDS)
+    ]
+
+    def add() -> None:
+        aggregates = RunningAggregates()
+        for record in records:
+            aggregates.add(record)
+        aggregates.snapshot()
+
+    what = "add of a typed record, five metrics and two steps, against decoding a line"
+    measured = ratio(what, RECORDS, add, lambda: [orjson.loads(line) for line in lines])
+    return [Row(*measured, "0.46x, aim 0.31x")]
 
 
 PEER = """
@@ -192,7 +222,7 @@ def once(reference: str, responses: str) -> None:
     print(perf_counter() - started)
 
 
-SHAPES = {"few": few, "many": many, "pushed": pushed, "trouble": trouble}
+SHAPES = {"add": added, "few": few, "many": many, "pushed": pushed, "trouble": trouble}
 
 
 def rows(names: Iterable[str] = SHAPES, python: str | None = None) -> list[Row]:
