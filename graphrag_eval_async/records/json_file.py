@@ -37,17 +37,29 @@ _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 def split_questions(text: bytes) -> list[dict[str, Any]] | None:
     """Templates whose questions are still JSON text, which takes less memory; None where that is unusual."""
     try:
-        return [_split_template(bytes(raw)) for raw in _decode_list(text)]
+        return [_split_template(raw) for raw in _decode_list(text)]
     except (KeyError, ValueError, RecursionError):
         return None
 
 
-def _split_template(raw: bytes) -> dict[str, Any]:
-    questions = bytes(_decode_object(raw)["questions"])
-    rest = raw.replace(questions, b"null") if b'"' in questions else raw
-    template: dict[str, Any] = json.loads(rest, object_pairs_hook=_object)
+def _split_template(raw: msgspec.Raw) -> dict[str, Any]:
+    text = bytes(raw)
+    members = _decode_object(text)
+    questions = members.pop("questions")
+    sizes = [len(orjson.dumps(key)) + len(memoryview(value)) for key, value in members.items()]
+    compact = sum(sizes) + len('"questions"') + len(memoryview(questions)) + 2 * len(sizes) + 3
+    if len(text) == compact + _spaces(text, 2 * len(sizes) + 1):
+        template = {key: msgspec.json.decode(value) for key, value in members.items()}
+    else:  # A key may be repeated.
+        template = json.loads(text.replace(bytes(questions), b"null"), object_pairs_hook=_object)
     template["questions"] = _decode_list(questions)
     return template
+
+
+def _spaces(text: bytes, separators: int) -> int:
+    """How many spaces there are outside of strings, if there is one after each comma and colon, or none."""
+    colon = text.find(b'":') + 1
+    return separators if text[colon + 1 : colon + 2] == b" " else 0
 
 
 def decode_question(raw: msgspec.Raw) -> tuple[Any, bytes | None]:
@@ -59,28 +71,34 @@ def decode_question(raw: msgspec.Raw) -> tuple[Any, bytes | None]:
     question = msgspec.json.decode(raw)
     try:
         data = orjson.dumps(question)
-        if not _repeats_keys(raw, question, data):
+        if _is_plain(raw, question, data):
             return question, data
     except TypeError:  # Such as an integer of more than 64 bits.
         pass
     return json.loads(bytes(raw), object_pairs_hook=_object), None
 
 
-def _repeats_keys(raw: msgspec.Raw, value: Any, compact: bytes) -> bool:
-    """Whether keys of an object are, or may be, repeated in the text: then it is longer than the value's."""
-    text = memoryview(raw)
-    if len(text) == len(compact):
-        return False
-    keys = commas = 0
-    containers = [value] if type(value) in CONTAINERS else []
-    for node in containers:  # Grows meanwhile.
-        children = node
-        if type(node) is dict:
-            keys += len(node)
-            children = node.values()
-        commas += max(0, len(node) - 1)
-        containers += [child for child in children if type(child) in CONTAINERS]
-    if len(text) == len(compact) + keys + commas:  # With a space after each comma and colon.
-        return False
-    quoted = bytes(text)
-    return quoted.count(b'":') - quoted.count(b'\\":') != keys
+def _is_plain(raw: msgspec.Raw, value: Any, compact: bytes) -> bool:
+    """Whether a value is not nested too deep, and no key is repeated in its text.
+
+    If one were, the text would be longer than that of the value.
+    """
+    keys = commas = depth = 0
+    level = [value] if type(value) in CONTAINERS else []
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            return False
+        below: list[Any] = []
+        for node in level:
+            children = node
+            if type(node) is dict:
+                keys += len(node)
+                children = node.values()
+            commas += len(node) - 1 if node else 0
+            below += [child for child in children if type(child) in CONTAINERS]
+        level = below
+    text = bytes(raw)
+    if len(text) == len(compact) + _spaces(text, keys + commas):
+        return True
+    return text.count(b'":') - text.count(b'\\":') == keys

@@ -93,8 +93,6 @@ class TemplateReader:
         if type(text) is not str or not (answer is None or type(answer) is str):
             return False
         try:
-            if nests_deeper(raw, MAX_DEPTH):
-                return False
             self._check_plain(raw.get("reference_steps") or [])
         except (MalformedStep, TypeError):
             return False
@@ -217,7 +215,8 @@ def _copy(question: Any) -> tuple[Any, bytes | None]:
         return question, None
     if b"null" in data:  # It may stand for a number that is not finite.
         return question, None
-    return orjson.loads(data), data
+    copied = orjson.loads(data)
+    return copied, None if nests_deeper(copied, MAX_DEPTH) else data
 
 
 def _has_plain_keys(step: dict[str, Any]) -> bool:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from graphrag_eval_async import ReferenceDataError, load_reference
 from graphrag_eval_async.records.decoding import MAX_DEPTH
 from graphrag_eval_async.records.yaml_file import read_templates
 from tests.cases import each
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SPARQL = "application/sparql-results+json"
 JSON = "application/json"
@@ -225,3 +226,38 @@ def test_deep_values_are_located(path: Path, depth: int) -> None:
     path.write_text(json.dumps(question(note="X")).replace('"X"', "[" * depth + "]" * depth))
     (found,) = problems(path)
     assert found.startswith(f"{QUESTION}.note: nests more than 200 deep")
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (" , ", " : ")])
+@given(
+    st.dictionaries(
+        st.text(max_size=4).map("x{}".format), st.integers(0, 9) | st.text(max_size=3), min_size=1, max_size=4
+    ),
+    st.integers(0, 3),
+    st.booleans(),
+)
+def test_a_repeated_key_is_found_however_the_text_is_laid_out(
+    separators: tuple[str, str], members: dict[str, Any], place: int, in_template: bool
+) -> None:
+    """Keys are counted, or lengths compared, which must not take one text for another."""
+    comma, colon = separators
+
+    def text_of(pairs: list[tuple[str, str]]) -> str:
+        return "{" + comma.join(f"{json.dumps(key)}{colon}{value}" for key, value in pairs) + "}"
+
+    extra = [(key, json.dumps(value)) for key, value in members.items()]
+    repeated = extra[place % len(extra)]
+    for more in (extra, [*extra, repeated]):
+        asked = [("id", '"q"'), ("question_text", '"?"')]
+        template = [("template_id", '"t"')]
+        (template if in_template else asked).extend(more)
+        text = f"[{text_of([*template, ('questions', f'[{text_of(asked)}]')])}]"
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "reference.json"
+            path.write_text(text)
+            if more is extra:
+                assert list(load_reference(path).questions) == ["q"]
+            else:
+                assert problems(path) == [
+                    f"{'templates[0]' if in_template else QUESTION}: repeats a key: {repeated[0]!r}"
+                ]
