@@ -11,6 +11,7 @@ import struct
 import subprocess
 import termios
 from contextlib import suppress
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PIPE = subprocess.PIPE
-FULL_SECONDS = 0.3
-"""A pipe is full if nothing more came for so long; a busy machine pauses a process for less."""
+FULL_SECONDS = 0.05
+"""A pipe is full if for so long nothing more came from a process that sleeps."""
 SUMMARY = "results: {}, rejected lines: {}, questions without a response: {} of 3"
 
 
@@ -65,6 +66,15 @@ def unread(pipe: int) -> int:
     return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"    "))[0]  # type: ignore[no-any-return]
 
 
+def sleeps(process: subprocess.Popen[bytes]) -> bool:
+    """Whether no thread of the process runs or is about to; True on systems that do not tell."""
+    states = Path(f"/proc/{process.pid}/task").glob("*/stat")
+    try:
+        return all(state.read_text().rpartition(")")[2].split()[0] == "S" for state in states)
+    except OSError:  # One has just ended.
+        return False
+
+
 def interrupted_while_nobody_reads(arguments: Sequence[str]) -> tuple[int, bytes, str]:
     """The exit code and what came out, of a process interrupted once its stdout is full.
 
@@ -75,7 +85,7 @@ def interrupted_while_nobody_reads(arguments: Sequence[str]) -> tuple[int, bytes
     before, changed = -1, monotonic()
     deadline = changed + DEADLINE_SECONDS
     while select.select([], [writer], [], 0)[1] or monotonic() < changed + FULL_SECONDS:
-        if before < unread(reader):
+        if before < unread(reader) or not sleeps(process):
             before, changed = unread(reader), monotonic()
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=0.01)
