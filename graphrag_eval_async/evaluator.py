@@ -166,7 +166,7 @@ class Evaluator:
     def score_at_once(self, record: Record, response: Response, sample: int) -> Scored | None:
         """The evaluation of the response in `record`, or None where that would hold up an event loop."""
         question = self.reference.questions[response.question_id]
-        if weight(record) or (question.data is not None and len(question.data) >= LARGE_BYTES):
+        if weight(record) or question.size >= LARGE_BYTES:
             return None
         try:
             return self._score(question, response, sample, Budget(QUICK_SEARCH_STEPS), quick=True)

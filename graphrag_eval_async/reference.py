@@ -42,7 +42,7 @@ class PreparedSteps(Mapping[str, Prepared]):
         self._questions = questions
         self._comparators = comparators
         self._kept: dict[str, Prepared] = {}
-        self._keeps = sum(len(each.data or b"") for each in questions.values()) <= KEPT_BYTES
+        self._keeps = sum(each.size for each in questions.values()) <= KEPT_BYTES
 
     def __getitem__(self, question_id: str) -> Prepared:
         return self._kept.get(question_id) or self._prepare(question_id)

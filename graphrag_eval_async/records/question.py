@@ -11,7 +11,8 @@ import orjson
 class Question(msgspec.Struct, frozen=True, gc=False, eq=False):
     """One question of a reference set.
 
-    Its reference steps are held as JSON text, which the garbage collector need not walk.
+    Its reference steps are held as JSON text, which the garbage collector need not walk; of a JSON file, as a
+    part of the text of the file.
 
     Attributes:
         template_id: of its template.
@@ -25,7 +26,12 @@ class Question(msgspec.Struct, frozen=True, gc=False, eq=False):
     id: str
     text: str
     reference_answer: str | None
-    data: bytes | None
+    data: bytes | msgspec.Raw | None
+
+    @property
+    def size(self) -> int:
+        """How many bytes the reference steps take as text, with what belongs to them."""
+        return 0 if self.data is None else len(memoryview(self.data))
 
     @property
     def reference_steps(self) -> list[list[dict[str, Any]]] | None:
@@ -42,6 +48,6 @@ class Question(msgspec.Struct, frozen=True, gc=False, eq=False):
         return self.template_id, self.id, self.text, self.reference_answer, self.reference_steps
 
 
-def decode_steps(data: bytes) -> list[list[dict[str, Any]]]:
+def decode_steps(data: bytes | msgspec.Raw) -> list[list[dict[str, Any]]]:
     """The reference steps in the `data` of a question."""
-    return orjson.loads(data)["reference_steps"]  # type: ignore[no-any-return]
+    return orjson.loads(memoryview(data))["reference_steps"]  # type: ignore[no-any-return]

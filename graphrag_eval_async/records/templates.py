@@ -80,7 +80,7 @@ class TemplateReader:
             if data is None or not self._read_plain(plain, data, template_id or "", where):
                 self._read_question(plain, template_id or "", where)
 
-    def _read_plain(self, raw: Any, data: bytes, template_id: str, place: str) -> bool:
+    def _read_plain(self, raw: Any, data: bytes | msgspec.Raw, template_id: str, place: str) -> bool:
         """Read a question in which nothing is wrong or unusual, as nearly all are; say whether it is one.
 
         `data` is the text of it.
