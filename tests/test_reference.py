@@ -295,3 +295,40 @@ def test_a_table_that_is_too_sparse_to_compare_is_a_problem() -> None:
     output = {"head": {"vars": [f"v{i}" for i in range(3000)]}, "results": {"bindings": rows}}
     with pytest.raises(ReferenceDataError, match=r"reference_steps\[0\]\[0\]\.output: .*too sparse"):
         load_reference(templates(1, output=output, output_media_type="application/sparql-results+json"))
+
+
+@pytest.mark.parametrize("value", [{}, 0, "", False])
+def test_steps_that_are_no_list_are_not_taken_for_none(value: Any, tmp_path: Path) -> None:
+    raw = question(reference_steps=value)
+    (tmp_path / "r.json").write_text(json.dumps(raw))
+    (tmp_path / "r.yaml").write_text(json.dumps(raw))
+    for source in (raw, tmp_path / "r.json", tmp_path / "r.yaml"):
+        (found,) = problems(source)
+        assert found.startswith("templates[0].questions[0].reference_steps: expected a list, got ")
+
+
+class Key(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize("key", [Key("k"), "\ud800"])
+def test_keys_that_json_cannot_hold_are_problems(key: str) -> None:
+    (found,) = problems(steps({"name": "x", "output": "1", "args": {key: 1}}))
+    assert found.startswith(
+        "templates[0].questions[0].reference_steps[0][0].args: cannot be written as JSON: "
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id" : "q", "id": "z", "question_text": "t"}',
+        '{"id":"q","question_text":"t","aa":1,"aa":2,"b":2}',
+        '{"id":"q","question_text":"t","a":1,"a":1,"b":1e6}',
+        '{"id": "q", "question_text": "t", "a":1, "a":2, "b\\\\":3, "c":  1}',
+    ],
+)
+def test_repeated_keys_are_found_whatever_the_length_of_the_text(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    path.write_text(f'[{{"template_id": "t", "questions": [{text}]}}]')
+    assert "repeats a key: " in problems(path)[0]

@@ -10,7 +10,7 @@ import msgspec
 import orjson
 
 from graphrag_eval_async.records.copying import AmbiguousObject
-from graphrag_eval_async.records.decoding import CONTAINERS, MAX_DEPTH
+from graphrag_eval_async.records.decoding import MAX_DEPTH
 
 
 def read_json(text: bytes) -> Any:
@@ -30,105 +30,45 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return AmbiguousObject(members, [key for key in members if times[key] > 1])
 
 
-HEAD_BYTES = 256
-
+_decode_templates = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode
 _decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def split_questions(text: bytes) -> list[dict[str, Any]] | None:
-    """Templates whose questions are still JSON text, which takes less memory; None where that is unusual."""
+    """Templates whose questions are still JSON text, which takes less memory; None if anything is unusual."""
     try:
-        return _split_plain(text.strip()) or [_split_template(raw) for raw in _decode_list(text)]
-    except (KeyError, ValueError, RecursionError):
-        return None
-
-
-class _Template(msgspec.Struct, forbid_unknown_fields=True):
-    template_id: msgspec.Raw
-    questions: list[msgspec.Raw]
-
-
-_decode_templates = msgspec.json.Decoder(list[_Template]).decode
-
-
-def _split_plain(text: bytes) -> list[dict[str, Any]] | None:
-    """The same of templates with no other keys, none of which is repeated, at half the cost."""
-    try:
+        text = msgspec.json.format(text, indent=-1)
         templates = _decode_templates(text)
-    except msgspec.ValidationError:
+        # A repeated key would make the text longer than what was decoded.
+        if len(text) != 1 + len(templates) + sum(map(_length, templates)):
+            return None
+        return [{key: _decode_member(key, raw) for key, raw in each.items()} for each in templates]
+    except (ValueError, RecursionError):
         return None
-    compact, separators = 1 + len(templates), len(templates) - 1
-    for template in templates:
-        between = max(0, len(template.questions) - 1)
-        sizes = sum(map(len, template.questions)) + len(template.template_id)
-        compact += sizes + between + len('{"template_id":,"questions":[]}')
-        separators += between + 3
-    if len(text) != compact + _spaces(text, separators):
-        return None
-    return [
-        {"template_id": msgspec.json.decode(each.template_id), "questions": each.questions}
-        for each in templates
-    ]
 
 
-def _split_template(raw: msgspec.Raw) -> dict[str, Any]:
-    members = _decode_object(raw)
-    questions = members.pop("questions")
-    sizes = [len(orjson.dumps(key)) + len(memoryview(value)) for key, value in members.items()]
-    compact = sum(sizes) + len('"questions"') + len(memoryview(questions)) + 2 * len(sizes) + 3
-    if len(memoryview(raw)) == compact + _spaces(raw, 2 * len(sizes) + 1):
-        template = {key: msgspec.json.decode(value) for key, value in members.items()}
-    else:  # A key may be repeated.
-        template = json.loads(bytes(raw).replace(bytes(questions), b"null"), object_pairs_hook=_object)
-    template["questions"] = _decode_list(questions)
-    return template
+def _decode_member(key: str, raw: msgspec.Raw) -> Any:
+    return _decode_list(raw) if key == "questions" else msgspec.json.decode(raw)
 
 
-def _spaces(raw: bytes | msgspec.Raw, separators: int) -> int:
-    """How many spaces there are outside of strings, if there is one after each comma and colon, or none."""
-    head = bytes(memoryview(raw)[:HEAD_BYTES])
-    colon = head.find(b'":') + 1
-    return separators if head[colon + 1 : colon + 2] == b" " else 0
+def _length(members: dict[str, msgspec.Raw]) -> int:
+    return 1 + len(members) + sum(len(orjson.dumps(key)) + 1 + len(raw) for key, raw in members.items())
 
 
 def decode_question(raw: msgspec.Raw) -> tuple[Any, msgspec.Raw | None]:
-    """The question in JSON text, and the text; None in place of that if anything is unusual.
+    """The question in compact JSON text, and the text; None in place of that if a key is repeated in it.
 
     Raises:
         ValueError: it is no JSON.
     """
     question = msgspec.json.decode(raw)
     try:
-        if _is_plain(raw, question, len(orjson.dumps(question))):
+        if orjson.dumps(question) == bytes(raw):  # As nearly all are; an exponent may make it differ, too.
             return question, raw
     except TypeError:  # Such as an integer of more than 64 bits.
-        pass
-    return json.loads(bytes(raw), object_pairs_hook=_object), None
-
-
-def _is_plain(raw: msgspec.Raw, value: Any, compact: int) -> bool:
-    """Whether a value is not nested too deep, and no key is repeated in its text.
-
-    If one were, the text would be longer than that of the value, which takes `compact` bytes without spaces.
-    """
-    keys = commas = depth = 0
-    level = [value] if type(value) in CONTAINERS else []
-    while level:
-        depth += 1
-        if depth > MAX_DEPTH:
-            return False
-        below: list[Any] = []
-        for node in level:
-            children = node
-            if type(node) is dict:
-                keys += len(node)
-                children = node.values()
-            commas += len(node) - 1 if node else 0
-            below += [child for child in children if type(child) in CONTAINERS]
-        level = below
-    if len(memoryview(raw)) == compact + _spaces(raw, keys + commas):
-        return True
-    counted: list[int] = []
-    json.loads(bytes(raw), object_pairs_hook=lambda pairs: counted.append(len(pairs)))
-    return sum(counted) == keys
+        return json.loads(bytes(raw), object_pairs_hook=_object), None
+    repeated: list[bool] = []
+    json.loads(bytes(raw), object_pairs_hook=lambda pairs: repeated.append(len(dict(pairs)) < len(pairs)))
+    if any(repeated):
+        return json.loads(bytes(raw), object_pairs_hook=_object), None
+    return question, raw

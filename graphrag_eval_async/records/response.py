@@ -16,7 +16,7 @@ from graphrag_eval_async.records.decoding import (
 )
 from graphrag_eval_async.records.line import Line, LongLine, Record
 from graphrag_eval_async.records.metrics import COST, RETRIEVAL_METRICS
-from graphrag_eval_async.records.outcomes import CARRIED_OVER
+from graphrag_eval_async.records.outcomes import CARRIED_OVER, ERRORS_OF_STEP
 from graphrag_eval_async.records.reject import Reject, reject, reject_long
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BEYOND_64_BITS = 2.0**63
 """orjson reads an integer of more than 64 bits as a float of at least this size, without a word."""
 
-_OF_RETRIEVAL = frozenset(RETRIEVAL_METRICS)
+_OF_RETRIEVAL = frozenset({*RETRIEVAL_METRICS, *ERRORS_OF_STEP})
 _KNOWN = frozenset({"question_id", "id", "status", "error", "actual_answer", "actual_steps", *CARRIED_OVER})
 
 
@@ -188,7 +188,9 @@ def _check_steps(steps: Any) -> list[str | None]:
 
 def _set_metrics_aside(step: dict[str, Any]) -> None:
     """What the agent says of its own retrieval is no evaluation, and must not be aggregated as one."""
-    if claimed := [key for key in step if key in _OF_RETRIEVAL or key.endswith(COST)]:
+    if claimed := [
+        key for key in step if key in _OF_RETRIEVAL or key in ERRORS_OF_STEP or key.endswith(COST)
+    ]:
         metadata = {key: step.pop(key) for key in claimed}
         if "metadata" in step:
             metadata["metadata"] = step["metadata"]

@@ -32,6 +32,9 @@ _STEP_KEYS: dict[str, type] = {
     "required_columns": list,
 }
 _STRINGS = frozenset({str})
+_PLAIN_ONLY = (
+    orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
 
 
 class TemplateReader:
@@ -92,13 +95,17 @@ class TemplateReader:
             return False
         if type(text) is not str or not (answer is None or type(answer) is str):
             return False
+        groups = raw.get("reference_steps")
         try:
-            self._check_plain(raw.get("reference_steps") or [])
+            if nests_deeper(raw, MAX_DEPTH):
+                return False
+            self._check_plain([] if groups is None else groups)
         except (MalformedStep, TypeError):
             return False
         self._question_places[question_id] = place
-        steps = data if raw.get("reference_steps") else None
-        self.questions[question_id] = Question(template_id, question_id, text, answer, steps)
+        self.questions[question_id] = Question(
+            template_id, question_id, text, answer, data if groups else None
+        )
         return True
 
     def _check_plain(self, groups: Any) -> None:
@@ -128,7 +135,7 @@ class TemplateReader:
         for index, group in enumerate(groups or ()):
             self._read_group(group, f"{place}.reference_steps[{index}]")
         if question_id is not None and text is not None:
-            steps = orjson.dumps({"reference_steps": groups}) if groups else None
+            steps = orjson.dumps({"reference_steps": groups}) if groups and not self.problems else None
             self.questions[question_id] = Question(template_id, question_id, text, answer, steps)
 
     def _read_group(self, group: Any, place: str) -> None:
@@ -210,13 +217,12 @@ class TemplateReader:
 def _copy(question: Any) -> tuple[Any, bytes | None]:
     """A copy that JSON can hold, and its text; of what is not plainly that, the original and None."""
     try:
-        data = orjson.dumps(question, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+        data = orjson.dumps(question, option=_PLAIN_ONLY)
     except (TypeError, ValueError):
         return question, None
     if b"null" in data:  # It may stand for a number that is not finite.
         return question, None
-    copied = orjson.loads(data)
-    return copied, None if nests_deeper(copied, MAX_DEPTH) else data
+    return orjson.loads(data), data
 
 
 def _has_plain_keys(step: dict[str, Any]) -> bool:

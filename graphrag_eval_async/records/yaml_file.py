@@ -72,7 +72,7 @@ def _without_quotations(error: yaml.YAMLError) -> str:
 _NONE_YET = object()
 _STRING = "tag:yaml.org,2002:str"
 _MERGE = "tag:yaml.org,2002:merge"
-_PLAIN_TAGS = {None, "!", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"}
+_SEQUENCE, _MAPPING = "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"
 
 
 class _Frame:
@@ -140,7 +140,7 @@ class _Builder:
             tag = _STRING
         if tag == _STRING:
             value = event.value
-        elif tag == _MERGE and self._stack and self._stack[-1].key is _NONE_YET:
+        elif tag == _MERGE and self._is_key():
             value = _MERGE_KEY
         else:
             value = self._loader.construct_object(
@@ -148,6 +148,10 @@ class _Builder:
             )
         self._name(event, value, 1 + len(event.value))
         return value
+
+    def _is_key(self) -> bool:
+        top = self._stack[-1] if self._stack else None
+        return top is not None and type(top.container) is dict and top.key is _NONE_YET
 
     def _name(self, event: Any, value: Any, size: int) -> None:
         if event.anchor is not None:
@@ -165,7 +169,7 @@ class _Builder:
         return found
 
     def _open(self, container: Any, event: Any) -> None:
-        if event.tag not in _PLAIN_TAGS:
+        if event.tag not in (None, "!", _SEQUENCE if type(container) is list else _MAPPING):
             raise _error("a tag that is not known, of a sequence or mapping", event)
         if len(self._stack) >= MAX_DEPTH:
             raise _error(f"nests more than {MAX_DEPTH} deep", event)
