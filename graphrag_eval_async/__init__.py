@@ -34,6 +34,7 @@ from graphrag_eval_async.errors import (
     RejectedResponses,
     SourceError,
     UsageError,
+    WorkerError,
 )
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.running import RunningAggregates
@@ -41,6 +42,7 @@ from graphrag_eval_async.inference.until import Until
 from graphrag_eval_async.judge import Judge, JudgeUsage, TokenUsage
 from graphrag_eval_async.records import Line, LongLine, Position, Question, Reject, Rejects
 from graphrag_eval_async.reference import Reference, load_reference
+from graphrag_eval_async.scale import EvaluatedFile, evaluate_file
 from graphrag_eval_async.sinks.journal import Journal
 from graphrag_eval_async.sources import Follower, Lag, follow_jsonl, read_jsonl
 from graphrag_eval_async.steps import average_precision, recall_at_k
@@ -56,6 +58,7 @@ __all__ = [
     "CustomEvaluationConfig",
     "Decision",
     "EmbeddingConfig",
+    "EvaluatedFile",
     "EvaluationStream",
     "Evaluator",
     "Follower",
@@ -96,9 +99,11 @@ __all__ = [
     "TokenUsage",
     "Until",
     "UsageError",
+    "WorkerError",
     "average_precision",
     "compare",
     "compute_aggregates",
+    "evaluate_file",
     "evaluate_stream",
     "follow_jsonl",
     "load_config",

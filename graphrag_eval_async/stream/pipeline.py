@@ -69,8 +69,7 @@ class EvaluationStream:
         _check_flags(ordered=ordered, stages=stages)
         if not isinstance(aggregates, RunningAggregates | None):
             raise UsageError(f"aggregates: expected a RunningAggregates, got {aggregates!r}")
-        if iscoroutinefunction(on_reject) or not (callable(on_reject) or on_reject in ("collect", "raise")):
-            raise UsageError(f'on_reject: expected "collect", "raise" or a plain function, got {on_reject!r}')
+        check_on_reject(on_reject)
         if dedupe not in ("position", "content"):
             raise UsageError(f'dedupe: expected "position" or "content", got {dedupe!r}')
         options = journal if isinstance(journal, Journal | None) else Journal(journal)
@@ -275,6 +274,16 @@ async def _close(session: JudgeSession | None, resuming: Resuming | None) -> Non
     finally:
         if resuming is not None:
             await resuming.aclose()
+
+
+def check_on_reject(on_reject: Any) -> None:
+    """Check what is to become of rejects.
+
+    Raises:
+        UsageError: it is nothing that they can be given to.
+    """
+    if iscoroutinefunction(on_reject) or not (callable(on_reject) or on_reject in ("collect", "raise")):
+        raise UsageError(f'on_reject: expected "collect", "raise" or a plain function, got {on_reject!r}')
 
 
 def _check_positive(**values: object) -> None:

@@ -1,0 +1,202 @@
+"""What a worker process does with a range of a file: evaluate responses, or aggregate results."""
+
+from __future__ import annotations
+
+import secrets
+from array import array
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from graphrag_eval_async.batch import take_result
+from graphrag_eval_async.inference.running import RunningAggregates
+from graphrag_eval_async.records import Reject, read_record
+from graphrag_eval_async.scale.ranges import RangeLines
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.evaluator import Evaluator
+    from graphrag_eval_async.records import Response
+    from graphrag_eval_async.scale.ranges import Range
+
+REPLY_BYTES = 8 << 20
+"""A reply that has become so long ends early: results may be far longer than the responses they are of."""
+
+REJECT_BYTES = 1024
+"""What a reject takes at least, besides its line."""
+
+
+@dataclass(slots=True)
+class Reply:
+    """What came of a range, or of its beginning.
+
+    Attributes:
+        end: bytes of the file before what is left of the range.
+        lines: how many lines there are before that in the range, blank ones too.
+        results: how many results there are.
+        aggregates: of the results, as bytes.
+        questions: ids of the questions that they are of.
+        rejects: their lines are numbered from 1 in the range.
+        text: the results as lines of JSON, without the numbers of the samples, which nobody knows here.
+        places: for each result, where in `text` its number belongs.
+        owners: for each result, the index of its question among `questions`.
+        alone: whether what is left has to be done after what came before, in one process.
+    """
+
+    end: int
+    lines: int = 0
+    results: int = 0
+    aggregates: bytes = b""
+    questions: list[str] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+    text: bytes = b""
+    places: array[int] = field(default_factory=lambda: array("Q"))
+    owners: array[int] = field(default_factory=lambda: array("I"))
+    alone: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """The options of both kinds of work.
+
+    Attributes:
+        max_line_bytes: longer lines are rejected.
+        include_errors: whether the metrics of error responses count.
+        content: whether rejects carry their lines.
+        reply_bytes: about how long a reply may be.
+    """
+
+    max_line_bytes: int
+    include_errors: bool = False
+    content: bool = False
+    reply_bytes: int = REPLY_BYTES
+
+    def reject(self, rejected: Reject, reply: Reply, before: int) -> int:
+        """Add a reject to the reply; returns about how many bytes it takes."""
+        content = rejected.content if self.content else None
+        reply.rejects.append(replace(rejected, line=rejected.line - before, content=content))
+        return REJECT_BYTES + len(rejected.head) + (len(content) if isinstance(content, bytes) else 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluating(Work):
+    """Evaluates the responses of a range.
+
+    Attributes:
+        evaluator: one that does not judge.
+        writes: whether the results are wanted, and not their aggregates alone.
+        stops_at_reject: whether the reply ends with the first reject.
+    """
+
+    evaluator: Evaluator
+    writes: bool
+    stops_at_reject: bool = False
+
+    def __call__(self, range_: Range) -> Reply:
+        reply = Reply(range_.end)
+        lines = RangeLines(range_, self.max_line_bytes)
+        results = _Results(self)
+        rejected = 0
+        for record in lines:
+            response = read_record(record, self.evaluator.reference.questions)
+            if isinstance(response, Reject):
+                rejected += self.reject(response, reply, lines.before)
+            else:
+                results.add(response)
+            is_last = self.stops_at_reject and reply.rejects
+            if is_last or rejected + results.size >= self.reply_bytes:
+                reply.end, reply.lines = lines.end_of(record), record.number - lines.before
+                break
+        else:
+            reply.lines = lines.count
+        results.finish(reply)
+        return reply
+
+
+class _Results:
+    """The results of a range.
+
+    Each is written with a random number for that of its sample, which no text of the agent can know: so the
+    place of the number is certain.
+    """
+
+    def __init__(self, work: Evaluating) -> None:
+        self.size = 0
+        self._work = work
+        self._aggregates = RunningAggregates(include_errors=work.include_errors)
+        self._questions: dict[str, int] = {}
+        self._pieces: list[bytes] = []
+        self._places = array("Q")
+        self._owners = array("I")
+        self._count = 0
+        self._number = 10**18 + secrets.randbelow(8 * 10**18)
+        self._token = str(self._number).encode()
+
+    def add(self, response: Response) -> None:
+        evaluation = self._work.evaluator.score(response, self._number).evaluation
+        self._aggregates.add(evaluation)
+        self._count += 1
+        owner = self._questions.setdefault(response.question_id, len(self._questions))
+        if self._work.writes:
+            line = orjson.dumps(evaluation.as_dict(), option=orjson.OPT_APPEND_NEWLINE)
+            place = line.rindex(self._token)
+            self._pieces += (line[:place], line[place + len(self._token) :])
+            self._places.append(self.size + place)
+            self._owners.append(owner)
+            self.size += len(line) - len(self._token)
+
+    def finish(self, reply: Reply) -> None:
+        reply.results = self._count
+        reply.aggregates = self._aggregates.to_bytes()
+        reply.questions = [*self._questions]
+        reply.text = b"".join(self._pieces)
+        reply.places, reply.owners = self._places, self._owners
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregating(Work):
+    """Aggregates the results of a range.
+
+    Attributes:
+        aggregates: those of all ranges before, if this one is done after them; else it ends before the first
+            result with metrics in `pending`, since another range may have the whole of it.
+    """
+
+    aggregates: RunningAggregates | None = None
+
+    def __call__(self, range_: Range) -> Reply:
+        reply = Reply(range_.end)
+        lines = RangeLines(range_, self.max_line_bytes)
+        aggregates = self.aggregates
+        if aggregates is None:
+            aggregates = RunningAggregates(include_errors=self.include_errors)
+        questions: set[str] = set()
+        taken = 0
+
+        def add(result: dict[str, Any]) -> None:
+            if self.aggregates is None and isinstance(result, dict) and "pending" in result:
+                raise _Pending
+            aggregates.add(result)
+            reply.results += 1
+            if isinstance(question_id := result.get("question_id"), str):
+                questions.add(question_id)
+
+        try:
+            for record in lines:
+                if (rejected := take_result(record, add)) is not None:
+                    taken += self.reject(rejected, reply, lines.before)
+                if taken >= self.reply_bytes:
+                    reply.end, reply.lines = lines.end_of(record), record.number - lines.before
+                    break
+            else:
+                reply.lines = lines.count
+        except _Pending:
+            reply.end, reply.lines, reply.alone = record.offset, record.number - lines.before - 1, True
+        reply.questions = [*questions]
+        if self.aggregates is None:
+            reply.aggregates = aggregates.to_bytes()
+        return reply
+
+
+class _Pending(Exception):  # noqa: N818
+    """A result came in part."""
