@@ -25,7 +25,7 @@ from graphrag_eval_async.stream import MAX_LINE_BYTES, EvaluationStream
 from graphrag_eval_async.stream.pipeline import check_on_reject
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.evaluator import StepsGroups
@@ -33,14 +33,11 @@ if TYPE_CHECKING:
     from graphrag_eval_async.metrics import OnFatal
     from graphrag_eval_async.records import Reject
     from graphrag_eval_async.reference import Reference, Templates
-    from graphrag_eval_async.scale.work import Reply
+    from graphrag_eval_async.scale.work import Part, Reply
     from graphrag_eval_async.steps import Comparator
     from graphrag_eval_async.stream.intake import OnReject
 
 Send: TypeAlias = "Callable[[bytes], Awaitable[None]]"
-
-SEND_BYTES = 1 << 15
-"""About how much is written at once, in whole lines: what a disk has no room for is lost as a whole."""
 
 
 class EvaluatedFile(NamedTuple):
@@ -237,27 +234,15 @@ class FileEvaluation:
             RejectedResponse, WorkerError, SourceError: see `evaluate_file`.
         """
 
-        async def take(reply: Reply) -> None:
-            for _ in range(reply.results):
-                advance()
-            for lines in _in_parts(self._numbered(reply)):
-                await send(lines)
+        async def take(parts: list[Part], reply: Reply) -> None:
+            samples = [self.answered.get(question, 0) for question in reply.questions]
+            for part in parts:
+                await send(_number(part, samples))
+                for _ in part.places:
+                    advance()
+            self.answered.update(zip(reply.questions, samples, strict=True))
 
         await self.merging.run(take)
-
-    def _numbered(self, reply: Reply) -> bytes:
-        """The text of a reply, with the numbers of the samples."""
-        samples = [self.answered.get(question, 0) for question in reply.questions]
-        text = memoryview(reply.text)
-        pieces: list[bytes | memoryview] = []
-        start = 0
-        for place, owner in zip(reply.places, reply.owners, strict=True):
-            samples[owner] = number = samples[owner] + 1
-            pieces += text[start:place], b"%d" % number
-            start = place
-        pieces.append(text[start:])
-        self.answered.update(zip(reply.questions, samples, strict=True))
-        return b"".join(pieces)
 
     def _reject(self, reject: Reject) -> None:
         if self._on_reject == "collect":
@@ -269,10 +254,14 @@ class FileEvaluation:
         self._on_reject(reject)
 
 
-def _in_parts(lines: bytes) -> Iterator[bytes]:
-    """Lines in parts of a few, or of one long one."""
+def _number(part: Part, samples: list[int]) -> bytes:
+    """The results of a part, with the numbers of the samples; counts them in `samples`."""
+    text = memoryview(part.text)
+    pieces: list[bytes | memoryview] = []
     start = 0
-    while start < len(lines):
-        end = lines.find(b"\n", min(start + SEND_BYTES, len(lines) - 1)) + 1
-        yield lines[start:end]
-        start = end
+    for place, owner in zip(part.places, part.owners, strict=True):
+        samples[owner] = number = samples[owner] + 1
+        pieces += text[start:place], b"%d" % number
+        start = place
+    pieces.append(text[start:])
+    return b"".join(pieces)

@@ -8,7 +8,7 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio.to_thread
 
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.records import Reject
     from graphrag_eval_async.scale.ranges import Range
-    from graphrag_eval_async.scale.work import Evaluating, Reply
+    from graphrag_eval_async.scale.work import Evaluating, Part, Reply
+
+Done: TypeAlias = "tuple[list[Part], Reply]"
+Take: TypeAlias = "Callable[[list[Part], Reply], Awaitable[None]]"
 
 OUTSTANDING = 2
 """How many ranges may be handed out for each process, so that none waits while results are written."""
@@ -71,7 +74,7 @@ class Merging:
         self._cutter = Cutter(files, range_bytes(self.size, jobs))
         self._workers = Workers(work, jobs)
         self._limit = OUTSTANDING * jobs
-        self._outstanding: deque[tuple[Range, asyncio.Future[Reply]]] = deque()
+        self._outstanding: deque[tuple[Range, asyncio.Future[Done]]] = deque()
         self._again: deque[Range] = deque()
         self._error: SourceError | None = None
         self._ended = False
@@ -81,8 +84,8 @@ class Merging:
         """Hand out no more ranges; those that were handed out are still done."""
         self._ended = True
 
-    async def run(self, take: Callable[[Reply], Awaitable[None]]) -> None:
-        """Do the work; `take` is called with each reply, in the order of the input.
+    async def run(self, take: Take) -> None:
+        """Do the work; `take` is called with each reply and its parts, in the order of the input.
 
         Raises:
             WorkerError: a process died; `take` has had all replies before that.
@@ -94,12 +97,14 @@ class Merging:
                 if not self._outstanding:
                     break
                 range_, future = self._outstanding.popleft()
-                await self._merge(range_, await future, take)
+                parts, reply = await future
+                self._merge(range_, reply)
+                await take(parts, reply)
+                await self._reject_all(range_, reply)
             if self._error is not None:
                 raise self._error
         finally:
-            for _, future in self._outstanding:
-                future.cancel()
+            self._cancel()
             await self._workers.aclose()
             self._cutter.close()
 
@@ -118,26 +123,39 @@ class Merging:
             self._error = error
             return None
 
-    def _submit(self, range_: Range) -> asyncio.Future[Reply]:
+    def _submit(self, range_: Range) -> asyncio.Future[Done]:
         if isinstance(self._work, Aggregating) and self._work.aggregates is not None:
-            return asyncio.ensure_future(run_in_thread(partial(self._work, range_)))
+            return asyncio.ensure_future(run_in_thread(partial(_work_here, self._work, range_)))
         return self._workers.submit(range_)
 
-    async def _merge(self, range_: Range, reply: Reply, take: Callable[[Reply], Awaitable[None]]) -> None:
+    def _merge(self, range_: Range, reply: Reply) -> None:
         if reply.end < range_.end:
-            rest = range_._replace(start=reply.end)
-            if reply.alone:
-                self._go_alone(rest)
-            else:
-                self._cutter.size = max(MIN_RANGE_BYTES, self._cutter.size // 2)
-                self._outstanding.appendleft((rest, self._submit(rest)))
-        if not range_.start:
-            self._lines = 0
-        before, self._lines = self._lines, self._lines + reply.lines
+            self._resume(range_._replace(start=reply.end), alone=reply.alone)
         if reply.aggregates:
             self.aggregates.merge(RunningAggregates.from_bytes(reply.aggregates))
         self.consumed += reply.end - range_.start
-        await take(reply)
+
+    def _resume(self, rest: Range, *, alone: bool) -> None:
+        """Hand out what is left of a range, before all that comes after it."""
+        if alone:
+            # Here, one range after the other, as a result and its parts may be in several.
+            assert isinstance(self._work, Aggregating)  # noqa: S101
+            self._work = replace(self._work, aggregates=self.aggregates)
+            self._limit = 1
+            self._again.extend(range_ for range_, _ in self._outstanding)
+            self._cancel()
+        else:
+            self._cutter.size = max(MIN_RANGE_BYTES, self._cutter.size // 2)
+        self._outstanding.appendleft((rest, self._submit(rest)))
+
+    def _cancel(self) -> None:
+        for _, future in self._outstanding:
+            future.cancel()
+        self._outstanding.clear()
+
+    async def _reject_all(self, range_: Range, reply: Reply) -> None:
+        before = self._lines if range_.start else 0
+        self._lines = before + reply.lines
         for turn, rejected in enumerate(reply.rejects, 1):
             await self._reject(range_, replace(rejected, line=before + rejected.line))
             if not turn % TURN:
@@ -155,16 +173,10 @@ class Merging:
             if content is not None and not isinstance(content, bytes):
                 content.close()
 
-    def _go_alone(self, rest: Range) -> None:
-        """Do what is left here, one range after the other, as a result and its parts may be in several."""
-        assert isinstance(self._work, Aggregating)  # noqa: S101
-        self._work = replace(self._work, aggregates=self.aggregates)
-        self._limit = 1
-        self._again.extend(each for each, _ in self._outstanding)
-        for _, future in self._outstanding:
-            future.cancel()
-        self._outstanding.clear()
-        self._outstanding.append((rest, self._submit(rest)))
+
+def _work_here(work: Aggregating, range_: Range) -> Done:
+    parts: list[Part] = []
+    return parts, work(range_, parts.append)
 
 
 def _size(path: str) -> int:

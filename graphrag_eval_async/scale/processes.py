@@ -8,7 +8,7 @@ import pickle
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import anyio.to_thread
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
+
+Function: TypeAlias = "Callable[[Any, Callable[[Any], object]], Any]"
 
 IGNORED = (signal.SIGINT, signal.SIGTERM)
 """Ctrl-C, and service managers, signal all processes of a group; the parent decides what becomes of it."""
@@ -29,11 +31,13 @@ EXIT_SECONDS = 5.0
 class Workers:
     """Up to `jobs` processes, started as they are needed, that call the same picklable function.
 
+    It is called with an item and with what sends parts of its reply ahead.
+
     Not an executor of `concurrent.futures`, which breaks as a whole when one process dies, and whose
     processes outlive a parent that is killed.
     """
 
-    def __init__(self, function: Callable[[Any], Any], jobs: int) -> None:
+    def __init__(self, function: Function, jobs: int) -> None:
         """Pickle the function.
 
         Raises:
@@ -46,15 +50,15 @@ class Workers:
         self._idle: list[_Worker] = []
         self._closed = False
 
-    def submit(self, item: Any) -> asyncio.Future[Any]:
-        """What the function returns for `item`.
+    def submit(self, item: Any) -> asyncio.Future[tuple[list[Any], Any]]:
+        """The parts that the function sends for `item`, and what it returns.
 
         Raises:
             WorkerError: when awaited: the process died, or the function raised; the message names the item.
         """
         return asyncio.get_running_loop().run_in_executor(self._threads, self._call, item)
 
-    def _call(self, item: Any) -> Any:
+    def _call(self, item: Any) -> tuple[list[Any], Any]:
         with self._lock:
             if self._closed:
                 raise WorkerError(f"{item}: not evaluated, since the run has ended")
@@ -103,8 +107,8 @@ class _Worker:
             theirs.close()
         self._function: bytes | None = function
 
-    def call(self, item: Any) -> Any:
-        """The reply of the process.
+    def call(self, item: Any) -> tuple[list[Any], Any]:
+        """The parts of the reply of the process, and the reply.
 
         Raises:
             WorkerError: the process died, or its work failed in a way that is not expected.
@@ -115,15 +119,17 @@ class _Worker:
                 self._connection.send_bytes(self._function)
                 self._function = None
             self._connection.send(item)
-            reply = self._connection.recv()
+            parts = []
+            while not isinstance(message := self._connection.recv(), _Last):
+                parts.append(message)
         except (EOFError, OSError) as error:
             self._process.join(EXIT_SECONDS)
             raise WorkerError(f"{item}: {_death(self._process.exitcode)}") from error
-        if isinstance(reply, _Failure):
-            raise WorkerError(f"{item}: {reply}")
-        if isinstance(reply, GraphragEvalError):
-            raise reply
-        return reply
+        if message.failure is not None:
+            raise WorkerError(f"{item}: {message.failure}")
+        if message.error is not None:
+            raise message.error
+        return parts, message.reply
 
     def kill(self) -> None:
         self._process.kill()
@@ -134,10 +140,12 @@ class _Worker:
         self._connection.close()
 
 
-class _Failure(str):
-    """What a worker says of an exception that nobody expected."""
+class _Last(NamedTuple):
+    """The end of a reply, or what went wrong, whether that was expected or not."""
 
-    __slots__ = ()
+    reply: Any = None
+    error: GraphragEvalError | None = None
+    failure: str | None = None
 
 
 def _death(code: int | None) -> str:
@@ -156,15 +164,15 @@ def serve(connection: Connection[Any, Any], ignored: tuple[signal.Signals, ...])
         function = pickle.loads(connection.recv_bytes())  # noqa: S301  (from the parent)
         gc.freeze()  # What was imported and loaded stays.
         while True:
-            connection.send(_answer(function, connection.recv()))
+            connection.send(_answer(function, connection.recv(), connection.send))
     except (EOFError, OSError):
         return
 
 
-def _answer(function: Callable[[Any], Any], item: Any) -> Any:
+def _answer(function: Function, item: Any, send: Callable[[Any], object]) -> _Last:
     try:
-        return function(item)
+        return _Last(function(item, send))
     except GraphragEvalError as error:
-        return error
+        return _Last(error=error)
     except Exception as error:  # noqa: BLE001  (the parent tells of it)
-        return _Failure(f"{type(error).__name__}: {error}")
+        return _Last(failure=f"{type(error).__name__}: {error}")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.records import Record
 
-MAX_RANGE_BYTES = 1 << 20
+MAX_RANGE_BYTES = 4 << 20
 MIN_RANGE_BYTES = 1 << 16
 """Of a range, but for the last of a file and a longer line: each costs a round trip and a merge."""
 

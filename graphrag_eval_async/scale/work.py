@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from array import array
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -15,15 +15,34 @@ from graphrag_eval_async.records import Reject, read_record
 from graphrag_eval_async.scale.ranges import RangeLines
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphrag_eval_async.evaluator import Evaluator
     from graphrag_eval_async.records import Response
     from graphrag_eval_async.scale.ranges import Range
 
-REPLY_BYTES = 8 << 20
+REPLY_BYTES = 32 << 20
 """A reply that has become so long ends early: results may be far longer than the responses they are of."""
+
+PART_BYTES = 1 << 15
+"""Results are sent in parts of about this size: they stay in a CPU cache, and are written without a thread."""
 
 REJECT_BYTES = 1024
 """What a reject takes at least, besides its line."""
+
+
+class Part(NamedTuple):
+    """A few results as lines of JSON.
+
+    Attributes:
+        text: the lines, without the numbers of the samples, which only the parent knows.
+        places: for each result, where in `text` its number belongs.
+        owners: for each result, the index of its question among those of the reply.
+    """
+
+    text: bytes
+    places: array[int]
+    owners: array[int]
 
 
 @dataclass(slots=True)
@@ -37,9 +56,6 @@ class Reply:
         aggregates: of the results, as bytes.
         questions: ids of the questions that they are of.
         rejects: their lines are numbered from 1 in the range.
-        text: the results as lines of JSON, without the numbers of the samples, which nobody knows here.
-        places: for each result, where in `text` its number belongs.
-        owners: for each result, the index of its question among `questions`.
         alone: whether what is left has to be done after what came before, in one process.
     """
 
@@ -49,9 +65,6 @@ class Reply:
     aggregates: bytes = b""
     questions: list[str] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
-    text: bytes = b""
-    places: array[int] = field(default_factory=lambda: array("Q"))
-    owners: array[int] = field(default_factory=lambda: array("I"))
     alone: bool = False
 
 
@@ -92,10 +105,11 @@ class Evaluating(Work):
     writes: bool
     stops_at_reject: bool = False
 
-    def __call__(self, range_: Range) -> Reply:
+    def __call__(self, range_: Range, emit: Callable[[Part], object]) -> Reply:
+        """Evaluate; `emit` is called with the results, a few at a time."""
         reply = Reply(range_.end)
         lines = RangeLines(range_, self.max_line_bytes)
-        results = _Results(self)
+        results = _Results(self, emit)
         rejected = 0
         for record in lines:
             response = read_record(record, self.evaluator.reference.questions)
@@ -120,17 +134,21 @@ class _Results:
     place of the number is certain.
     """
 
-    def __init__(self, work: Evaluating) -> None:
+    def __init__(self, work: Evaluating, emit: Callable[[Part], object]) -> None:
         self.size = 0
         self._work = work
+        self._emit = emit
         self._aggregates = RunningAggregates(include_errors=work.include_errors)
         self._questions: dict[str, int] = {}
-        self._pieces: list[bytes] = []
-        self._places = array("Q")
-        self._owners = array("I")
         self._count = 0
         self._number = 10**18 + secrets.randbelow(8 * 10**18)
         self._token = str(self._number).encode()
+        self._begin_part()
+
+    def _begin_part(self) -> None:
+        self._pieces: list[bytes] = []
+        self._places, self._owners = array("Q"), array("I")
+        self._part_size = 0
 
     def add(self, response: Response) -> None:
         evaluation = self._work.evaluator.score(response, self._number).evaluation
@@ -139,18 +157,25 @@ class _Results:
         owner = self._questions.setdefault(response.question_id, len(self._questions))
         if self._work.writes:
             line = orjson.dumps(evaluation.as_dict(), option=orjson.OPT_APPEND_NEWLINE)
-            place = line.rindex(self._token)
-            self._pieces += (line[:place], line[place + len(self._token) :])
-            self._places.append(self.size + place)
+            place, token = line.rindex(self._token), self._token
+            self._pieces += (line[:place], line[place + len(token) :])
+            self._places.append(self._part_size + place)
             self._owners.append(owner)
-            self.size += len(line) - len(self._token)
+            self._part_size += len(line) - len(token)
+            if self._part_size >= PART_BYTES:
+                self._end_part()
+
+    def _end_part(self) -> None:
+        self._emit(Part(b"".join(self._pieces), self._places, self._owners))
+        self.size += self._part_size
+        self._begin_part()
 
     def finish(self, reply: Reply) -> None:
+        if self._pieces:
+            self._end_part()
         reply.results = self._count
         reply.aggregates = self._aggregates.to_bytes()
         reply.questions = [*self._questions]
-        reply.text = b"".join(self._pieces)
-        reply.places, reply.owners = self._places, self._owners
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +189,8 @@ class Aggregating(Work):
 
     aggregates: RunningAggregates | None = None
 
-    def __call__(self, range_: Range) -> Reply:
+    def __call__(self, range_: Range, emit: Callable[[Part], object]) -> Reply:  # noqa: ARG002
+        """Aggregate; there is nothing to emit."""
         reply = Reply(range_.end)
         lines = RangeLines(range_, self.max_line_bytes)
         aggregates = self.aggregates
