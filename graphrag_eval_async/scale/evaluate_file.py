@@ -170,7 +170,7 @@ class FileEvaluation:
     Attributes:
         aggregates: of all results so far.
         rejects: what could not be evaluated so far, and why.
-        answered: by the id of each question that was answered, how many samples it has.
+        answered: ids of the questions that were answered so far, each with its number of written samples.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ REPLY_BYTES = 32 << 20
 """A reply that has become so long ends early: results may be far longer than the responses they are of."""
 
 PART_BYTES = 1 << 15
-"""Results are sent in parts of about this size: they stay in a CPU cache, and are written without a thread."""
+"""Results are sent in parts of about this size, which a CPU cache holds, and which no thread has to write."""
 
 REJECT_BYTES = 1024
 """What a reject takes at least, besides its line."""
