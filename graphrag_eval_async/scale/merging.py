@@ -83,6 +83,7 @@ class Merging:
     def stop(self) -> None:
         """Hand out no more ranges; those that were handed out are still done."""
         self._ended = True
+        self._again.clear()
 
     async def run(self, take: Take) -> None:
         """Do the work; `take` is called with each reply and its parts, in the order of the input.
@@ -109,7 +110,7 @@ class Merging:
             self._cutter.close()
 
     async def _hand_out(self) -> None:
-        while not self._ended and len(self._outstanding) < self._limit:
+        while (self._again or not self._ended) and len(self._outstanding) < self._limit:
             range_ = self._again.popleft() if self._again else await self._cut()
             if range_ is None:
                 self._ended = True
@@ -129,10 +130,10 @@ class Merging:
         return self._workers.submit(range_)
 
     def _merge(self, range_: Range, reply: Reply) -> None:
-        if reply.end < range_.end:
-            self._resume(range_._replace(start=reply.end), alone=reply.alone)
         if reply.aggregates:
             self.aggregates.merge(RunningAggregates.from_bytes(reply.aggregates))
+        if reply.end < range_.end:
+            self._resume(range_._replace(start=reply.end), alone=reply.alone)
         self.consumed += reply.end - range_.start
 
     def _resume(self, rest: Range, *, alone: bool) -> None:

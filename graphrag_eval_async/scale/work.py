@@ -135,7 +135,7 @@ class _Results:
     """
 
     def __init__(self, work: Evaluating, emit: Callable[[Part], object]) -> None:
-        self.size = 0
+        self._sent = 0
         self._work = work
         self._emit = emit
         self._aggregates = RunningAggregates(include_errors=work.include_errors)
@@ -144,6 +144,11 @@ class _Results:
         self._number = 10**18 + secrets.randbelow(8 * 10**18)
         self._token = str(self._number).encode()
         self._begin_part()
+
+    @property
+    def size(self) -> int:
+        """How many bytes their text has."""
+        return self._sent + self._part_size
 
     def _begin_part(self) -> None:
         self._pieces: list[bytes] = []
@@ -167,7 +172,7 @@ class _Results:
 
     def _end_part(self) -> None:
         self._emit(Part(b"".join(self._pieces), self._places, self._owners))
-        self.size += self._part_size
+        self._sent += self._part_size
         self._begin_part()
 
     def finish(self, reply: Reply) -> None:
