@@ -13,25 +13,27 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
 from bench import shapes
 from bench.golden import REFERENCE
 from bench.report import Row, show
-from graphrag_eval_async import evaluate_stream, load_reference
+from graphrag_eval_async import evaluate_file, evaluate_stream, load_reference
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
 ROUNDS = 7
+JOBS_ROUNDS = 3
 FEW, MANY, DICTS, LARGE = 20_000, 10_000, 4_000, 200_000
 
 
@@ -131,6 +133,43 @@ def pushed(_: Path) -> list[Row]:
     return [Row(*measured, "5x, aim 4x")]
 
 
+def jobs(folder: Path) -> list[Row]:
+    """Two worker processes against one process, results written; wall-clock time, and CPU time."""
+    shape = shapes.few_questions(folder, LARGE)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    rounds = [[evaluated(shape, number) for number in (1, 2)] for _ in range(JOBS_ROUNDS)]
+    one, two = (tuple(map(median, zip(*side, strict=True))) for side in zip(*rounds, strict=True))
+    faster = median(one.wall / two.wall for one, two in rounds)
+    each = [f"{taken / LARGE * 1e6:.1f} us" for taken in (one[1], two[1], two[2])]
+    measured = f"{faster:.2f}x faster ({one[0]:.1f} s, {two[0]:.1f} s)"
+    used = f"{each[0]}; parent {each[1]}, workers {each[2]}"
+    what = f"{LARGE:,} responses, two worker processes on {cores} cores"
+    return [Row(what, measured, "1.7x, aim 1.9x"), Row("CPU time of a response, one process; two", used, "")]
+
+
+class Taken(NamedTuple):
+    """Seconds: by the clock, and of CPU time in this process and in its workers."""
+
+    wall: float
+    own: float
+    workers: float
+
+
+def evaluated(shape: shapes.Shape, number: int) -> Taken:
+    """How long a run takes in so many processes."""
+    gc.collect()
+    wall, before = perf_counter(), os.times()
+    results = shape.responses.with_suffix(".results")
+    asyncio.run(evaluate_file(shape.reference, shape.responses, jobs=number, results=results))
+    wall, after = perf_counter() - wall, os.times()
+    results.unlink()
+    return Taken(
+        wall,
+        after.user + after.system - before.user - before.system,
+        after.children_user + after.children_system - before.children_user - before.children_system,
+    )
+
+
 PEER = """
 import asyncio, json, sys
 from time import perf_counter, process_time
@@ -192,7 +231,7 @@ def once(reference: str, responses: str) -> None:
     print(perf_counter() - started)
 
 
-SHAPES = {"few": few, "many": many, "pushed": pushed, "trouble": trouble}
+SHAPES = {"few": few, "jobs": jobs, "many": many, "pushed": pushed, "trouble": trouble}
 
 
 def rows(names: Iterable[str] = SHAPES, python: str | None = None) -> list[Row]:
