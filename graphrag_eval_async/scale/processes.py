@@ -1,11 +1,18 @@
-"""Worker processes: each does one piece of work at a time, and its death is told for that piece."""
+"""Worker processes: each does one piece of work at a time, and its death is told for that piece.
+
+What they reply is large. It goes through a file in memory rather than through the connection: its small
+buffer would have the processes wait for each other.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import pickle
 import signal
+import socket
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -31,7 +38,7 @@ EXIT_SECONDS = 5.0
 class Workers:
     """Up to `jobs` processes, started as they are needed, that call the same picklable function.
 
-    It is called with an item and with what sends parts of its reply ahead.
+    It is called with an item and with what takes the parts of its reply, which have a `text`.
 
     Not an executor of `concurrent.futures`, which breaks as a whole when one process dies, and whose
     processes outlive a parent that is killed.
@@ -51,7 +58,7 @@ class Workers:
         self._closed = False
 
     def submit(self, item: Any) -> asyncio.Future[tuple[list[Any], Any]]:
-        """The parts that the function sends for `item`, and what it returns.
+        """The parts that the function makes for `item`, and what it returns.
 
         Raises:
             WorkerError: when awaited: the process died, or the function raised; the message names the item.
@@ -105,6 +112,7 @@ class _Worker:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             theirs.close()
+        self._file = _memory()
         self._function: bytes | None = function
 
     def call(self, item: Any) -> tuple[list[Any], Any]:
@@ -116,12 +124,11 @@ class _Worker:
         """
         try:
             if self._function is not None:
+                _send_file(self._connection, self._file)
                 self._connection.send_bytes(self._function)
                 self._function = None
             self._connection.send(item)
-            parts = []
-            while not isinstance(message := self._connection.recv(), _Last):
-                parts.append(message)
+            message: _Message = self._connection.recv()
         except (EOFError, OSError) as error:
             self._process.join(EXIT_SECONDS)
             raise WorkerError(f"{item}: {_death(self._process.exitcode)}") from error
@@ -129,7 +136,10 @@ class _Worker:
             raise WorkerError(f"{item}: {message.failure}")
         if message.error is not None:
             raise message.error
-        return parts, message.reply
+        return [self._read(*part) for part in message.parts], message.reply
+
+    def _read(self, part: Any, start: int, length: int) -> Any:
+        return part._replace(text=os.pread(self._file, length, start))
 
     def kill(self) -> None:
         self._process.kill()
@@ -138,11 +148,16 @@ class _Worker:
         self._process.join()
         self._process.close()
         self._connection.close()
+        os.close(self._file)
 
 
-class _Last(NamedTuple):
-    """The end of a reply, or what went wrong, whether that was expected or not."""
+class _Message(NamedTuple):
+    """A reply, or what went wrong, whether that was expected or not.
 
+    Of each part there is all but its text, and where that stands in the file.
+    """
+
+    parts: list[tuple[Any, int, int]]
     reply: Any = None
     error: GraphragEvalError | None = None
     failure: str | None = None
@@ -161,18 +176,51 @@ def serve(connection: Connection[Any, Any], ignored: tuple[signal.Signals, ...])
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ignored)
     try:
+        file = _receive_file(connection)
         function = pickle.loads(connection.recv_bytes())  # noqa: S301  (from the parent)
         gc.freeze()  # What was imported and loaded stays.
         while True:
-            connection.send(_answer(function, connection.recv(), connection.send))
+            connection.send(_answer(function, connection.recv(), file))
     except (EOFError, OSError):
         return
 
 
-def _answer(function: Function, item: Any, send: Callable[[Any], object]) -> _Last:
+def _answer(function: Function, item: Any, file: int) -> _Message:
+    parts: list[tuple[Any, int, int]] = []
+    end = 0
+
+    def emit(part: Any) -> None:
+        nonlocal end
+        start, rest = end, memoryview(part.text)
+        while rest:
+            written = os.pwrite(file, rest, end)
+            rest, end = rest[written:], end + written
+        parts.append((part._replace(text=b""), start, end - start))
+
     try:
-        return _Last(function(item, send))
+        return _Message(parts, function(item, emit))
     except GraphragEvalError as error:
-        return _Last(error=error)
+        return _Message([], error=error)
     except Exception as error:  # noqa: BLE001  (the parent tells of it)
-        return _Last(failure=f"{type(error).__name__}: {error}")
+        return _Message([], failure=f"{type(error).__name__}: {error}")
+
+
+def _memory() -> int:
+    """The descriptor of a file without a name, in memory if the system can."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("graphrag-eval-async")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _send_file(connection: Connection[Any, Any], file: int) -> None:
+    with socket.socket(fileno=os.dup(connection.fileno())) as sender:
+        socket.send_fds(sender, [b"f"], [file])
+
+
+def _receive_file(connection: Connection[Any, Any]) -> int:
+    with socket.socket(fileno=os.dup(connection.fileno())) as receiver:
+        _, files, _, _ = socket.recv_fds(receiver, 1, 1)
+    if not files:
+        raise EOFError
+    return files[0]

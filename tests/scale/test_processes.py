@@ -4,26 +4,32 @@ import asyncio
 import multiprocessing
 import os
 import signal
+from array import array
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from graphrag_eval_async import SourceError, WorkerError
 from graphrag_eval_async.scale.processes import Workers
+from graphrag_eval_async.scale.work import Part
 from tests.scale.support import SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+def part_of(text: bytes) -> Part:
+    return Part(text, array("Q", [1]), array("I", [2]))
+
+
 def work(item: Any, send: Callable[[Any], object]) -> Any:
     """What processes do in these tests."""
     what, *more = item
     if what == "parts":
-        for part in more:
-            send(part)
+        for text in more:
+            send(part_of(text))
     elif what == "die":
-        send("a part")
+        send(part_of(b"a part"))
         os.kill(os.getpid(), signal.SIGKILL)
     elif what == "exit":
         os._exit(7)
@@ -39,9 +45,9 @@ async def test_each_item_has_its_parts_and_its_reply() -> None:
     workers = Workers(work, 2)
     try:
         async with asyncio.timeout(SECONDS):
-            items = [("parts", index, "x" * 100_000) for index in range(8)]
+            items = [("parts", b"%d" % index, bytes(100_000), b"") for index in range(8)]
             replies = await asyncio.gather(*map(workers.submit, items))
-        assert [parts for parts, _ in replies] == [[*item[1:]] for item in items]
+        assert [parts for parts, _ in replies] == [[*map(part_of, item[1:])] for item in items]
         assert 1 <= len({pid for _, (_, pid) in replies}) <= 2
     finally:
         await workers.aclose()
@@ -75,8 +81,8 @@ async def test_others_live_on() -> None:
     workers = Workers(work, 2)
     try:
         async with asyncio.timeout(SECONDS):
-            died, lived = workers.submit(("die",)), workers.submit(("parts", 1))
-            assert (await lived)[0] == [1]
+            died, lived = workers.submit(("die",)), workers.submit(("parts", b"1"))
+            assert (await lived)[0] == [part_of(b"1")]
             with pytest.raises(WorkerError):
                 await died
     finally:
