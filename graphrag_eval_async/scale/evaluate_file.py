@@ -15,7 +15,7 @@ from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.scale.merging import Merging
 from graphrag_eval_async.scale.ranges import unsplittable
-from graphrag_eval_async.scale.work import Evaluating
+from graphrag_eval_async.scale.work import NUMBER_DIGITS, Evaluating
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.lines import check_line_bytes
@@ -262,6 +262,6 @@ def _number(part: Part, samples: list[int]) -> bytes:
     for place, owner in zip(part.places, part.owners, strict=True):
         samples[owner] = number = samples[owner] + 1
         pieces += text[start:place], b"%d" % number
-        start = place
+        start = place + NUMBER_DIGITS
     pieces.append(text[start:])
     return b"".join(pieces)

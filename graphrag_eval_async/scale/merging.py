@@ -151,7 +151,8 @@ class Merging:
 
     def _cancel(self) -> None:
         for _, future in self._outstanding:
-            future.cancel()
+            if not future.cancel() and not future.cancelled():
+                future.exception()  # Nobody shall complain that it was ignored.
         self._outstanding.clear()
 
     async def _reject_all(self, range_: Range, reply: Reply) -> None:

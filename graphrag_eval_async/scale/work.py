@@ -27,6 +27,9 @@ REPLY_BYTES = 32 << 20
 PART_BYTES = 1 << 15
 """Results are sent in parts of about this size, which a CPU cache holds, and which no thread has to write."""
 
+NUMBER_DIGITS = 19
+"""Of the number that stands for that of a sample; it fits in 64 bits."""
+
 REJECT_BYTES = 1024
 """What a reject takes at least, besides its line."""
 
@@ -35,8 +38,8 @@ class Part(NamedTuple):
     """A few results as lines of JSON.
 
     Attributes:
-        text: the lines, without the numbers of the samples, which only the parent knows.
-        places: for each result, where in `text` its number belongs.
+        text: the lines; `NUMBER_DIGITS` digits stand for the number of a sample, which only the parent knows.
+        places: for each result, where in `text` these digits are.
         owners: for each result, the index of its question among those of the reply.
     """
 
@@ -141,7 +144,7 @@ class _Results:
         self._aggregates = RunningAggregates(include_errors=work.include_errors)
         self._questions: dict[str, int] = {}
         self._count = 0
-        self._number = 10**18 + secrets.randbelow(8 * 10**18)
+        self._number = 10 ** (NUMBER_DIGITS - 1) + secrets.randbelow(8 * 10 ** (NUMBER_DIGITS - 1))
         self._token = str(self._number).encode()
         self._begin_part()
 
@@ -162,11 +165,10 @@ class _Results:
         owner = self._questions.setdefault(response.question_id, len(self._questions))
         if self._work.writes:
             line = orjson.dumps(evaluation.as_dict(), option=orjson.OPT_APPEND_NEWLINE)
-            place, token = line.rindex(self._token), self._token
-            self._pieces += (line[:place], line[place + len(token) :])
-            self._places.append(self._part_size + place)
+            self._places.append(self._part_size + line.rindex(self._token))
             self._owners.append(owner)
-            self._part_size += len(line) - len(token)
+            self._pieces.append(line)
+            self._part_size += len(line)
             if self._part_size >= PART_BYTES:
                 self._end_part()
 

@@ -14,6 +14,7 @@ import orjson
 import pytest
 
 from graphrag_eval_async import (
+    Evaluator,
     RejectedResponse,
     SourceError,
     UsageError,
@@ -21,10 +22,11 @@ from graphrag_eval_async import (
     evaluate_file,
     load_reference,
 )
+from graphrag_eval_async.judge.dry import DryJudge
 from graphrag_eval_async.scale import merging
 from graphrag_eval_async.scale.evaluate_file import FileEvaluation
 from tests.conftest import answer, heavy, templates
-from tests.scale.support import REFERENCE, SECONDS, evaluator, in_one_process, in_ranges, told
+from tests.scale.support import REFERENCE, SECONDS, copy, evaluator, in_one_process, in_ranges, told
 
 LINES = [orjson.dumps(answer(index % 2, elapsed_sec=index / 7)) for index in range(40)]
 
@@ -82,7 +84,8 @@ async def test_a_killed_worker_is_told_with_its_range(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small(monkeypatch, 1000)
-    lines = [*LINES, orjson.dumps(answer()).replace(b'"42"', b'"die"'), *LINES]
+    deadly_line = orjson.dumps(answer()).replace(b'"42"', b'"die"')
+    lines = [*LINES, deadly_line, *LINES, deadly_line]
     path, results = tmp_path / "responses.jsonl", tmp_path / "results.jsonl"
     path.write_bytes(b"\n".join(lines))
     reference = load_reference(templates(), comparators={"calculator": deadly})
@@ -191,6 +194,26 @@ async def test_results_among_the_responses(path: Path) -> None:
     with pytest.raises(UsageError, match="would be overwritten"):
         await evaluate_file(REFERENCE, path.parent, results=path, jobs=2)
     assert path.stat().st_size
+
+
+async def test_an_empty_file(tmp_path: Path) -> None:
+    path = tmp_path / "empty"
+    path.write_bytes(b"")
+    found = await evaluate_file(REFERENCE, path, jobs=2, results=tmp_path / "results")
+    assert (found.missing, found.rejects.total) == (["q0", "q1", "q2"], 0)
+    assert (tmp_path / "results").read_bytes() == b""
+
+
+def test_evaluators_and_reference_sets_pickle() -> None:
+    reference = copy(REFERENCE)
+    assert [*reference] == [*REFERENCE]
+    assert (reference.templates, repr(reference)) == (REFERENCE.templates, repr(REFERENCE))
+    assert reference.prepared["q0"].steps == REFERENCE.prepared["q0"].steps
+    first, second = Evaluator(REFERENCE, steps_groups="all"), Evaluator(REFERENCE)
+    assert copy(first).fingerprints() == first.fingerprints() != second.fingerprints()
+    judging = Evaluator(REFERENCE, judge=DryJudge())
+    with pytest.raises(TypeError, match="an evaluator that judges cannot be pickled"):
+        copy(judging)
 
 
 async def test_comparators_that_can_be_imported(path: Path) -> None:
