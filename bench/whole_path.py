@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import os
 import random
 import subprocess
 import sys
@@ -20,21 +21,22 @@ import tempfile
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
 from bench import shapes
 from bench.golden import REFERENCE, responses
 from bench.report import Row, show
-from graphrag_eval_async import RunningAggregates, evaluate_stream, load_reference
+from graphrag_eval_async import RunningAggregates, evaluate_file, evaluate_stream, load_reference
 from graphrag_eval_async.records.evaluation import Evaluation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
 ROUNDS = 7
-FEW, MANY, DICTS, RECORDS = 20_000, 10_000, 4_000, 100_000
+JOBS_ROUNDS = 3
+FEW, MANY, DICTS, RECORDS, LARGE = 20_000, 10_000, 4_000, 100_000, 200_000
 METRICS = ("steps_score", "input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
 
 
@@ -161,6 +163,43 @@ def added(_: Path) -> list[Row]:
     return [Row(*measured, "0.46x, aim 0.31x")]
 
 
+def jobs(folder: Path) -> list[Row]:
+    """Two worker processes against one process, results written; wall-clock time, and CPU time."""
+    shape = shapes.few_questions(folder, LARGE)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    rounds = [[evaluated(shape, number) for number in (1, 2)] for _ in range(JOBS_ROUNDS)]
+    one, two = (tuple(map(median, zip(*side, strict=True))) for side in zip(*rounds, strict=True))
+    faster = median(one.wall / two.wall for one, two in rounds)
+    each = [f"{taken / LARGE * 1e6:.1f} us" for taken in (one[1], two[1], two[2])]
+    measured = f"{faster:.2f}x faster ({one[0]:.1f} s, {two[0]:.1f} s)"
+    used = f"{each[0]}; parent {each[1]}, workers {each[2]}"
+    what = f"{LARGE:,} responses, two worker processes on {cores} cores"
+    return [Row(what, measured, "1.7x, aim 1.9x"), Row("CPU time of a response, one process; two", used, "")]
+
+
+class Taken(NamedTuple):
+    """Seconds: by the clock, and of CPU time in this process and in its workers."""
+
+    wall: float
+    own: float
+    workers: float
+
+
+def evaluated(shape: shapes.Shape, number: int) -> Taken:
+    """How long a run takes in so many processes."""
+    gc.collect()
+    wall, before = perf_counter(), os.times()
+    results = shape.responses.with_suffix(".results")
+    asyncio.run(evaluate_file(shape.reference, shape.responses, jobs=number, results=results))
+    wall, after = perf_counter() - wall, os.times()
+    results.unlink()
+    return Taken(
+        wall,
+        after.user + after.system - before.user - before.system,
+        after.children_user + after.children_system - before.children_user - before.children_system,
+    )
+
+
 PEER = """
 import asyncio, json, sys
 from time import perf_counter, process_time
@@ -222,7 +261,7 @@ def once(reference: str, responses: str) -> None:
     print(perf_counter() - started)
 
 
-SHAPES = {"add": added, "few": few, "many": many, "pushed": pushed, "trouble": trouble}
+SHAPES = {"add": added, "few": few, "jobs": jobs, "many": many, "pushed": pushed, "trouble": trouble}
 
 
 def rows(names: Iterable[str] = SHAPES, python: str | None = None) -> list[Row]:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         RejectedResponses,
         SourceError,
         UsageError,
+        WorkerError,
     )
     from graphrag_eval_async.evaluator import Evaluator
     from graphrag_eval_async.inference.running import RunningAggregates
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge import Judge, JudgeUsage, TokenUsage
     from graphrag_eval_async.records import Line, LongLine, Position, Question, Reject, Rejects
     from graphrag_eval_async.reference import Reference, load_reference
+    from graphrag_eval_async.scale import EvaluatedFile, evaluate_file
     from graphrag_eval_async.sinks.journal import Journal
     from graphrag_eval_async.sources import Follower, Lag, follow_jsonl, read_jsonl
     from graphrag_eval_async.steps import average_precision, recall_at_k
@@ -64,7 +66,7 @@ _MODULES = {
     "errors": (
         "AggregationError ConfigError GraphragEvalError JournalError JournalLocked JournalMismatch "
         "JudgeError JudgeUnavailable MissingResponses ReferenceDataError RejectedResponse "
-        "RejectedResponses SourceError UsageError"
+        "RejectedResponses SourceError UsageError WorkerError"
     ),
     "evaluator": "Evaluator",
     "inference.running": "RunningAggregates",
@@ -72,6 +74,7 @@ _MODULES = {
     "judge": "Judge JudgeUsage TokenUsage",
     "records": "Line LongLine Position Question Reject Rejects",
     "reference": "Reference load_reference",
+    "scale": "EvaluatedFile evaluate_file",
     "sinks.journal": "Journal",
     "sources": "Follower Lag follow_jsonl read_jsonl",
     "steps": "average_precision recall_at_k",
@@ -89,6 +92,7 @@ __all__ = [
     "CustomEvaluationConfig",
     "Decision",
     "EmbeddingConfig",
+    "EvaluatedFile",
     "EvaluationStream",
     "Evaluator",
     "Follower",
@@ -129,9 +133,11 @@ __all__ = [
     "TokenUsage",
     "Until",
     "UsageError",
+    "WorkerError",
     "average_precision",
     "compare",
     "compute_aggregates",
+    "evaluate_file",
     "evaluate_stream",
     "follow_jsonl",
     "load_config",

@@ -5,6 +5,7 @@ GraphragEvalError
 ├── ConfigError               a configuration that cannot be right; every problem names its key
 ├── ReferenceDataError        a reference set that cannot be right; every problem, located
 ├── SourceError               what was given as responses, or as results, cannot be read as such
+├── WorkerError               a worker process that died; the message names the range of the file that it had
 ├── JournalError              a journal that cannot be read or written
 │   ├── JournalLocked         ... because somebody else writes to it
 │   └── JournalMismatch       ... because it was begun under other conditions, or is none at all
@@ -75,6 +76,13 @@ class ReferenceDataError(GraphragEvalError):
 
 class SourceError(GraphragEvalError):
     """What was given as a source of records cannot be read as one."""
+
+
+class WorkerError(GraphragEvalError):
+    """A worker process died, or failed in a way that nobody expected.
+
+    The message names the file and the range of its bytes that the process had; results before it are whole.
+    """
 
 
 class JournalError(GraphragEvalError):

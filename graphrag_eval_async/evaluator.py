@@ -134,6 +134,12 @@ class Evaluator:
         if metrics_on(checked):
             self._judging = Judging(checked, judge=judge, on_fatal=on_fatal)
 
+    def __reduce__(self) -> Any:
+        if self._judging is not None:
+            raise TypeError("an evaluator that judges cannot be pickled")
+        make = partial(Evaluator, comparators=self._comparators, steps_groups=self._mode)
+        return make, (self.reference,)
+
     async def evaluate(self, response: Mapping[str, Any] | bytes | str, *, sample: int = 1) -> dict[str, Any]:
         """The result of one response: a dict, or the same as JSON text.
 
@@ -176,8 +182,12 @@ class Evaluator:
     async def score_in_thread(self, response: Response, sample: int) -> Scored:
         """The evaluation of one response, however long it takes; a cancellation ends the work, too."""
         budget = Budget()
+        return await run_in_thread(partial(self.score, response, sample, budget), budget.stop)
+
+    def score(self, response: Response, sample: int, budget: Budget | None = None) -> Scored:
+        """The same in this thread."""
         question = self.reference.questions[response.question_id]
-        return await run_in_thread(partial(self._score, question, response, sample, budget), budget.stop)
+        return self._score(question, response, sample, budget or Budget())
 
     def _score(
         self, question: Question, response: Response, sample: int, budget: Budget, *, quick: bool = False

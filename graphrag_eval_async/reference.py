@@ -44,6 +44,9 @@ class PreparedSteps(Mapping[str, Prepared]):
         self._kept: dict[str, Prepared] = {}
         self._keeps = sum(each.size for each in questions.values()) <= KEPT_BYTES
 
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_questions": dict(self._questions), "_kept": {}}
+
     def __getitem__(self, question_id: str) -> Prepared:
         return self._kept.get(question_id) or self._prepare(question_id)
 
@@ -105,6 +108,13 @@ class Reference:
         self.questions = MappingProxyType(reader.questions)
         self.templates = reader.templates
         self.prepared = PreparedSteps(reader.questions, comparators)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return dict(self.questions), self.templates, self.prepared
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        questions, self.templates, self.prepared = state
+        self.questions = MappingProxyType(questions)
 
     def __len__(self) -> int:
         return len(self.questions)

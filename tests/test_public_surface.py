@@ -15,6 +15,7 @@ def test_the_public_names() -> None:
         "CustomEvaluationConfig",
         "Decision",
         "EmbeddingConfig",
+        "EvaluatedFile",
         "EvaluationStream",
         "Evaluator",
         "Follower",
@@ -55,9 +56,11 @@ def test_the_public_names() -> None:
         "TokenUsage",
         "Until",
         "UsageError",
+        "WorkerError",
         "average_precision",
         "compare",
         "compute_aggregates",
+        "evaluate_file",
         "evaluate_stream",
         "follow_jsonl",
         "load_config",
@@ -97,6 +100,19 @@ def test_the_arguments() -> None:
         "journal",
         "dedupe",
         "until",
+    ]
+    assert positional(package.evaluate_file) == ["reference", "responses"]
+    assert options(package.evaluate_file) == [
+        "jobs",
+        "results",
+        "on_reject",
+        "max_line_bytes",
+        "include_errors",
+        "steps_groups",
+        "comparators",
+        "config",
+        "judge",
+        "on_fatal",
     ]
     assert positional(package.run_evaluation) == ["reference", "responses"]
     assert options(package.run_evaluation) == [

@@ -9,6 +9,7 @@ from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.files import check_distinct
 from graphrag_eval_async.cli.gates import MISSING_RATE
+from graphrag_eval_async.cli.jobs import ReadingInProcesses, processes_for
 from graphrag_eval_async.cli.reading import Reading
 from graphrag_eval_async.cli.report import Run, report
 from graphrag_eval_async.errors import UsageError
@@ -33,6 +34,13 @@ class Aggregate:
     fail_over: options.FailOver
     include_errors: options.IncludeErrors = False
     level: options.Level = "0.95"
+    jobs: Annotated[
+        int,
+        options.jobs_option(
+            help="Read files in N processes; 0 means one for each core. Standard input, pipes, compressed "
+            "files and results in stages take one process.",
+        ),
+    ] = 1
     max_line_bytes: options.MaxLineBytes = MAX_RESULT_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
@@ -50,18 +58,13 @@ class Aggregate:
         templates = reference.templates if reference is not None else ()
         aggregates = RunningAggregates(include_errors=self.include_errors, templates=templates)
         answered: set[str] = set()
-
-        def add(result: dict[str, Any]) -> None:
-            aggregates.add(result)
-            if isinstance(question_id := result.get("question_id"), str):
-                answered.add(question_id)
-
-        reading = Reading(
-            [(path, add) for path in self.results],
-            interrupts,
-            rejects=self.rejects,
-            max_line_bytes=self.max_line_bytes,
-        )
+        jobs = processes_for(self.jobs, self.results) if self.jobs != 1 else 1
+        if jobs > 1:
+            reading: Reading | ReadingInProcesses = ReadingInProcesses(
+                self, jobs, interrupts, aggregates=aggregates, answered=answered
+            )
+        else:
+            reading = self._read(aggregates, answered, interrupts)
         run = Run(
             level=self.level,
             ending=reading.ending,
@@ -73,3 +76,16 @@ class Aggregate:
         )
         table = sys.stderr if self.rejects == "-" else sys.stdout
         return report(run, aggregates=self.aggregates, gates=gates, table=table)
+
+    def _read(self, aggregates: RunningAggregates, answered: set[str], interrupts: Interrupts) -> Reading:
+        def add(result: dict[str, Any]) -> None:
+            aggregates.add(result)
+            if isinstance(question_id := result.get("question_id"), str):
+                answered.add(question_id)
+
+        return Reading(
+            [(path, add) for path in self.results],
+            interrupts,
+            rejects=self.rejects,
+            max_line_bytes=self.max_line_bytes,
+        )

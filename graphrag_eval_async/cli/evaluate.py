@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import typer
@@ -12,13 +12,16 @@ from graphrag_eval_async.cli.dry import estimate
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import output_path
 from graphrag_eval_async.cli.gates import MISSING_RATE
+from graphrag_eval_async.cli.jobs import check_options, evaluate_files, processes_for
 from graphrag_eval_async.cli.judges import judge_of
 from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.run import RunOptions
 from graphrag_eval_async.cli.sending import Sending
 from graphrag_eval_async.cli.text import tell
+from graphrag_eval_async.config import Config
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.until import Until
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources import read_jsonl
@@ -68,6 +71,13 @@ class Evaluate(RunOptions):
             "[default: 0 with --until, else not]",
         ),
     ] = field(default=None, metadata={AFTER: "level"})
+    jobs: Annotated[
+        int,
+        options.jobs_option(
+            help="Evaluate files in N processes, with results in the order of the input; 0 means one for "
+            "each core. Judged metrics, standard input, pipes and compressed files take one process.",
+        ),
+    ] = field(default=1, metadata={AFTER: "ordered"})
 
     def run(self, interrupts: Interrupts) -> Exit:
         """Run the command.
@@ -80,8 +90,12 @@ class Evaluate(RunOptions):
         if self.dry_run:
             return estimate(self, self.responses, interrupts)
         until = self._condition()
+        if self.jobs != 1:
+            check_options(self)
         config = self.read_config()
         self.check_files(config, self.responses)
+        if self.jobs != 1:
+            return self._run_jobs(config, interrupts)
         reference = load_reference(self.reference)
         seed = self._seed(until)
         source = read_jsonl(self.responses, shuffle=seed)
@@ -104,6 +118,14 @@ class Evaluate(RunOptions):
             source=self.responses,
             table=sys.stderr if "-" in {self.output, self.rejects} else sys.stdout,
         )
+
+    def _run_jobs(self, config: Config | None, interrupts: Interrupts) -> Exit:
+        """Evaluate in several processes, or else in this one, in the order of the input."""
+        evaluator = Evaluator(self.reference, steps_groups=self.steps_groups, config=config)
+        jobs = processes_for(self.jobs, [self.responses], judged=bool(evaluator.judged))
+        if jobs > 1:
+            return evaluate_files(self, evaluator, jobs, interrupts)
+        return replace(self, ordered=True, jobs=1).run(interrupts)
 
     def _condition(self) -> Until | None:
         if not self.until:

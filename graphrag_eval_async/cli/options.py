@@ -49,6 +49,7 @@ def parse_level(text: str) -> float:
 
 input_argument = partial(typer.Argument, parser=parser(input_path))
 file_option = partial(typer.Option, metavar="FILE")
+jobs_option = partial(typer.Option, min=0, metavar="N")
 # A field of such an option has no default of its own.
 repeatable = partial(typer.Option, default_factory=list, show_default=False)
 _gate = partial(repeatable, metavar="[TEMPLATE:]METRIC=VALUE")

@@ -19,7 +19,34 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.cli.exits import Interrupts
     from graphrag_eval_async.records import Reason, Reject
+    from graphrag_eval_async.sinks import RejectsFile
     from graphrag_eval_async.sources import JsonlFiles
+
+
+class RejectedLines:
+    """Lines that are no results.
+
+    Attributes:
+        file: takes them whole, if there is one.
+        counts: how many there are, by reason.
+        listed: the first of them as text, unless a file takes them.
+    """
+
+    def __init__(self, file: RejectsFile | None) -> None:
+        self.file = file
+        self.counts: Counter[Reason] = Counter()
+        self.listed: list[str] = []
+
+    def add(self, path: str, rejected: Reject) -> None:
+        """Take a line of what was given as `path`."""
+        name = rejected.path or path
+        self.counts[rejected.reason] += 1
+        if self.file is not None:
+            self.file(rejected, file=name)
+        elif len(self.listed) < LISTED_REJECTS:
+            self.listed.append(f"{name}: {rejected}")
+        if rejected.content is not None and not isinstance(rejected.content, bytes):
+            rejected.content.close()
 
 
 class Reading:
@@ -44,12 +71,12 @@ class Reading:
         Raises:
             UsageError: the file `rejects` cannot be opened.
         """
-        self.rejected: Counter[Reason] = Counter()
-        self.listed: list[str] = []
         self._max_line_bytes = max_line_bytes
         opened = [(path, read_jsonl(path), add) for path, add in sources]
         with ExitStack() as files:
-            self._file = files.enter_context(open_rejects(rejects, interrupts)) if rejects else None
+            file = files.enter_context(open_rejects(rejects, interrupts)) if rejects else None
+            self._rejected = RejectedLines(file)
+            self.rejected, self.listed = self._rejected.counts, self._rejected.listed
             with progress(*(source for _, source, _ in opened)) as advance:
                 self.ending = run_to_end(self._read(opened, advance), interrupts)
 
@@ -62,18 +89,8 @@ class Reading:
             await read_results(
                 source,
                 add,
-                partial(self._reject, path),
+                partial(self._rejected.add, path),
                 max_line_bytes=self._max_line_bytes,
-                spool=self._file is not None,
+                spool=self._rejected.file is not None,
                 advance=advance,
             )
-
-    def _reject(self, path: str, rejected: Reject) -> None:
-        name = rejected.path or path
-        self.rejected[rejected.reason] += 1
-        if self._file is not None:
-            self._file(rejected, file=name)
-        elif len(self.listed) < LISTED_REJECTS:
-            self.listed.append(f"{name}: {rejected}")
-        if rejected.content is not None and not isinstance(rejected.content, bytes):
-            rejected.content.close()

@@ -41,10 +41,18 @@ class Sending:
             InterruptedError: nobody reads it, and the run is to end.
             OSError: it cannot be written.
         """
+        if self._lines is not None:
+            await self.send_lines(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
+
+    async def send_lines(self, lines: bytes) -> None:
+        """Send results that are lines of JSON already.
+
+        Raises:
+            InterruptedError, OSError: as of `send`.
+        """
         if self._lines is None:
             return
-        line = orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)
         with anyio.move_on_after(self._patience) as self._scope:
-            await self._lines.send(line)
+            await self._lines.send(lines)
             return
         raise InterruptedError

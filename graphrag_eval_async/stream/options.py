@@ -49,8 +49,16 @@ class StreamOptions:
                 raise UsageError(f"{name}: expected a boolean, got {getattr(self, name)!r}")
         if not isinstance(self.aggregates, RunningAggregates | None):
             raise UsageError(f"aggregates: expected a RunningAggregates, got {self.aggregates!r}")
-        on_reject = self.on_reject
-        if iscoroutinefunction(on_reject) or not (callable(on_reject) or on_reject in ("collect", "raise")):
-            raise UsageError(f'on_reject: expected "collect", "raise" or a plain function, got {on_reject!r}')
+        check_on_reject(self.on_reject)
         if self.dedupe not in ("position", "content"):
             raise UsageError(f'dedupe: expected "position" or "content", got {self.dedupe!r}')
+
+
+def check_on_reject(on_reject: object) -> None:
+    """Check what is to become of rejects.
+
+    Raises:
+        UsageError: it is nothing that they can be given to.
+    """
+    if iscoroutinefunction(on_reject) or not (callable(on_reject) or on_reject in ("collect", "raise")):
+        raise UsageError(f'on_reject: expected "collect", "raise" or a plain function, got {on_reject!r}')

@@ -1,0 +1,267 @@
+"""Finished files evaluated by several processes, with the results in the order of the input."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import orjson
+
+from graphrag_eval_async.errors import RejectedResponse, UsageError
+from graphrag_eval_async.evaluator import Evaluator
+from graphrag_eval_async.inference.running import RunningAggregates
+from graphrag_eval_async.records import Rejects
+from graphrag_eval_async.scale.merging import Merging
+from graphrag_eval_async.scale.ranges import unsplittable
+from graphrag_eval_async.scale.work import NUMBER_DIGITS, Evaluating
+from graphrag_eval_async.sinks import LineFile
+from graphrag_eval_async.sources import read_jsonl
+from graphrag_eval_async.sources.lines import check_line_bytes
+from graphrag_eval_async.sources.listing import as_paths
+from graphrag_eval_async.sources.reading import expand
+from graphrag_eval_async.stream import MAX_LINE_BYTES, EvaluationStream
+from graphrag_eval_async.stream.options import check_on_reject
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from graphrag_eval_async.config import Config
+    from graphrag_eval_async.evaluator import StepsGroups
+    from graphrag_eval_async.judge import Judge
+    from graphrag_eval_async.metrics import OnFatal
+    from graphrag_eval_async.records import Reject
+    from graphrag_eval_async.reference import Reference, Templates
+    from graphrag_eval_async.scale.work import Part, Reply
+    from graphrag_eval_async.steps import Comparator
+    from graphrag_eval_async.stream.options import OnReject
+
+Send: TypeAlias = "Callable[[bytes], Awaitable[None]]"
+
+
+class EvaluatedFile(NamedTuple):
+    """What came of evaluating files.
+
+    Attributes:
+        aggregates: of all results.
+        rejects: what could not be evaluated, and why.
+        missing: ids of the questions without a response, in the order of the reference set.
+    """
+
+    aggregates: RunningAggregates
+    rejects: Rejects
+    missing: list[str]
+
+
+async def evaluate_file(
+    reference: str | os.PathLike[str] | Templates | Reference,
+    responses: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    jobs: int = 1,
+    results: str | os.PathLike[str] | None = None,
+    on_reject: OnReject = "collect",
+    max_line_bytes: int = MAX_LINE_BYTES,
+    include_errors: bool = False,
+    steps_groups: StepsGroups | None = None,
+    comparators: Mapping[str, Comparator] | None = None,
+    config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
+    judge: Judge | None = None,
+    on_fatal: OnFatal = "raise",
+) -> EvaluatedFile:
+    """Evaluate files of responses, on several cores.
+
+    With more than one job, worker processes evaluate ranges of the files, and this process merges what they
+    find. Results, aggregates and rejects do not depend on `jobs`. Some input cannot be split: standard input,
+    pipes and compressed files; and judged metrics share one limit and one budget. All of these are evaluated
+    in this process, whatever `jobs` is.
+
+    Worker processes import the main module of the program, as `multiprocessing` does: a script calls this
+    below ``if __name__ == "__main__":``. Arguments not listed are as in `evaluate_stream`.
+
+    Args:
+        responses: paths as for `read_jsonl`.
+        jobs: how many worker processes there may be; 1 evaluates in this process, 0 means one for each core.
+        results: the file that results are written to as JSONL, in the order of the input; what it holds is
+            overwritten. None writes no results.
+        on_reject: "collect" keeps rejects, "raise" ends the run at the first, and a callable is called with
+            each, in the order of the input.
+        include_errors: whether the metrics of error responses count in the aggregates.
+        comparators: with more than one job, functions that worker processes can import.
+
+    Raises:
+        RejectedResponse: a response cannot be evaluated, and `on_reject` is "raise".
+        WorkerError: a worker process died. The message names the range of the file that it had; the results
+            before it are written.
+        ReferenceDataError: the reference set is invalid.
+        ConfigError: the configuration is invalid, or needs a package that is not installed.
+        UsageError: an argument has a value it cannot have, or `results` is among the responses.
+        SourceError: the responses cannot be read; the results before that are written.
+        JudgeUnavailable: the judge will not answer any call.
+        OSError: the results cannot be written.
+    """
+    jobs = count_jobs(jobs)
+    files = expand(as_paths(responses))
+    _check_apart(results, files)
+    evaluator = Evaluator(
+        reference,
+        comparators=comparators,
+        steps_groups=steps_groups,
+        config=config,
+        judge=judge,
+        on_fatal=on_fatal,
+    )
+    aggregates = RunningAggregates(include_errors=include_errors)
+    check_on_reject(on_reject)
+    check_line_bytes(max_line_bytes)
+    run: EvaluationStream | FileEvaluation
+    if jobs == 1 or evaluator.judged or unsplittable(files):
+        options: dict[str, Any] = {"on_reject": on_reject, "max_line_bytes": max_line_bytes}
+        run = EvaluationStream(evaluator, read_jsonl(files), ordered=True, aggregates=aggregates, **options)
+    else:
+        run = FileEvaluation(
+            evaluator,
+            files,
+            jobs,
+            on_reject=on_reject,
+            max_line_bytes=max_line_bytes,
+            include_errors=include_errors,
+            writes=results is not None,
+        )
+    with nullcontext() if results is None else LineFile(results) as lines:
+        send = _discard if lines is None else lines.send
+        await (run.run(send) if isinstance(run, FileEvaluation) else _run_here(run, send))
+    return EvaluatedFile(run.aggregates, run.rejects, run.missing)
+
+
+def count_jobs(jobs: Any) -> int:
+    """How many processes there may be, given a number or 0 for as many as there are cores to be used.
+
+    Raises:
+        UsageError: it is no such number.
+    """
+    if not isinstance(jobs, int) or isinstance(jobs, bool) or jobs < 0:
+        raise UsageError(f"jobs: expected an integer of 0 or more, got {jobs!r}")
+    if jobs:
+        return jobs
+    can_tell = hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if can_tell else os.cpu_count() or 1
+
+
+def _check_apart(results: str | os.PathLike[str] | None, files: Sequence[str]) -> None:
+    if results is not None and os.path.realpath(results) in map(os.path.realpath, files):
+        raise UsageError(f"results: {os.fspath(results)!r} is among the responses; it would be overwritten")
+
+
+async def _run_here(stream: EvaluationStream, send: Send) -> None:
+    async with stream:
+        async for result in stream:
+            if send is not _discard:
+                await send(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
+
+
+async def _discard(_: bytes) -> None:
+    """Write nothing."""
+
+
+class FileEvaluation:
+    """Files of responses that worker processes evaluate.
+
+    Attributes:
+        aggregates: of all results so far.
+        rejects: what could not be evaluated so far, and why.
+        answered: ids of the questions that were answered so far, each with its number of written samples.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        files: Sequence[str],
+        jobs: int,
+        *,
+        on_reject: OnReject = "collect",
+        max_line_bytes: int = MAX_LINE_BYTES,
+        include_errors: bool = False,
+        writes: bool = True,
+    ) -> None:
+        """See `evaluate_file`; the evaluator does not judge, and the files can be split.
+
+        Raises:
+            UsageError: a comparator cannot be pickled.
+        """
+        self._reference = evaluator.reference
+        self.aggregates = RunningAggregates(
+            include_errors=include_errors, templates=evaluator.reference.templates
+        )
+        self.rejects = Rejects()
+        self.answered: dict[str, int] = {}
+        self._on_reject = on_reject
+        work = Evaluating(
+            evaluator=evaluator,
+            writes=writes,
+            max_line_bytes=max_line_bytes,
+            include_errors=include_errors,
+            content=on_reject != "collect",
+            stops_at_reject=on_reject == "raise",
+        )
+        try:
+            self.merging = Merging(
+                work,
+                files,
+                jobs,
+                aggregates=self.aggregates,
+                on_reject=self._reject,
+                spool=callable(on_reject),
+            )
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise UsageError(
+                f"comparators: with several jobs, each must be a function of a module: {error}"
+            ) from error
+
+    @property
+    def missing(self) -> list[str]:
+        """Ids of the questions that no response answered so far, in the order of the reference set."""
+        return [question_id for question_id in self._reference.questions if question_id not in self.answered]
+
+    async def run(self, send: Send, advance: Callable[[], object] = lambda: None) -> None:
+        """Evaluate.
+
+        Args:
+            send: is called with results as lines of JSON, some at a time, in the order of the input.
+            advance: is called for each result.
+
+        Raises:
+            RejectedResponse, WorkerError, SourceError: see `evaluate_file`.
+        """
+
+        async def take(parts: list[Part], reply: Reply) -> None:
+            samples = [self.answered.get(question, 0) for question in reply.questions]
+            for part in parts:
+                await send(_number(part, samples))
+                for _ in part.places:
+                    advance()
+            self.answered.update(zip(reply.questions, samples, strict=True))
+
+        await self.merging.run(take)
+
+    def _reject(self, reject: Reject) -> None:
+        if self._on_reject == "collect":
+            self.rejects.keep(reject)
+            return
+        self.rejects.tally(reject)
+        if self._on_reject == "raise":
+            raise RejectedResponse(reject)
+        self._on_reject(reject)
+
+
+def _number(part: Part, samples: list[int]) -> bytes:
+    """The results of a part, with the numbers of the samples; counts them in `samples`."""
+    text = memoryview(part.text)
+    pieces: list[bytes | memoryview] = []
+    start = 0
+    for place, owner in zip(part.places, part.owners, strict=True):
+        samples[owner] = number = samples[owner] + 1
+        pieces += text[start:place], b"%d" % number
+        start = place + NUMBER_DIGITS
+    pieces.append(text[start:])
+    return b"".join(pieces)

@@ -1,0 +1,187 @@
+"""Ranges handed to worker processes, and their replies merged in the order of the input."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+import anyio.to_thread
+
+from graphrag_eval_async.errors import SourceError
+from graphrag_eval_async.inference.running import RunningAggregates
+from graphrag_eval_async.scale.processes import Workers
+from graphrag_eval_async.scale.ranges import MIN_RANGE_BYTES, Cutter, range_bytes, read_long
+from graphrag_eval_async.scale.work import Aggregating
+from graphrag_eval_async.threads import run_in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from graphrag_eval_async.records import Reject
+    from graphrag_eval_async.scale.ranges import Range
+    from graphrag_eval_async.scale.work import Evaluating, Part, Reply
+
+Done: TypeAlias = "tuple[list[Part], Reply]"
+Take: TypeAlias = "Callable[[list[Part], Reply], Awaitable[None]]"
+
+OUTSTANDING = 2
+"""How many ranges may be handed out for each process, so that none waits while results are written."""
+
+TURN = 1024
+"""After so many rejects, the event loop may turn."""
+
+
+class Merging:
+    """Files that worker processes read, range by range.
+
+    Attributes:
+        aggregates: of all results so far.
+        size: how many bytes the files have.
+        consumed: how many of these are done.
+    """
+
+    def __init__(
+        self,
+        work: Evaluating | Aggregating,
+        files: Sequence[str],
+        jobs: int,
+        *,
+        aggregates: RunningAggregates,
+        on_reject: Callable[[Reject], object],
+        spool: bool = False,
+    ) -> None:
+        """Prepare to work; nothing is read as yet.
+
+        Args:
+            work: what is done with each range.
+            files: paths of regular files.
+            jobs: how many processes there may be.
+            aggregates: take those of each range.
+            on_reject: is called with each reject, in the order of the input.
+            spool: whether a line that is too long to be held is given to `on_reject` as a temporary file.
+        """
+        self.aggregates = aggregates
+        self.size = sum(map(_size, files))
+        self.consumed = 0
+        self._work = work
+        self._on_reject = on_reject
+        self._spool = spool
+        self._cutter = Cutter(files, range_bytes(self.size, jobs))
+        self._workers = Workers(work, jobs)
+        self._limit = OUTSTANDING * jobs
+        self._outstanding: deque[tuple[Range, asyncio.Future[Done]]] = deque()
+        self._again: deque[Range] = deque()
+        self._error: SourceError | None = None
+        self._ended = False
+        self._lines = 0
+
+    def stop(self) -> None:
+        """Hand out no more ranges; those that were handed out are still done."""
+        self._ended = True
+        self._again.clear()
+
+    async def run(self, take: Take) -> None:
+        """Do the work; `take` is called with each reply and its parts, in the order of the input.
+
+        Raises:
+            WorkerError: a process died; `take` has had all replies before that.
+            SourceError: a file cannot be read; likewise.
+        """
+        try:
+            while True:
+                await self._hand_out()
+                if not self._outstanding:
+                    break
+                range_, future = self._outstanding.popleft()
+                parts, reply = await future
+                self._merge(range_, reply)
+                await take(parts, reply)
+                await self._reject_all(range_, reply)
+            if self._error is not None:
+                raise self._error
+        finally:
+            self._cancel()
+            await self._workers.aclose()
+            self._cutter.close()
+
+    async def _hand_out(self) -> None:
+        while (self._again or not self._ended) and len(self._outstanding) < self._limit:
+            range_ = self._again.popleft() if self._again else await self._cut()
+            if range_ is None:
+                self._ended = True
+            else:
+                self._outstanding.append((range_, self._submit(range_)))
+
+    async def _cut(self) -> Range | None:
+        try:
+            return await anyio.to_thread.run_sync(self._cutter.next)
+        except SourceError as error:
+            self._error = error
+            return None
+
+    def _submit(self, range_: Range) -> asyncio.Future[Done]:
+        if isinstance(self._work, Aggregating) and self._work.aggregates is not None:
+            return asyncio.ensure_future(run_in_thread(partial(_work_here, self._work, range_)))
+        return self._workers.submit(range_)
+
+    def _merge(self, range_: Range, reply: Reply) -> None:
+        if reply.aggregates:
+            self.aggregates.merge(RunningAggregates.from_bytes(reply.aggregates))
+        if reply.end < range_.end:
+            self._resume(range_._replace(start=reply.end), alone=reply.alone)
+        self.consumed += reply.end - range_.start
+
+    def _resume(self, rest: Range, *, alone: bool) -> None:
+        """Hand out what is left of a range, before all that comes after it."""
+        if alone:
+            # Here, one range after the other, as a result and its parts may be in several.
+            assert isinstance(self._work, Aggregating)  # noqa: S101
+            self._work = replace(self._work, aggregates=self.aggregates)
+            self._limit = 1
+            self._again.extend(range_ for range_, _ in self._outstanding)
+            self._cancel()
+        else:
+            self._cutter.size = max(MIN_RANGE_BYTES, self._cutter.size // 2)
+        self._outstanding.appendleft((rest, self._submit(rest)))
+
+    def _cancel(self) -> None:
+        for _, future in self._outstanding:
+            if not future.cancel() and not future.cancelled():
+                future.exception()  # Nobody shall complain that it was ignored.
+        self._outstanding.clear()
+
+    async def _reject_all(self, range_: Range, reply: Reply) -> None:
+        before = self._lines if range_.start else 0
+        self._lines = before + reply.lines
+        for turn, rejected in enumerate(reply.rejects, 1):
+            await self._reject(range_, replace(rejected, line=before + rejected.line))
+            if not turn % TURN:
+                await asyncio.sleep(0)
+
+    async def _reject(self, range_: Range, rejected: Reject) -> None:
+        content = rejected.content
+        if content is None and self._spool:
+            read = partial(read_long, range_, rejected.offset, rejected.length)
+            content = await anyio.to_thread.run_sync(read)
+            rejected = replace(rejected, content=content)
+        try:
+            self._on_reject(rejected)
+        finally:
+            if content is not None and not isinstance(content, bytes):
+                content.close()
+
+
+def _work_here(work: Aggregating, range_: Range) -> Done:
+    parts: list[Part] = []
+    return parts, work(range_, parts.append)
+
+
+def _size(path: str) -> int:
+    with suppress(OSError):
+        return os.stat(path).st_size
+    return 0

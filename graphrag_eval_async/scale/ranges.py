@@ -1,0 +1,192 @@
+"""Files cut into byte ranges at line ends, and the lines of a range."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+
+from graphrag_eval_async.errors import SourceError
+from graphrag_eval_async.records import FileId
+from graphrag_eval_async.sources.files import CHUNK_BYTES, open_file, unreadable
+from graphrag_eval_async.sources.lines import Splitter
+from graphrag_eval_async.sources.reading import PIECE_BYTES
+from graphrag_eval_async.sources.shuffled import size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Sequence
+
+    from graphrag_eval_async.records import Record
+
+MAX_RANGE_BYTES = 4 << 20
+MIN_RANGE_BYTES = 1 << 16
+"""Of a range, but for the last of a file and a longer line: each costs a round trip and a merge."""
+
+RANGES_PER_JOB = 8
+"""How many ranges a worker should have at least, so that all finish at about the same time."""
+
+
+class Range(NamedTuple):
+    """Lines of a file, from the byte at which the first begins up to the end of the last.
+
+    Attributes:
+        path: names the file in errors and rejects.
+        file: the absolute path by which a worker opens it.
+        place: device and inode number, by which a worker sees that it is the same file.
+        start: bytes of the file before it.
+        end: bytes of the file up to its end.
+    """
+
+    path: str
+    file: str
+    place: tuple[int, int]
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.path}: bytes {self.start} to {self.end}"
+
+
+def unsplittable(files: Sequence[str]) -> str | None:
+    """Why these files cannot be cut into ranges; None if they can."""
+    for path in files:
+        if path == "-":
+            return "standard input cannot be split"
+        if path.endswith(".gz"):
+            return f"{path} is compressed and cannot be split"
+        if not os.path.isfile(path):
+            return f"{path} is not a regular file and cannot be split"
+    return None
+
+
+def range_bytes(total: int, jobs: int) -> int:
+    """How long the ranges of files should be that have so many bytes together."""
+    return max(MIN_RANGE_BYTES, min(MAX_RANGE_BYTES, total // (jobs * RANGES_PER_JOB)))
+
+
+class Cutter:
+    """Cuts files into ranges, one after the other.
+
+    Attributes:
+        size: how many bytes the next range should have; it ends with the line that it ends in.
+    """
+
+    def __init__(self, files: Sequence[str], size: int) -> None:
+        self.size = size
+        self._ranges = self._cut(files)
+
+    def next(self) -> Range | None:
+        """The next range, or None after the last. Reads the file, so it belongs in a thread.
+
+        Raises:
+            SourceError: a file cannot be read.
+        """
+        return next(self._ranges, None)
+
+    def close(self) -> None:
+        """Close the file that is being cut."""
+        self._ranges.close()
+
+    def _cut(self, files: Sequence[str]) -> Generator[Range]:
+        for path in files:
+            descriptor = open_file(path)
+            try:
+                status = os.fstat(descriptor)
+                file, place = os.path.realpath(path), (status.st_dev, status.st_ino)
+                start = 0
+                while start < status.st_size:
+                    end = _line_end(descriptor, start + self.size, status.st_size)
+                    yield Range(path, file, place, start, end)
+                    start = end
+            except OSError as error:
+                raise unreadable(path, error) from error
+            finally:
+                os.close(descriptor)
+
+
+def _line_end(descriptor: int, place: int, size: int) -> int:
+    """The first end of a line at `place` or after it, in a file of that size."""
+    while place < size:
+        piece = os.pread(descriptor, PIECE_BYTES, place - 1)
+        newline = piece.find(b"\n")
+        if newline >= 0:
+            return min(place + newline, size)
+        if not piece:
+            break
+        place += len(piece)
+    return size
+
+
+class RangeLines:
+    """The lines of a range, without blank ones.
+
+    They are numbered from `before` + 1. Chunks end where those of one process do, which decides of a line
+    over the limit whether it is at hand as a whole.
+
+    Attributes:
+        before: 1 if a blank line was put before the first: only in the first line of a file, a byte-order
+            mark alone is blank.
+        count: how many lines have ended so far.
+    """
+
+    def __init__(self, range_: Range, max_line_bytes: int) -> None:
+        self.before = 1 if range_.start else 0
+        self.count = -self.before
+        self._range = range_
+        self._limit = max_line_bytes
+
+    def __iter__(self) -> Iterator[Record]:
+        """The lines, one after the other.
+
+        Raises:
+            SourceError: the file cannot be read, or is no longer what it was.
+        """
+        path, start = self._range.path, self._range.start - self.before
+        splitter = Splitter(self._limit, spool=False, file=FileId(path, ""), offset=start)
+        for piece in _pieces(self._range, start, PIECE_BYTES):
+            self.count += piece.count(b"\n")
+            yield from splitter.feed(piece)
+        yield from splitter.finish()
+
+    def end_of(self, record: Record) -> int:
+        """Where the line after one of them begins."""
+        return min(record.offset + size_of(record), self._range.end)
+
+
+def read_long(range_: Range, offset: int, length: int) -> BinaryIO:
+    """A temporary file with a line that is too long to be held; the caller closes it.
+
+    Raises:
+        SourceError: the file cannot be read, or is no longer what it was.
+    """
+    content = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115
+    try:
+        for piece in _pieces(range_._replace(end=offset + length), offset, CHUNK_BYTES):
+            content.write(piece)
+        content.seek(0)
+    except BaseException:
+        content.close()
+        raise
+    return content
+
+
+def _pieces(range_: Range, start: int, size: int) -> Iterator[bytes]:
+    """The bytes up to the end of a range, in pieces that end at multiples of `size`."""
+    path = range_.path
+    descriptor = open_file(range_.file)
+    try:
+        status = os.fstat(descriptor)
+        is_same = (status.st_dev, status.st_ino) == range_.place
+        while is_same and start < range_.end:
+            wanted = min(range_.end, (start // size + 1) * size) - start
+            piece = os.pread(descriptor, wanted, start)
+            is_same = len(piece) == wanted
+            if is_same:
+                yield piece
+            start += wanted
+    except OSError as error:
+        raise unreadable(path, error) from error
+    finally:
+        os.close(descriptor)
+    if not is_same:
+        raise SourceError(f"{path}: was changed while it was read")

@@ -1,0 +1,142 @@
+"""Work on ranges done in this process, and files of all kinds of lines."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import orjson
+from hypothesis import strategies as st
+
+from graphrag_eval_async import Evaluator, RunningAggregates, evaluate_stream, load_reference, read_jsonl
+from graphrag_eval_async.scale import merging
+from tests.conftest import answer, templates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from graphrag_eval_async import Reject
+
+SECONDS = 60
+"""How long anything may take that starts processes."""
+
+REFERENCE = load_reference(templates())
+
+
+def copy(item: Any) -> Any:
+    """What another process would get."""
+    return pickle.loads(pickle.dumps(item))  # noqa: S301
+
+
+class Here:
+    """In the place of `Workers`: does the work at once, in this process."""
+
+    reply_bytes = 1 << 20
+
+    def __init__(self, work: Any, jobs: int) -> None:  # noqa: ARG002
+        self._work = replace(copy(work), reply_bytes=self.reply_bytes)
+
+    def submit(self, range_: Any) -> asyncio.Future[Any]:
+        done = asyncio.get_running_loop().create_future()
+        parts: list[Any] = []
+        reply = self._work(copy(range_), parts.append)
+        done.set_result(copy((parts, reply)))
+        return done
+
+    async def aclose(self) -> None:
+        pass
+
+
+@contextmanager
+def in_ranges(size: int, *, reply_bytes: int = 1 << 20) -> Iterator[None]:
+    """Within it, files are cut into ranges of about this size, and the work is done in this process."""
+    workers = type("Workers", (Here,), {"reply_bytes": reply_bytes})
+    with (
+        patch.object(merging, "Workers", workers),
+        patch.object(merging, "range_bytes", lambda *_: size),
+        patch.object(merging, "MIN_RANGE_BYTES", 1),
+    ):
+        yield
+
+
+def told(reject: Reject) -> tuple[Any, ...]:
+    """All of a reject, its content read, and closed if it is a file."""
+    content = reject.content
+    if content is not None and not isinstance(content, bytes):
+        with content:
+            content = b"spooled " + content.read()
+    return (str(reject), reject.head, reject.length, reject.sha256, reject.path, content)
+
+
+async def in_one_process(
+    files: list[str], max_line_bytes: int, *, include_errors: bool = False
+) -> tuple[bytes, bytes, list[Any], list[str]]:
+    """The results, the aggregates, the rejects and what is missing, as one process finds them."""
+    rejects: list[Any] = []
+    stream = evaluate_stream(
+        REFERENCE,
+        read_jsonl(files),
+        ordered=True,
+        max_line_bytes=max_line_bytes,
+        on_reject=lambda reject: rejects.append(told(reject)),
+        aggregates=RunningAggregates(include_errors=include_errors),
+    )
+    async with stream:
+        lines = [orjson.dumps(result) + b"\n" async for result in stream]
+    return b"".join(lines), stream.aggregates.to_bytes(), rejects, stream.missing
+
+
+def evaluator() -> Evaluator:
+    return Evaluator(REFERENCE)
+
+
+_GOOD = st.builds(
+    lambda question, more: orjson.dumps(answer(question, **more)),
+    st.integers(0, 2),
+    st.sampled_from(
+        [
+            {},
+            {"error": "no answer", "actual_steps": []},
+            {"actual_answer": '"sample":1, 1000000000000000000'},
+            {"elapsed_sec": 0.1},
+            {"elapsed_sec": -0.0},
+            {"input_tokens": 2**64 - 1},
+            {"sample": 7, "metadata": {"sample": [1]}},
+            {"note": "x" * 300},
+            {"id": "ö", "actual_steps": None},
+        ]
+    ),
+)
+_BAD = st.sampled_from(
+    [
+        b"",
+        b" \t ",
+        b"\xef\xbb\xbf",
+        b"\xef\xbb\xbf" + orjson.dumps(answer()),
+        b"{",
+        b"[1]",
+        b"\xff\xfe",
+        b"x" * 700,
+        b'{"question_id": "nobody"}',
+        b"[" * 300,
+        b'{"question_id": 1e999}',
+        b'{"actual_answer": "a"}',
+    ]
+)
+LINES = st.lists(st.one_of(_GOOD, _GOOD, _BAD), max_size=25)
+FILES = st.lists(st.tuples(LINES, st.sampled_from([b"\n", b"\r\n"]), st.booleans()), min_size=1, max_size=3)
+
+
+def write(folder: Path, files: Any) -> list[str]:
+    """The paths of files with such lines."""
+    paths = []
+    for index, (lines, newline, ends) in enumerate(files):
+        path = folder / f"{index}.jsonl"
+        path.write_bytes(newline.join(lines) + (newline if ends else b""))
+        paths.append(str(path))
+    return paths
