@@ -61,7 +61,14 @@ class Aggregate:
         jobs = processes_for(self.jobs, self.results) if self.jobs != 1 else 1
         if jobs > 1:
             reading: Reading | ReadingInProcesses = ReadingInProcesses(
-                self, jobs, interrupts, aggregates=aggregates, answered=answered
+                self.results,
+                jobs,
+                interrupts,
+                rejects=self.rejects,
+                max_line_bytes=self.max_line_bytes,
+                include_errors=self.include_errors,
+                aggregates=aggregates,
+                answered=answered,
             )
         else:
             reading = self._read(aggregates, answered, interrupts)

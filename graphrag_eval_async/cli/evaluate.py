@@ -12,7 +12,7 @@ from graphrag_eval_async.cli.dry import estimate
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import output_path
 from graphrag_eval_async.cli.gates import MISSING_RATE
-from graphrag_eval_async.cli.jobs import check_options, evaluate_files, processes_for
+from graphrag_eval_async.cli.jobs import evaluate_files, processes_for
 from graphrag_eval_async.cli.judges import judge_of
 from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.progress import progress
@@ -91,7 +91,7 @@ class Evaluate(RunOptions):
             return estimate(self, self.responses, interrupts)
         until = self._condition()
         if self.jobs != 1:
-            check_options(self)
+            self._check_jobs()
         config = self.read_config()
         self.check_files(config, self.responses)
         if self.jobs != 1:
@@ -119,12 +119,24 @@ class Evaluate(RunOptions):
             table=sys.stderr if "-" in {self.output, self.rejects} else sys.stdout,
         )
 
+    def _check_jobs(self) -> None:
+        needing_one = {
+            "--resume": self.is_resumable,
+            "--until": self.until,
+            "--stages": self.stages,
+            "--shuffle": self.shuffle is not None,
+            "--dedupe content": self.dedupe != "position",
+        }
+        for option, given in needing_one.items():
+            if given:
+                raise UsageError(f"--jobs does not go with {option}, which needs a single process")
+
     def _run_jobs(self, config: Config | None, interrupts: Interrupts) -> Exit:
         """Evaluate in several processes, or else in this one, in the order of the input."""
         evaluator = Evaluator(self.reference, steps_groups=self.steps_groups, config=config)
         jobs = processes_for(self.jobs, [self.responses], judged=bool(evaluator.judged))
         if jobs > 1:
-            return evaluate_files(self, evaluator, jobs, interrupts)
+            return evaluate_files(self, self.responses, evaluator, jobs, interrupts)
         return replace(self, ordered=True, jobs=1).run(interrupts)
 
     def _condition(self) -> Until | None:

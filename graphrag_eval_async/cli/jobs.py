@@ -13,7 +13,6 @@ from graphrag_eval_async.cli.reading import RejectedLines
 from graphrag_eval_async.cli.report import LISTED_REJECTS, Run, report
 from graphrag_eval_async.cli.sending import Sending
 from graphrag_eval_async.cli.text import one_line, tell
-from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.scale.evaluate_file import FileEvaluation, count_jobs
 from graphrag_eval_async.scale.merging import Merging
 from graphrag_eval_async.scale.ranges import unsplittable
@@ -24,9 +23,8 @@ from graphrag_eval_async.sources.reading import expand
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphrag_eval_async.cli.aggregate import Aggregate
-    from graphrag_eval_async.cli.evaluate import Evaluate
     from graphrag_eval_async.cli.exits import Exit, Interrupts
+    from graphrag_eval_async.cli.run import RunOptions
     from graphrag_eval_async.evaluator import Evaluator
     from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.scale.work import Reply
@@ -44,25 +42,9 @@ def processes_for(jobs: int, paths: Sequence[str], *, judged: bool = False) -> i
     return jobs
 
 
-def check_options(command: Evaluate) -> None:
-    """Check that options go together with several jobs.
-
-    Raises:
-        UsageError: one needs all results to be in one process.
-    """
-    needing_one = {
-        "--resume": command.is_resumable,
-        "--until": command.until,
-        "--stages": command.stages,
-        "--shuffle": command.shuffle is not None,
-        "--dedupe content": command.dedupe != "position",
-    }
-    for option, given in needing_one.items():
-        if given:
-            raise UsageError(f"--jobs does not go with {option}, which needs a single process")
-
-
-def evaluate_files(command: Evaluate, evaluator: Evaluator, jobs: int, interrupts: Interrupts) -> Exit:
+def evaluate_files(
+    command: RunOptions, responses: str, evaluator: Evaluator, jobs: int, interrupts: Interrupts
+) -> Exit:
     """Run `evaluate` in worker processes, and tell how that ended.
 
     Raises:
@@ -73,7 +55,7 @@ def evaluate_files(command: Evaluate, evaluator: Evaluator, jobs: int, interrupt
         rejects = command.rejects and files.enter_context(open_rejects(command.rejects, interrupts))
         evaluation = FileEvaluation(
             evaluator,
-            expand([command.responses]),
+            expand([responses]),
             jobs,
             on_reject=rejects or "collect",
             max_line_bytes=command.max_line_bytes,
@@ -102,10 +84,13 @@ class ReadingInProcesses:
 
     def __init__(
         self,
-        command: Aggregate,
+        results: Sequence[str],
         jobs: int,
         interrupts: Interrupts,
         *,
+        rejects: str | None,
+        max_line_bytes: int,
+        include_errors: bool,
         aggregates: RunningAggregates,
         answered: set[str],
     ) -> None:
@@ -115,16 +100,16 @@ class ReadingInProcesses:
             UsageError: the file of the rejects cannot be opened.
         """
         with ExitStack() as opened:
-            file = command.rejects and opened.enter_context(open_rejects(command.rejects, interrupts))
+            file = rejects and opened.enter_context(open_rejects(rejects, interrupts))
             rejected = RejectedLines(file or None)
             self.rejected, self.listed = rejected.counts, rejected.listed
             merging = Merging(
                 Aggregating(
-                    max_line_bytes=command.max_line_bytes,
-                    include_errors=command.include_errors,
+                    max_line_bytes=max_line_bytes,
+                    include_errors=include_errors,
                     content=bool(file),
                 ),
-                [file for path in command.results for file in expand([path])],
+                [file for path in results for file in expand([path])],
                 jobs,
                 aggregates=aggregates,
                 on_reject=lambda reject: rejected.add("", reject),

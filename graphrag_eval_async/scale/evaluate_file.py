@@ -22,7 +22,7 @@ from graphrag_eval_async.sources.lines import check_line_bytes
 from graphrag_eval_async.sources.listing import as_paths
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.stream import MAX_LINE_BYTES, EvaluationStream
-from graphrag_eval_async.stream.options import check_on_reject
+from graphrag_eval_async.stream.options import StreamOptions, check_on_reject
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -116,8 +116,10 @@ async def evaluate_file(
     check_line_bytes(max_line_bytes)
     run: EvaluationStream | FileEvaluation
     if jobs == 1 or evaluator.judged or unsplittable(files):
-        options: dict[str, Any] = {"on_reject": on_reject, "max_line_bytes": max_line_bytes}
-        run = EvaluationStream(evaluator, read_jsonl(files), ordered=True, aggregates=aggregates, **options)
+        options = StreamOptions(
+            ordered=True, aggregates=aggregates, on_reject=on_reject, max_line_bytes=max_line_bytes
+        )
+        run = EvaluationStream(evaluator, read_jsonl(files), options)
     else:
         run = FileEvaluation(
             evaluator,

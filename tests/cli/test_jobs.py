@@ -159,7 +159,7 @@ def started(folder: Folder) -> subprocess.Popen[bytes]:
     results = folder.path / "results"
     options = ["-o", str(results), "--aggregates", folder.file("a.json"), "--jobs", "2"]
     process = start("evaluate", folder.reference, path, *options)
-    until(process, lambda: results.exists() and results.stat().st_size > 0)
+    until(process, lambda: results.exists() and results.stat().st_size > 0, "the first results")
     return process
 
 
