@@ -224,16 +224,7 @@ class Evaluator:
         """What tells results of this evaluator from those of others: a word or a hash, by what it is of."""
         from graphrag_eval_async.judge.cache import digest  # Only journals need it.
 
-        questions = [
-            {
-                "template_id": question.template_id,
-                "id": question.id,
-                "text": question.text,
-                "reference_answer": question.reference_answer,
-                "reference_steps": question.reference_steps,
-            }
-            for question in self.reference
-        ]
+        questions = [question.as_dict() for question in self.reference]
         config = [self._mode, self._judging and self._judging.fingerprint, sorted(self._comparators)]
         return {
             "version": version(),

@@ -39,13 +39,20 @@ class Question(msgspec.Struct, frozen=True, gc=False, eq=False):
         return None if self.data is None else decode_steps(self.data)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Question) and self._parts() == other._parts()
+        return isinstance(other, Question) and self.as_dict() == other.as_dict()
 
     def __hash__(self) -> int:
         return hash((self.template_id, self.id))
 
-    def _parts(self) -> tuple[Any, ...]:
-        return self.template_id, self.id, self.text, self.reference_answer, self.reference_steps
+    def as_dict(self) -> dict[str, Any]:
+        """All that it is made of, its reference steps decoded."""
+        return {
+            "template_id": self.template_id,
+            "id": self.id,
+            "text": self.text,
+            "reference_answer": self.reference_answer,
+            "reference_steps": self.reference_steps,
+        }
 
 
 def decode_steps(data: bytes | msgspec.Raw) -> list[list[dict[str, Any]]]:
