@@ -21,7 +21,7 @@ T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
 
 
-HANDED_OVER = 12
+HANDED_OVER = 20
 """So many results are handed over together: more would live so long that the garbage collector walks them."""
 
 
