@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Templates = Sequence[Mapping[str, Any]]
 
 KEPT_BYTES = 1 << 20
-"""Of sets whose steps take up to so much JSON text, they are kept, ready to be compared."""
+"""Prepared steps are cached for sets with up to this much JSON text."""
 
 
 class Prepared(NamedTuple):
@@ -31,9 +31,9 @@ class Prepared(NamedTuple):
 
 
 class PreparedSteps(Mapping[str, Prepared]):
-    """The reference steps by question id, of the questions that have any; prepared when they are asked for.
+    """Reference steps by question id, prepared on access; only of questions that have any.
 
-    Those of a large set are prepared each time: to keep them would have the garbage collector walk them all.
+    Steps of a large set are prepared each time. Caching them would make the garbage collector walk them all.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What is known of one response: each stage fills in its part, and the result is laid out at the end."""
+"""The record of one response. Each stage fills in its part; the result dict is made at the end."""
 
 from __future__ import annotations
 
@@ -35,37 +35,37 @@ _NO_ANSWER, _BLANK_ANSWER, _ANSWER = range(3)
 
 
 class Evaluation(msgspec.Struct, gc=False, eq=False):
-    """All that is known of a response, whether it is being evaluated or was read from a result.
+    """One response, evaluated here or read from a result dict.
 
-    What aggregates, comparisons and conditions read is there in either case. What makes a result is there
-    only where it was evaluated here; of one that was read, `result` is the dict itself.
+    Aggregates, comparisons and conditions read the fields up to `is_answered`, which are always set. The
+    fields after it make the result dict. They are unset for a record that was read; its `result` is the dict.
 
     Attributes:
         template_id: of the question's template.
-        question_id: of the question; of a result that was read, whatever stands there, and likewise `sample`.
+        question_id: id of the question; unchecked, like `sample`, in a record that was read.
         failed: whether the agent failed.
-        sample: the how-manieth response to the question it is, from 1.
-        metrics: the names of the metrics that have a value; a metric of retrieval steps may come repeatedly.
+        sample: number of this response among those to the same question, from 1.
+        metrics: names of the metrics that have a value; those of retrieval steps may repeat.
         numbers: their values, int or float, in the same order.
         steps: what came of the actual steps.
-        tallies: metrics that apply and have no value, each with the kind of the failure; and the reason why
-            the steps or the answer are not right.
+        tallies: metrics that apply but have no value, each with the kind of failure; and the reason why the
+            steps or the answer are wrong.
         tallies_of_error: the same where the values of failed responses do not count.
         fractions: outputs of custom evaluations that are from 0 to 1 by their definition.
-        pending: metrics that are still to come, if it will come again; else None.
-        is_answered: whether there is an answer that says something.
+        pending: metrics still to be judged, if a whole result follows; else None.
+        is_answered: whether there is an answer that is not blank.
         question: the question.
         response: the response, checked.
         reference_steps: groups of steps of the question; None if it has none.
         matches: indices of group, of the step in it, and of the actual step that it took.
         score: from 0 to 1; None where no steps were compared.
         errors: which comparisons failed, and why.
-        failure: the reason why the steps or the answer are not right; None without reference steps.
+        failure: why the steps or the answer are wrong; None without reference steps.
         judged: keys and values of the judged metrics.
         judged_steps: the same of actual steps, by index.
         provenance: what the result says of its judge.
         source: where its line stands.
-        result: the result as a dict, once it was asked for.
+        result: the result dict, once `as_dict` was called.
     """
 
     template_id: str

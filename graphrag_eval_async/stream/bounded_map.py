@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 HANDED_OVER = 20
-"""So many results are handed over together: more would live so long that the garbage collector walks them."""
+"""Results handed over at a time. More would live long enough for the garbage collector to walk them."""
 
 
 class Source(Protocol[T_co]):

@@ -14,9 +14,9 @@ from graphrag_eval_async.records import Reject
 if TYPE_CHECKING:
     from graphrag_eval_async.inference.until import Until
     from graphrag_eval_async.sinks.journal import Dedupe, Journal
+from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
 
 MAX_IN_FLIGHT = 256
-MAX_LINE_BYTES = 32 * 1024 * 1024
 
 OnReject = Literal["collect", "raise"] | Callable[[Reject], object]
 

@@ -11,10 +11,11 @@ from graphrag_eval_async.judge.usage import JudgeUsage
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.sinks.journal import Dedupe, Journal
 from graphrag_eval_async.sources import Follower, Responses, Source, open_source
+from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
 from graphrag_eval_async.stream.bounded_map import BoundedMap
 from graphrag_eval_async.stream.ending import Decision, UntilDecided, as_until, in_fair_order
 from graphrag_eval_async.stream.intake import Intake, Result
-from graphrag_eval_async.stream.options import MAX_IN_FLIGHT, MAX_LINE_BYTES, OnReject, StreamOptions
+from graphrag_eval_async.stream.options import MAX_IN_FLIGHT, OnReject, StreamOptions
 from graphrag_eval_async.stream.resuming import Resuming, Tally
 
 if TYPE_CHECKING:
