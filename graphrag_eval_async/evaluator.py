@@ -8,8 +8,6 @@ from functools import partial
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-import msgspec
-
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, UsageError
 from graphrag_eval_async.records import Line, Reject, read_record, write_line
 from graphrag_eval_async.records.evaluation import Evaluation, count_unjudged, kinds_of
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.judge import Judge, JudgeUsage
     from graphrag_eval_async.judge.session import JudgeSession
-    from graphrag_eval_async.metrics import Judging, OnFatal, Plan
+    from graphrag_eval_async.metrics import Judging, OnFatal
     from graphrag_eval_async.records import Question, Record, Response
     from graphrag_eval_async.steps import Comparator
 
@@ -42,18 +40,6 @@ StepsGroups = Literal["last", "all"]
 LARGE_BYTES = 128 * 1024
 """From this size on, of a response or of its reference steps, scoring is done in a thread: comparing large
 tables would hold up the event loop."""
-
-
-class Scored(msgspec.Struct, frozen=True):
-    """An evaluation whose steps are scored, and what is still to be judged of it, if anything.
-
-    `facts` are what its failure is decided by, where its question has reference steps: once more when it is
-    judged.
-    """
-
-    evaluation: Evaluation
-    facts: Facts | None
-    plan: Plan | None = None
 
 
 class Evaluator:
@@ -160,65 +146,61 @@ class Evaluator:
         read = read_record(record, self.reference.questions)
         if isinstance(read, Reject):
             raise RejectedResponse(read)
-        scored = self.score_at_once(record, read, sample) or await self.score_in_thread(read, sample)
-        evaluation, plan = scored.evaluation, scored.plan
-        if plan is not None:
+        evaluation = self.score_at_once(record, read, sample) or await self.score_in_thread(read, sample)
+        if evaluation.plan is not None:
             session = self._own_session()
-            session.usage.outcomes["skipped"] += plan.skipped
-            if plan.due:
-                await self.judge(scored, plan, session)
+            session.usage.outcomes["skipped"] += evaluation.plan.skipped
+            if evaluation.plan.due:
+                await self.judge(evaluation, session)
         return evaluation.as_dict()  # type: ignore[no-any-return]
 
-    def score_at_once(self, record: Record, response: Response, sample: int) -> Scored | None:
+    def score_at_once(self, record: Record, response: Response, sample: int) -> Evaluation | None:
         """The evaluation of the response in `record`, or None where that would hold up an event loop."""
         question = self.reference.questions[response.question_id]
-        if weight(record) or question.size >= LARGE_BYTES:
+        if question.size >= LARGE_BYTES or (type(record) is Line and len(record.data) >= LARGE_BYTES):
             return None
         try:
             return self._score(question, response, sample, Budget(QUICK_SEARCH_STEPS), quick=True)
         except ComparisonBudgetExceeded:
             return None
 
-    async def score_in_thread(self, response: Response, sample: int) -> Scored:
+    async def score_in_thread(self, response: Response, sample: int) -> Evaluation:
         """The evaluation of one response, however long it takes; a cancellation ends the work, too."""
         budget = Budget()
         return await run_in_thread(partial(self.score, response, sample, budget), budget.stop)
 
-    def score(self, response: Response, sample: int, budget: Budget | None = None) -> Scored:
+    def score(self, response: Response, sample: int, budget: Budget | None = None) -> Evaluation:
         """The same in this thread."""
         question = self.reference.questions[response.question_id]
         return self._score(question, response, sample, budget or Budget())
 
     def _score(
         self, question: Question, response: Response, sample: int, budget: Budget, *, quick: bool = False
-    ) -> Scored:
+    ) -> Evaluation:
         failed, steps = response.failed, response.fields.get("actual_steps")
         evaluation = Evaluation(
             question.template_id, question.id, failed, sample, question=question, response=response
         )
-        scored = facts = None
         if question.data is not None:
             prepared = self._prepared[question.id]
             evaluation.reference_steps = prepared.steps
             if steps is None or failed:
-                facts = Facts(attempted=bool(steps), failed=failed)
+                evaluation.facts = Facts(attempted=bool(steps), failed=failed)
             else:
                 scored = score_steps(
                     prepared.groups, steps, budget, mode=self._mode, quick=quick, usable=response.usable
                 )
-                evaluation.score, evaluation.matches, evaluation.errors = (
-                    scored.score,
-                    scored.matches,
-                    scored.errors,
-                )
-                facts = scored.facts
-            evaluation.failure = failure_of(facts)
+                evaluation.score = scored.score
+                evaluation.matches = scored.matches
+                evaluation.errors = scored.errors
+                evaluation.facts = scored.facts
+            evaluation.failure = failure_of(evaluation.facts)
         if steps:
-            evaluation.steps = kinds_of(steps, scored.compared if scored else {})
+            evaluation.steps = kinds_of(steps)
         count_unjudged(evaluation, question, response)
-        if self._judging is None or failed:
-            return Scored(evaluation, facts)
-        return Scored(evaluation, facts, self._judging.plan(question, response.fields, evaluation.matches))
+        if self._judging is not None and not failed:
+            evaluation.plan = self._judging.plan(question, response.fields, evaluation.matches)
+        return evaluation
 
     def fingerprints(self) -> dict[str, str]:
         """What tells results of this evaluator from those of others: a word or a hash, by what it is of."""
@@ -246,15 +228,15 @@ class Evaluator:
         """The judge, as one stream calls it; None where only steps are scored."""
         return self._judging.session() if self._judging is not None else None
 
-    async def judge(self, scored: Scored, plan: Plan, session: JudgeSession) -> None:
-        """Judge an evaluation.
+    async def judge(self, evaluation: Evaluation, session: JudgeSession) -> None:
+        """Judge an evaluation by its plan.
 
         Raises:
             JudgeUnavailable: the judge will not answer any call, and `on_fatal` is "raise".
         """
         assert self._judging is not None  # noqa: S101  (plans come from it)
-        evaluation, facts = scored.evaluation, scored.facts
-        evaluation.judged, evaluation.judged_steps = await self._judging.run(plan, session)
+        facts = evaluation.facts
+        evaluation.judged, evaluation.judged_steps = await self._judging.run(evaluation.plan, session)
         evaluation.provenance = self._judging.provenance()
         if facts is not None:
             evaluation.failure = failure_of(facts._replace(right_answer=right_answer(evaluation.judged)))

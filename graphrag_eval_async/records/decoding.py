@@ -65,6 +65,16 @@ def nests_deeper(value: Any, limit: int) -> bool:
     return bool(level)
 
 
+def is_shallow(members: dict[str, Any]) -> bool:
+    """Whether an object nests at most 3 deep, as most do; a quick look."""
+    for value in members.values():
+        if type(value) in CONTAINERS:
+            for child in value.values() if type(value) is dict else value:
+                if type(child) in CONTAINERS:
+                    return False
+    return True
+
+
 def _undecodable(data: bytes, error: orjson.JSONDecodeError) -> InvalidRecord:
     try:
         data.decode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -61,6 +61,8 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
         score: from 0 to 1; None where no steps were compared.
         errors: which comparisons failed, and why.
         failure: why the steps or the answer are wrong; None without reference steps.
+        facts: what the failure is decided by, once more when it is judged; None without reference steps.
+        plan: what is to be judged of it; None without a judge.
         judged: keys and values of the judged metrics.
         judged_steps: the same of actual steps, by index.
         provenance: what the result says of its judge.
@@ -87,6 +89,8 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     score: float | None = None
     errors: Sequence[str] = ()
     failure: str | None = None
+    facts: Any = None
+    plan: Any = None
     judged: Mapping[str, Any] = {}
     judged_steps: Mapping[int, Mapping[str, Any]] = {}
     provenance: dict[str, Any] | None = None
@@ -111,24 +115,16 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
         return self.result
 
 
-class Compared(Protocol):
-    """An actual step that was compared; `parsed` is its output, decoded if that was necessary."""
-
-    @property
-    def parsed(self) -> Any: ...
-
-
-def kinds_of(steps: Iterable[Mapping[str, Any]], compared: Mapping[int, Compared] = {}) -> StepKinds:
-    """What came of steps; `compared` has those that were compared, by their index."""
+def kinds_of(steps: Iterable[Mapping[str, Any]]) -> StepKinds:
+    """What came of steps."""
     kinds = []
-    for index, step in enumerate(steps):
+    for step in steps:
         name = step.get("name")
         if type(name) is str or isinstance(name, str):
             if step.get("status") == "error":
                 kind = FAILED
             else:
-                output = compared[index].parsed if index in compared else step.get("output")
-                kind = EMPTY if is_empty(output) else RETURNED
+                kind = EMPTY if is_empty(step.get("output")) else RETURNED
             kinds.append((name, kind))
     return tuple(kinds)
 

@@ -30,45 +30,56 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return AmbiguousObject(members, [key for key in members if times[key] > 1])
 
 
-_decode_templates = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode
+class _Template(msgspec.Struct, gc=False):
+    template_id: msgspec.Raw
+    questions: list[msgspec.Raw]
+
+
 _decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_template = msgspec.json.Decoder(_Template).decode
 
 
 def split_questions(text: bytes) -> list[dict[str, Any]] | None:
     """Templates whose questions are still JSON text, which takes less memory; None if anything is unusual."""
     try:
-        text = msgspec.json.format(text, indent=-1)
-        templates = _decode_templates(text)
-        # A repeated key would make the text longer than what was decoded.
-        if len(text) != 1 + len(templates) + sum(map(_length, templates)):
-            return None
-        return [{key: _decode_member(key, raw) for key, raw in each.items()} for each in templates]
+        return [*map(_split, _decode_list(text))]
     except (ValueError, RecursionError):
         return None
 
 
-def _decode_member(key: str, raw: msgspec.Raw) -> Any:
-    return _decode_list(raw) if key == "questions" else msgspec.json.decode(raw)
+def _split(raw: msgspec.Raw) -> dict[str, Any]:
+    text = msgspec.json.format(bytes(raw), indent=-1)
+    template = _decode_template(text)
+    if len(text) != _length(template):  # It has another key, or one twice.
+        raise ValueError
+    return {"template_id": msgspec.json.decode(template.template_id), "questions": template.questions}
 
 
-def _length(members: dict[str, msgspec.Raw]) -> int:
-    return 1 + len(members) + sum(len(orjson.dumps(key)) + 1 + len(raw) for key, raw in members.items())
+def _length(template: _Template) -> int:
+    members = len(b'{"template_id":') + len(template.template_id) + len(b',"questions":[]}')
+    return members + sum(map(len, template.questions)) + max(0, len(template.questions) - 1)
 
 
-def decode_question(raw: msgspec.Raw) -> tuple[Any, msgspec.Raw | None]:
-    """The question in compact JSON text, and the text; None in place of that if a key is repeated in it.
+def decode_question(raw: msgspec.Raw) -> tuple[Any, bool]:
+    """The question in compact JSON text; and whether the text repeats no key and has no integer too large.
 
     Raises:
         ValueError: it is no JSON.
     """
-    question = msgspec.json.decode(raw)
+    text = bytes(raw)
+    question = orjson.loads(text)
     try:
-        if orjson.dumps(question) == bytes(raw):  # As nearly all are; an exponent may make it differ, too.
-            return question, raw
-    except TypeError:  # Such as an integer of more than 64 bits.
-        return json.loads(bytes(raw), object_pairs_hook=_object), None
-    repeated: list[bool] = []
-    json.loads(bytes(raw), object_pairs_hook=lambda pairs: repeated.append(len(dict(pairs)) < len(pairs)))
-    if any(repeated):
-        return json.loads(bytes(raw), object_pairs_hook=_object), None
-    return question, raw
+        if orjson.dumps(question) == text:  # As of nearly all; escapes and exponents may make it differ, too.
+            return question, True
+    except TypeError:  # It nests too deep.
+        pass
+    ambiguous: list[AmbiguousObject] = []
+
+    def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        members = _object(pairs)
+        if isinstance(members, AmbiguousObject):
+            ambiguous.append(members)
+        return members
+
+    exact = json.loads(text, object_pairs_hook=object_of)
+    return exact, exact == question and not ambiguous

@@ -5,33 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import orjson
 
 
 class Question(msgspec.Struct, frozen=True, gc=False, eq=False):
     """One question of a reference set.
 
-    Its reference steps are held as JSON text, which the garbage collector need not walk; of a JSON file, as a
-    part of the text of the file.
+    Its reference steps are held as MessagePack, which the garbage collector need not walk and which is
+    decoded in less than half the time of JSON.
 
     Attributes:
         template_id: of its template.
         id: of the question.
         text: the question.
         reference_answer: None if there is none.
-        data: JSON text of an object with `reference_steps`; None if there are none.
+        data: groups of reference steps, encoded by `encode_steps`; None if there are none.
     """
 
     template_id: str
     id: str
     text: str
     reference_answer: str | None
-    data: bytes | msgspec.Raw | None
+    data: bytes | None
 
     @property
     def size(self) -> int:
-        """How many bytes the reference steps take as text, with what belongs to them."""
-        return 0 if self.data is None else len(memoryview(self.data))
+        """How many bytes the reference steps take, encoded."""
+        return 0 if self.data is None else len(self.data)
 
     @property
     def reference_steps(self) -> list[list[dict[str, Any]]] | None:
@@ -55,6 +54,5 @@ class Question(msgspec.Struct, frozen=True, gc=False, eq=False):
         }
 
 
-def decode_steps(data: bytes | msgspec.Raw) -> list[list[dict[str, Any]]]:
-    """The reference steps in the `data` of a question."""
-    return orjson.loads(memoryview(data))["reference_steps"]  # type: ignore[no-any-return]
+encode_steps = msgspec.msgpack.Encoder().encode
+decode_steps = msgspec.msgpack.Decoder(list[list[dict[str, Any]]]).decode

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphrag_eval_async.records.decoding import (
-    CONTAINERS,
     MAX_DEPTH,
     InvalidRecord,
+    is_shallow,
     load,
     nests_deeper,
     too_deep,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 BEYOND_64_BITS = 2.0**63
 """orjson reads an integer of more than 64 bits as a float of at least this size, without a word."""
 
+_NUMBERS = frozenset({int, float})
 _OF_RETRIEVAL = frozenset({*RETRIEVAL_METRICS, *ERRORS_OF_STEP})
 _KNOWN = frozenset({"question_id", "id", "status", "error", "actual_answer", "actual_steps", *CARRIED_OVER})
 
@@ -94,10 +95,7 @@ def _check(record: Any, known: Mapping[str, Any]) -> Response:
         raise _invalid("question_id", "a string", question_id)
     if question_id not in known:
         raise InvalidRecord("unknown_question_id", f"question_id {question_id!r} is not in the reference set")
-    metadata: dict[str, Any] = {}
-    if not _KNOWN.issuperset(record):
-        metadata = {key: value for key, value in record.items() if key not in _KNOWN}
-        _check_depth(metadata, MAX_DEPTH)
+    metadata = {} if _KNOWN.issuperset(record) else _metadata_of(record)
     fields = record
     if None in record.values():
         fields = {key: value for key, value in record.items() if value is not None}
@@ -105,7 +103,7 @@ def _check(record: Any, known: Mapping[str, Any]) -> Response:
     for key in CARRIED_OVER:
         if key in fields:
             value = fields[key]
-            if type(value) is not int or value < 0:
+            if type(value) not in _NUMBERS or not 0 <= value < BEYOND_64_BITS:
                 _check_count(key, value)
             metrics.append(key)
             numbers.append(value)
@@ -115,11 +113,18 @@ def _check(record: Any, known: Mapping[str, Any]) -> Response:
     return Response(question_id, fields, metadata, failed, tuple(metrics), tuple(numbers), usable)
 
 
+def _metadata_of(record: dict[str, Any]) -> dict[str, Any]:
+    metadata = {key: value for key, value in record.items() if key not in _KNOWN}
+    if nests_deeper(metadata, MAX_DEPTH):
+        raise too_deep()
+    return metadata
+
+
 def _check_texts(fields: dict[str, Any]) -> None:
     if "status" in fields:
         _check_status(fields["status"])
-    if "error" in fields:
-        _check_depth({"error": fields["error"]}, MAX_DEPTH)
+    if "error" in fields and nests_deeper({"error": fields["error"]}, MAX_DEPTH):
+        raise too_deep()
     if "actual_answer" in fields and type(fields["actual_answer"]) is not str:
         raise _invalid("actual_answer", "a string", fields["actual_answer"])
     if "id" in fields and type(fields["id"]) is not str:
@@ -137,19 +142,8 @@ def _invalid(key: str, expected: str, value: Any) -> InvalidRecord:
     return InvalidRecord("invalid_field", f"{key}: expected {expected}, got {_kind(value)}")
 
 
-def _check_depth(members: dict[str, Any], limit: int) -> None:
-    """See that an object nests no more than `limit` deep; most are flat, or nearly so."""
-    for value in members.values():
-        if type(value) in CONTAINERS:
-            for child in value.values() if type(value) is dict else value:
-                if type(child) in CONTAINERS:
-                    if nests_deeper(members, limit):
-                        raise too_deep()
-                    return
-
-
 def _check_number(key: str, value: Any, expected: str = "a number") -> None:
-    if type(value) is not int and type(value) is not float:
+    if type(value) not in _NUMBERS:
         raise _invalid(key, expected, value)
     if type(value) is float and abs(value) >= BEYOND_64_BITS:
         raise InvalidRecord("invalid_field", f"{key}: expected {expected} of at most 64 bits, got {value}")
@@ -179,7 +173,8 @@ def _check_steps(steps: Any) -> list[str | None]:
         name = step.get("name")
         if type(name) is not str and name is not None:
             raise _invalid(f"actual_steps[{index}].name", "a string", name)
-        _check_depth(step, MAX_DEPTH - 2)
+        if not is_shallow(step) and nests_deeper(step, MAX_DEPTH - 2):
+            raise too_deep()
         if name == "retrieval":
             _set_metrics_aside(step)
         usable.append(name if step.get("status") == "success" and step.get("output") is not None else None)

@@ -10,9 +10,9 @@ import orjson
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.copying import QuestionCopier
-from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
+from graphrag_eval_async.records.decoding import MAX_DEPTH, is_shallow, nests_deeper
 from graphrag_eval_async.records.json_file import decode_question
-from graphrag_eval_async.records.question import Question
+from graphrag_eval_async.records.question import Question, encode_steps
 
 _KINDS: dict[type, str] = {
     str: "a string",
@@ -31,6 +31,7 @@ _STEP_KEYS: dict[str, type] = {
     "ignore_duplicates": bool,
     "required_columns": list,
 }
+_QUESTION_KEYS = frozenset({"id", "question_text", "reference_answer", "reference_steps"})
 _STRINGS = frozenset({str})
 _PLAIN_ONLY = (
     orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
@@ -79,15 +80,12 @@ class TemplateReader:
         questions = self._get(template, "questions", list, place)
         for index, question in enumerate(questions or ()):
             where = f"{place}.questions[{index}]"
-            plain, data = decode_question(question) if type(question) is msgspec.Raw else _copy(question)
-            if data is None or not self._read_plain(plain, data, template_id or "", where):
-                self._read_question(plain, template_id or "", where)
+            raw, exact = decode_question(question) if type(question) is msgspec.Raw else _copy(question)
+            if not exact or not self._read_plain(raw, template_id or "", where):
+                self._read_question(raw, template_id or "", where)
 
-    def _read_plain(self, raw: Any, data: bytes | msgspec.Raw, template_id: str, place: str) -> bool:
-        """Read a question in which nothing is wrong or unusual, as nearly all are; say whether it is one.
-
-        `data` is the text of it.
-        """
+    def _read_plain(self, raw: Any, template_id: str, place: str) -> bool:
+        """Read a question in which nothing is wrong or unusual, as nearly all are; say whether it is one."""
         if type(raw) is not dict:
             return False
         question_id, text, answer = raw.get("id"), raw.get("question_text"), raw.get("reference_answer")
@@ -97,32 +95,34 @@ class TemplateReader:
             return False
         groups = raw.get("reference_steps")
         try:
-            if nests_deeper(raw, MAX_DEPTH):
+            shallow = self._check_plain([] if groups is None else groups) and _QUESTION_KEYS.issuperset(raw)
+            if not shallow and nests_deeper(raw, MAX_DEPTH):
                 return False
-            self._check_plain([] if groups is None else groups)
-        except (MalformedStep, TypeError):
+            steps = encode_steps(groups) if groups else None
+        except (MalformedStep, TypeError, OverflowError):
             return False
         self._question_places[question_id] = place
-        self.questions[question_id] = Question(
-            template_id, question_id, text, answer, data if groups else None
-        )
+        self.questions[question_id] = Question(template_id, question_id, text, answer, steps)
         return True
 
-    def _check_plain(self, groups: Any) -> None:
-        """Check steps.
+    def _check_plain(self, groups: Any) -> bool:
+        """Check steps, and say whether they nest only a few levels deep.
 
         Raises:
             MalformedStep, TypeError: something about them is wrong, or unusual.
         """
         if type(groups) is not list:
             raise TypeError
+        shallow = True
         for group in groups:
             if type(group) is not list or not group:
                 raise TypeError
             for step in group:
                 if type(step) is not dict or "matches" in step or not _has_plain_keys(step):
                     raise TypeError
+                shallow = shallow and is_shallow(step)
                 self._check_step(step)
+        return shallow
 
     def _read_question(self, raw: Any, template_id: str, place: str) -> None:
         if not self._is_a(dict, raw, place):
@@ -135,7 +135,7 @@ class TemplateReader:
         for index, group in enumerate(groups or ()):
             self._read_group(group, f"{place}.reference_steps[{index}]")
         if question_id is not None and text is not None:
-            steps = orjson.dumps({"reference_steps": groups}) if groups and not self.problems else None
+            steps = encode_steps(groups) if groups and not self.problems else None
             self.questions[question_id] = Question(template_id, question_id, text, answer, steps)
 
     def _read_group(self, group: Any, place: str) -> None:
@@ -214,15 +214,15 @@ class TemplateReader:
         self.problems.append(f"{place}: {what}")
 
 
-def _copy(question: Any) -> tuple[Any, bytes | None]:
-    """A copy that JSON can hold, and its text; of what is not plainly that, the original and None."""
+def _copy(question: Any) -> tuple[Any, bool]:
+    """A copy, as JSON can hold it; of what is not plainly that, the original and False."""
     try:
-        data = orjson.dumps(question, option=_PLAIN_ONLY)
+        text = orjson.dumps(question, option=_PLAIN_ONLY)
     except (TypeError, ValueError):
-        return question, None
-    if b"null" in data:  # It may stand for a number that is not finite.
-        return question, None
-    return orjson.loads(data), data
+        return question, False
+    if b"null" in text:  # It may stand for a number that is not finite.
+        return question, False
+    return orjson.loads(text), True
 
 
 def _has_plain_keys(step: dict[str, Any]) -> bool:

@@ -159,7 +159,7 @@ class _Results:
         self._part_size = 0
 
     def add(self, response: Response) -> None:
-        evaluation = self._work.evaluator.score(response, self._number).evaluation
+        evaluation = self._work.evaluator.score(response, self._number)
         self._aggregates.add(evaluation)
         self._count += 1
         owner = self._questions.setdefault(response.question_id, len(self._questions))

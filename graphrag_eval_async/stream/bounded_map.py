@@ -64,6 +64,7 @@ class BoundedMap(Generic[R]):
     come from any task. An iterator that is dropped without `aclose` cancels its owner.
 
     Attributes:
+        take: returns a result that is there already, or None.
         stop: ends the reading; what was admitted comes out.
         abort: ends all work; what is complete comes out, and then the exception, unless it is None.
     """
@@ -82,6 +83,7 @@ class BoundedMap(Generic[R]):
         self._source = source
         work = _Work(self._exchange, function, source, commit, finish)
         self._run = work.run
+        self.take = self._exchange.take
         self.stop = work.stop
         self.abort = work.abort
         self._owner: asyncio.Task[None] | None = None
@@ -94,10 +96,6 @@ class BoundedMap(Generic[R]):
     def __aiter__(self) -> BoundedMap[R]:
         return self
 
-    def take(self) -> R | None:
-        """A result that is already there, or None."""
-        return self._exchange.take() if self._exchange.ready else None
-
     async def __anext__(self) -> R:
         exchange = self._exchange
         try:
@@ -109,7 +107,7 @@ class BoundedMap(Generic[R]):
                 await exchange.wait_for_result()
         finally:
             del self  # The traceback of a cancellation, kept by anyone, must not keep the work going.
-        return exchange.take()
+        return cast("R", exchange.take())
 
     async def _end(self) -> NoReturn:
         owner, exchange = self._owner, self._exchange
@@ -233,14 +231,19 @@ class _Work(Generic[T, R]):
             self._reading = None
 
     async def _admit(self, source: Source[T]) -> None:
-        exchange = self._exchange
+        exchange, function, ready = self._exchange, self._function, self._exchange.ready
         due = monotonic() + SLICE_SECONDS
         async for items in source:
             for item in items:
                 if self._stopped:  # Reading that never waits is not cancelled.
                     return
-                self._start(item)
-                if len(exchange.ready) >= HANDED_OVER or exchange.full or monotonic() >= due:
+                outcome = function(item)
+                if type(outcome) is Later:
+                    place = exchange.admit(outcome.weight)
+                    self._workers.start_soon(self._wait_for, place, outcome)
+                else:
+                    exchange.add(cast("R | None", outcome))
+                if len(ready) >= HANDED_OVER or exchange.admitted >= exchange.limit or monotonic() >= due:
                     due = await self._pause()
             if monotonic() >= due:
                 due = await self._pause()
@@ -250,14 +253,6 @@ class _Work(Generic[T, R]):
         await asyncio.sleep(0)
         await self._exchange.wait_for_room()
         return monotonic() + SLICE_SECONDS
-
-    def _start(self, item: T) -> None:
-        outcome = self._function(item)
-        if type(outcome) is Later:
-            place = self._exchange.admit(outcome.weight)
-            self._workers.start_soon(self._wait_for, place, outcome)
-        else:
-            self._exchange.add(cast("R | None", outcome))
 
     async def _wait_for(self, place: int, later: Later[R]) -> None:
         result = None

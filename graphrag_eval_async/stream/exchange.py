@@ -14,11 +14,17 @@ Staged = list[tuple[int, R, int]]
 
 
 class Exchange(Generic[R]):
-    """What the owner task and the iterator share: results, and how many items are on their way to one."""
+    """What the owner task and the iterator share: results, and how many items are on their way to one.
+
+    Attributes:
+        limit: how many items may be on their way.
+        admitted: how many are, by their weights.
+        ready: results to be taken, with these weights.
+    """
 
     def __init__(self, limit: int, ordered: bool, *, staged: bool = False) -> None:
         """With `staged`, results wait until what `stage` gives is published."""
-        self._limit = limit
+        self.limit = limit
         self._ordered = ordered
         self._stages = staged
         self._staged: Staged[R] = []
@@ -26,7 +32,7 @@ class Exchange(Generic[R]):
         self.error: BaseException | None = None
         self.finished = False
         self.abandoned = False
-        self._admitted = 0
+        self.admitted = 0
         self._places = 0
         self._next = 0
         self._early: dict[int, tuple[R | None, int]] = {}
@@ -35,18 +41,9 @@ class Exchange(Generic[R]):
         self._change = asyncio.Event()
         self._complete = False
 
-    @property
-    def admitted(self) -> int:
-        """How many items, by their weights, are on their way."""
-        return self._admitted
-
-    @property
-    def full(self) -> bool:
-        return self._admitted >= self._limit
-
     def admit(self, weight: int = 1) -> int:
         """Count one more item in, as so many; returns its place in the order."""
-        self._admitted += weight
+        self.admitted += weight
         self._places += 1
         return self._places - 1
 
@@ -55,7 +52,7 @@ class Exchange(Generic[R]):
         if self._ordered or self._stages or self.abandoned:
             self.put(self.admit(), result)
         elif result is not None:
-            self._admitted += 1
+            self.admitted += 1
             self.ready.append((result, 1))
             self._result.set()
 
@@ -103,15 +100,18 @@ class Exchange(Generic[R]):
 
     def _release(self, result: R | None, weight: int) -> None:
         if result is None:
-            self._admitted -= weight
+            self.admitted -= weight
             self._room.set()
         else:
             self.ready.append((result, weight))
             self._result.set()
 
-    def take(self) -> R:
+    def take(self) -> R | None:
+        """A result that is there already, or None."""
+        if not self.ready:
+            return None
         result, weight = self.ready.popleft()
-        self._admitted -= weight
+        self.admitted -= weight
         self._room.set()
         return result
 
@@ -120,7 +120,7 @@ class Exchange(Generic[R]):
         await self._result.wait()
 
     async def wait_for_room(self) -> None:
-        while self.full:
+        while self.admitted >= self.limit:
             self._room.clear()
             await self._room.wait()
 

@@ -14,7 +14,7 @@ from graphrag_eval_async.stream.bounded_map import Later
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphrag_eval_async.evaluator import Evaluator, Scored
+    from graphrag_eval_async.evaluator import Evaluator
     from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.metrics import Plan
     from graphrag_eval_async.records import Record, Response
@@ -59,33 +59,33 @@ class Intake:
             self._reject(response, source)
             return None
         sample = self._tally.take_sample(response.question_id)
-        scored = self._evaluator.score_at_once(record, response, sample)
-        if scored is not None:
-            scored.evaluation.source = source
-            if scored.plan is None or not self._is_due(scored.plan):
-                return scored.evaluation
-        return Later(partial(self._finish, scored, response, sample, source), weight=max(1, weight(record)))
+        evaluation = self._evaluator.score_at_once(record, response, sample)
+        if evaluation is not None:
+            evaluation.source = source
+            if evaluation.plan is None or not self._is_due(evaluation.plan):
+                return evaluation
+        work = partial(self._finish, evaluation, response, sample, source)
+        return Later(work, weight=max(1, weight(record)))
 
     async def _finish(
         self,
-        scored: Scored | None,
+        evaluation: Evaluation | None,
         response: Response,
         sample: int,
         source: Source | None,
         hand_out: Callable[[Evaluation], None],
     ) -> Evaluation:
         """What takes time: scoring large steps, and judging."""
-        if scored is None:
-            scored = await self._evaluator.score_in_thread(response, sample)
-            scored.evaluation.source = source
-            if scored.plan is None or not self._is_due(scored.plan):
-                return scored.evaluation
-        plan = scored.plan
-        assert plan is not None and self._session is not None  # noqa: PT018, S101
+        if evaluation is None:
+            evaluation = await self._evaluator.score_in_thread(response, sample)
+            evaluation.source = source
+            if evaluation.plan is None or not self._is_due(evaluation.plan):
+                return evaluation
+        assert self._session is not None  # noqa: S101
         if self._stages:
-            hand_out(part_of(scored.evaluation, plan.pending))
-        await self._evaluator.judge(scored, plan, self._session)
-        return scored.evaluation
+            hand_out(part_of(evaluation, evaluation.plan.pending))
+        await self._evaluator.judge(evaluation, self._session)
+        return evaluation
 
     def _is_due(self, plan: Plan) -> bool:
         """Whether there is something to judge."""
