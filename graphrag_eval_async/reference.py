@@ -148,6 +148,6 @@ def load_reference(
 
     source = os.fspath(reference)
     try:
-        return Reference(read_templates(source, raw_questions=True), source=source, comparators=comparators)
-    except ValueError:  # A question is no JSON: the whole file tells where.
+        return Reference(read_templates(source, raw_templates=True), source=source, comparators=comparators)
+    except ValueError:  # A part is no JSON: the whole file tells where.
         return Reference(read_templates(source), source=source, comparators=comparators)

@@ -35,23 +35,25 @@ class _Template(msgspec.Struct, gc=False):
     questions: list[msgspec.Raw]
 
 
-_decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_template = msgspec.json.Decoder(_Template).decode
 
+split_templates = msgspec.json.Decoder(list[msgspec.Raw]).decode
+"""The templates of a reference set, each still JSON text for `decode_template`."""
 
-def split_questions(text: bytes) -> list[dict[str, Any]] | None:
-    """Templates whose questions are still JSON text, which takes less memory; None if anything is unusual."""
+
+def decode_template(raw: msgspec.Raw) -> Any:
+    """One template. Its questions may still be JSON text for `decode_question`, which takes less memory.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
     try:
-        return [*map(_split, _decode_list(text))]
+        text = msgspec.json.format(bytes(raw), indent=-1)
+        template = _decode_template(text)
     except (ValueError, RecursionError):
-        return None
-
-
-def _split(raw: msgspec.Raw) -> dict[str, Any]:
-    text = msgspec.json.format(bytes(raw), indent=-1)
-    template = _decode_template(text)
+        return read_json(bytes(raw))
     if len(text) != _length(template):  # It has another key, or one twice.
-        raise ValueError
+        return read_json(bytes(raw))
     return {"template_id": msgspec.json.decode(template.template_id), "questions": template.questions}
 
 

@@ -11,7 +11,7 @@ import orjson
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.copying import QuestionCopier
 from graphrag_eval_async.records.decoding import MAX_DEPTH, is_shallow, nests_deeper
-from graphrag_eval_async.records.json_file import decode_question
+from graphrag_eval_async.records.json_file import decode_question, decode_template
 from graphrag_eval_async.records.question import Question, encode_steps
 
 _KINDS: dict[type, str] = {
@@ -70,6 +70,8 @@ class TemplateReader:
             self._problem("templates", "there are none")
         else:
             for index, template in enumerate(templates):
+                if type(template) is msgspec.Raw:
+                    template = decode_template(template)
                 self._read_template(template, f"templates[{index}]")
 
     def _read_template(self, template: Any, place: str) -> None:

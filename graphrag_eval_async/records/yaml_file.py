@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from codecs import BOM_UTF8
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import yaml
 
 from graphrag_eval_async.errors import ReferenceDataError
 from graphrag_eval_async.records.decoding import MAX_DEPTH
-from graphrag_eval_async.records.json_file import read_json, split_questions
+from graphrag_eval_async.records.json_file import read_json, split_templates
 
 MAX_EXPANSION = 10
 """How many times longer a YAML file may get when its aliases are expanded; 1 MB is always allowed."""
@@ -36,10 +37,10 @@ class UnreadableFile(ValueError):  # noqa: N818
     """The message says why; of the text, which may hold secrets, it quotes only keys that stand twice."""
 
 
-def read_file(path: str, *, raw_questions: bool = False) -> Any:
+def read_file(path: str, *, raw_templates: bool = False) -> Any:
     """What a YAML file holds, or a JSON file where the suffix is ``.json``.
 
-    With `raw_questions`, the questions of templates in JSON may stay `msgspec.Raw`, for `decode_question`.
+    With `raw_templates`, the members of a list in JSON stay `msgspec.Raw`, for `decode_template`.
 
     Raises:
         UnreadableFile: it cannot be read or parsed, repeats a key in YAML, or is built to explode.
@@ -53,7 +54,10 @@ def read_file(path: str, *, raw_questions: bool = False) -> Any:
         if not is_json:
             return _read_yaml(text)
         text = text.removeprefix(BOM_UTF8)
-        return (raw_questions and split_questions(text)) or read_json(text)
+        if raw_templates:
+            with suppress(ValueError, RecursionError):
+                return split_templates(text)
+        return read_json(text)
     except ValueError as error:
         raise UnreadableFile(f"not JSON: {error}") from None
     except yaml.YAMLError as error:
@@ -233,7 +237,7 @@ def _error(problem: str, at: Any) -> yaml.YAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=at.start_mark)
 
 
-def read_templates(path: str | os.PathLike[str], *, raw_questions: bool = False) -> Any:
+def read_templates(path: str | os.PathLike[str], *, raw_templates: bool = False) -> Any:
     """The templates in a file, as `read_file` reads it.
 
     Raises:
@@ -241,6 +245,6 @@ def read_templates(path: str | os.PathLike[str], *, raw_questions: bool = False)
     """
     source = os.fspath(path)
     try:
-        return read_file(source, raw_questions=raw_questions)
+        return read_file(source, raw_templates=raw_templates)
     except UnreadableFile as error:
         raise ReferenceDataError([str(error)], source) from error
