@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -11,8 +12,8 @@ from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.comparison import regressions, render_comparison
 from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.files import aggregates_path, check_distinct, write_aggregates
-from graphrag_eval_async.cli.reading import Reading
-from graphrag_eval_async.cli.report import list_rejects, tell_error, tell_failures
+from graphrag_eval_async.cli.reading import read_to_end
+from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.text import tell
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
@@ -61,34 +62,24 @@ class Compare:
     max_line_bytes: options.MaxLineBytes = MAX_RESULT_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
-        """Run the command.
-
-        Raises:
-            UsageError: a file cannot be opened or would be overwritten, or both sides are standard input.
-        """
+        """Run the command."""
         if self.baseline == self.candidate == "-":
             raise UsageError("only one of the two can come from standard input")
         check_distinct([self.baseline, self.candidate], [self.rejects, self.output])
         comparison = RunningComparison(include_errors=self.include_errors)
-        reading = Reading(
+        rejects, ending = read_to_end(
             [(self.baseline, comparison.add_baseline), (self.candidate, comparison.add)],
             interrupts,
             rejects=self.rejects,
             max_line_bytes=self.max_line_bytes,
         )
-        list_rejects(reading.rejected, reading.listed)
-        ending = reading.ending
+        list_rejects(rejects)
         failures: list[str] = []
         if ending.error is None and not interrupts.came:  # Half of a file would mislead.
             snapshot = comparison.snapshot(level=self.level)
             failures = regressions(snapshot) if self.fail_on_regression else []
+            if self.output is not None:
+                ending = ending.attempt(partial(write_aggregates, self.output, snapshot))
             table = sys.stderr if self.rejects == "-" else sys.stdout
-            try:
-                if self.output is not None:
-                    write_aggregates(self.output, snapshot)
-                tell(table, render_comparison(snapshot, worst=self.worst))
-            except OSError as error:
-                ending = ending._replace(error=error)
-            tell_failures(failures)
-        tell_error(ending)
-        return ending.code(rejects=bool(reading.rejected), gates=bool(failures))
+            ending = ending.attempt(partial(tell, table, render_comparison(snapshot, worst=self.worst)))
+        return end(ending, rejects, failures)

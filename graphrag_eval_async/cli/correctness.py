@@ -12,7 +12,7 @@ from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import check_distinct, file_path, open_output, resumable_path
 from graphrag_eval_async.cli.judges import judge_config, judge_of, judging, keep_answer_correctness
 from graphrag_eval_async.cli.progress import progress
-from graphrag_eval_async.cli.report import tell_error
+from graphrag_eval_async.cli.report import end
 from graphrag_eval_async.cli.text import counts, tell
 from graphrag_eval_async.cli.tsv import Answer, Output, read_answers, read_written
 from graphrag_eval_async.config import Config
@@ -79,8 +79,7 @@ class AnswerCorrectness:
         without = f"; not judged: {counts(errors)}" if errors else ""
         tell(sys.stderr, f"rows: {output.consumed} of {len(answers)}{before}{without}")
         tell(sys.stderr, "\n".join(judging(judge_of(config) or "", stream.usage)))
-        tell_error(ending)
-        return ending.code(rejects=False)
+        return end(ending)
 
 
 def _stream(answers: Sequence[Answer], start: int, config: Config, *, ahead: int) -> EvaluationStream:

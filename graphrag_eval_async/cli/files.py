@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import glob
 import json
 import os
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import yaml
 
 from graphrag_eval_async.errors import SourceError, UsageError
-from graphrag_eval_async.sinks import RejectsFile
+from graphrag_eval_async.sinks import RejectsFile, write_report
 from graphrag_eval_async.sources.reading import expand
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def input_path(path: str) -> str:
 
 
 def file_path(path: str, *, what: str) -> str:
-    """A path of a readable file; not ``-``. `what` says in the error what the file holds.
+    """A path of a readable file, not ``-``; errors say `what` the file holds.
 
     Raises:
         ValueError: it is not readable.
@@ -62,16 +63,14 @@ def file_path(path: str, *, what: str) -> str:
 
 
 def _check_readable(path: str) -> None:
-    if not os.path.exists(path):
-        raise ValueError(f"{path!r} does not exist")
     if not os.access(path, os.R_OK):
-        raise ValueError(f"{path!r} is not readable")
+        raise ValueError(f"{path!r} {'is not readable' if os.path.exists(path) else 'does not exist'}")
 
 
 def output_path(path: str) -> str:
     """A path to write lines to; ``-`` for standard output, also if the path is its device.
 
-    A file behind standard output that is opened a second time would be written at two positions at once.
+    A file that is opened a second time would be written at two positions at once.
     """
     return "-" if path in {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"} else path
 
@@ -155,24 +154,10 @@ def write_aggregates(path: str, snapshot: Mapping[str, Any]) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    target = Path(path).resolve()
-    # Without the name of the target, which may be as long as names can be.
-    draft = target.with_name(f".graphrag-eval-async.{os.getpid()}.tmp")
-    try:
-        draft.write_text(_render(snapshot, Path(path).suffix), encoding="utf-8")
-        draft.replace(target)
-    except OSError as error:
-        error.filename = path
-        error.filename2 = None
-        raise
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _render(snapshot: Mapping[str, Any], suffix: str) -> str:
-    if suffix == ".json":
+    if path.endswith(".json"):
         # Not by orjson: a sum of 64-bit integers may need more bits.
-        return json.dumps(snapshot, indent=2, ensure_ascii=False) + "\n"
-    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text: str = yaml.dump(snapshot, Dumper=dumper, sort_keys=False, allow_unicode=True)
-    return text
+        text = json.dumps(snapshot, indent=2, ensure_ascii=False) + "\n"
+    else:
+        dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+        text = yaml.dump(snapshot, Dumper=dumper, sort_keys=False, allow_unicode=True)
+    asyncio.run(write_report(path, text))

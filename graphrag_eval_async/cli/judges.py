@@ -9,6 +9,7 @@ from graphrag_eval_async.config import config_for, load_config
 from graphrag_eval_async.config.model import METRICS
 from graphrag_eval_async.errors import ConfigError, UsageError
 from graphrag_eval_async.metrics import metrics_on
+from graphrag_eval_async.records.metrics import COST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,15 +23,11 @@ def judge_config(
     llm: str | None,
     embedding: str | None = None,
     *,
-    prepare: Callable[[Any], None] | None = None,
+    prepare: Callable[[Any], object] = lambda _: None,
 ) -> Config | None:
     """The configuration that `--config`, `--llm` and `--embedding` ask for; None if none is given.
 
-    Args:
-        path: of the configuration file.
-        llm: PROVIDER/MODEL.
-        embedding: PROVIDER/MODEL.
-        prepare: changes what was read from the file before it is checked.
+    `prepare` changes what was read from the file before it is checked.
 
     Raises:
         UsageError: the options do not go together.
@@ -44,25 +41,18 @@ def judge_config(
         return config_for(llm, embedding)
     if path is None:
         return None
-    given = _read(path)
-    if prepare is not None:
-        prepare(given)
-    try:
-        return load_config(given)
-    except ConfigError as error:
-        raise ConfigError(error.problems, path) from None
-
-
-def _read(path: str) -> Any:
     from graphrag_eval_async.records.yaml_file import UnreadableFile, read_file
 
     try:
         given = read_file(path)
+        if isinstance(given, str):  # `load_config` would take it for a path.
+            raise ConfigError(["expected a mapping, got a string"])
+        prepare(given)
+        return load_config(given)
     except UnreadableFile as error:
         raise ConfigError([str(error)], path) from None
-    if isinstance(given, str):  # `load_config` would take it for a path.
-        raise ConfigError(["expected a mapping, got a string"], path)
-    return given
+    except ConfigError as error:
+        raise ConfigError(error.problems, path) from None
 
 
 def forget_keys(given: Any) -> None:
@@ -97,6 +87,11 @@ def judge_of(config: Config | None) -> str | None:
     if config is None or config.llm is None or config.llm.generation is None or not metrics_on(config):
         return None
     return one_line(config.llm.generation.model)
+
+
+def is_counted_cost(metric: str) -> bool:
+    """Whether a metric is a cost, but not that of an F1 score, which is a sum of other costs."""
+    return metric.endswith(COST) and not metric.endswith(f"_f1{COST}")
 
 
 def judging(model: str, usage: JudgeUsage) -> list[str]:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
@@ -12,11 +12,10 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 
 from graphrag_eval_async.cli import options
-from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts, run_to_end
+from graphrag_eval_async.cli.exits import Exit, Interrupts, Sending, run_to_end
 from graphrag_eval_async.cli.files import file_path, output_path
 from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.run import RunOptions
-from graphrag_eval_async.cli.sending import Sending
 from graphrag_eval_async.cli.watch.alerts import Alert, Change, find_alerts, parse_alert
 from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
 from graphrag_eval_async.cli.watch.commands import Commands
@@ -136,14 +135,12 @@ class Watch(RunOptions):
             view = open_view(facts, showing, interrupts)
             work = _watch(stream, sending, counting, view, self.on_alert)
             ending = run_to_end(work, interrupts, drain=sending.drain)
-            ending = _finish(view.finish if self.has_begun(stream) else view.clear, ending)
-        return self.report(
+            ending = ending.attempt(view.finish if self.has_begun(stream) else view.clear)
+        return self.report_stream(
             stream,
             ending,
             reference=reference,
             config=config,
-            answered=counting.answered,
-            source=" ".join(self.paths),
             table=sys.stdout if isinstance(view, Screen) else sys.stderr,
             notes=final_lines(comparison, self.level) if comparison is not None else (),
         )
@@ -169,14 +166,6 @@ class Watch(RunOptions):
             return None
         journal = self.output if self.is_resumable else None
         return load_baseline(self.baseline, journal, include_errors=self.include_errors)
-
-
-def _finish(finish: Callable[[], None], ending: Ending) -> Ending:
-    try:
-        finish()
-    except OSError as error:
-        return ending._replace(error=ending.error or error)
-    return ending
 
 
 async def _watch(
