@@ -6,7 +6,7 @@ import math
 import operator
 import re
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal
@@ -61,7 +61,7 @@ class Alert:
 def parse_alert(text: str) -> Alert:
     """The alert that ``[TEMPLATE:] METRIC <|<=|>|>= VALUE [over WINDOW]`` asks for.
 
-    A template's name may hold colons, spaces and whatever else; blanks around it may be part of it.
+    A template's name may hold colons and spaces.
 
     Raises:
         ValueError: the text has another form.
@@ -77,7 +77,7 @@ def parse_alert(text: str) -> Alert:
         raise ValueError(f"{text!r}: {match['bound']!r} is not a finite number")
     return Alert(
         text=text.strip(),
-        template=match["template"],
+        template=match["template"] and match["template"].strip(),
         metric=match["metric"],
         operator=match["operator"],
         bound=bound,
@@ -85,30 +85,21 @@ def parse_alert(text: str) -> Alert:
     )
 
 
-def find_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Config | None) -> list[Alert]:
-    """The alerts, with the exact names of their templates.
-
-    Blanks around a name count if there is a template with them.
+def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Config | None) -> None:
+    """Check that results can have the templates and metrics of alerts.
 
     Raises:
-        UsageError: no result can have such a template or metric.
+        UsageError: no result can.
     """
     evaluations = config.custom_evaluations if config is not None else ()
     metrics = {ERROR_RATE, *filter(is_metric, RESULT_KEYS)}
     metrics.update(*(evaluation.outputs for evaluation in evaluations))
     metrics.update(f"{evaluation.name}{COST}" for evaluation in evaluations)
-    found = [
-        alert
-        if alert.template is None or alert.template in templates
-        else replace(alert, template=alert.template.strip())
-        for alert in alerts
-    ]
-    for alert in found:
+    for alert in alerts:
         for what, name, known in (("template", alert.template, templates), ("metric", alert.metric, metrics)):
             if name is not None and name not in known:
                 there_are = ", ".join(sorted(known)) or "none"
                 raise UsageError(f"--alert {alert.text!r}: no {what} {name!r}; there are: {there_are}")
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +207,7 @@ class Alerts:
 
     def __init__(self, alerts: Iterable[Alert], window: Last | Seconds) -> None:
         """`window` is for the alerts without one."""
-        self.on_change: Callable[[Change], object] | None = None
+        self.on_change: Callable[[Change], object] = lambda _: None
         self._watched = [Watched(alert, alert.window or window) for alert in alerts]
 
     def add(self, template: str, values: Values, now: float, *, failed: bool) -> None:
@@ -226,13 +217,14 @@ class Alerts:
             if alert.template in (None, template):
                 seen = [(ERROR_RATE, int(failed))] if alert.metric == ERROR_RATE else values
                 for metric, value in seen:
-                    if metric == alert.metric:
-                        self._tell(watched.add(value, now))
+                    if metric == alert.metric and (change := watched.add(value, now)):
+                        self.on_change(change)
 
     def look(self, now: float) -> None:
         """Let time pass."""
         for watched in self._watched:
-            self._tell(watched.look(now))
+            if change := watched.look(now):
+                self.on_change(change)
 
     def facts(self) -> list[dict[str, Any]]:
         """The alerts that have started and not ended: as they are now, with the time of their start."""
@@ -241,7 +233,3 @@ class Alerts:
             for watched in self._watched
             if watched.started is not None
         ]
-
-    def _tell(self, change: Change | None) -> None:
-        if change is not None and self.on_change is not None:
-            self.on_change(change)

@@ -158,21 +158,15 @@ def sparkline(points: Sequence[float | None], width: int, *, bars: str = BARS) -
     If there are more points, a bar stands for several. Gaps are blank; equal points are half as high.
     """
     width = min(width, len(points))
-    means = [_mean(points[len(points) * i // width : len(points) * (i + 1) // width]) for i in range(width)]
+    groups = [points[len(points) * i // width : len(points) * (i + 1) // width] for i in range(width)]
+    means = [_mean([value for value in group if value is not None]) for group in groups]
     known = [value for value in means if value is not None]
-    if not known:
-        return " " * width
-    low, high = min(known), max(known)
-    # Halves, since the difference of two doubles may be none.
-    span = high / 2 - low / 2
-    return "".join(
-        " " if value is None
-        else bars[len(bars) // 2 - 1] if not span
-        else bars[round((value / 2 - low / 2) / span * (len(bars) - 1))]
-        for value in means
-    )  # fmt: skip
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    if low == high:
+        return "".join(" " if value is None else bars[len(bars) // 2 - 1] for value in means)
+    step = (high - low) / (len(bars) - 1)
+    return "".join(" " if value is None else bars[round((value - low) / step)] for value in means)
 
 
-def _mean(points: Sequence[float | None]) -> float | None:
-    known = [value for value in points if value is not None]
-    return fsum(value / len(known) for value in known) if known else None
+def _mean(values: Sequence[float]) -> float | None:
+    return fsum(values) / len(values) if values else None

@@ -35,10 +35,7 @@ class Commands:
     def __init__(
         self, command: str | None, say: Callable[[str], object], *, seconds: float = COMMAND_SECONDS
     ) -> None:
-        """`say` is called with a line about each command that fails or takes more than `seconds`.
-
-        Without a command, nothing runs.
-        """
+        """`say` is called with a line about each command that fails or takes more than `seconds`."""
         self._command = command
         self._say = say
         self._seconds = seconds

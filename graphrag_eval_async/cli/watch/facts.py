@@ -10,8 +10,7 @@ from math import fsum, inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.cli.judges import judge_of
-from graphrag_eval_async.cli.watch.counting import is_counted_cost
+from graphrag_eval_async.cli.judges import is_counted_cost, judge_of
 from graphrag_eval_async.cli.watch.windows import window_facts
 from graphrag_eval_async.inference.confidence import show_confidence
 from graphrag_eval_async.records.outcomes import REASON
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.aggregates.exact import Sums
-    from graphrag_eval_async.cli.watch.counting import Counting, Showing
+    from graphrag_eval_async.cli.watch.counting import Counting
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.reference import Reference
     from graphrag_eval_async.sources import Follower
@@ -57,10 +56,10 @@ class Facts:
         stream: EvaluationStream,
         follower: Follower,
         counting: Counting,
-        showing: Showing,
         config: Config | None,
         reference: Reference,
         paths: Sequence[str],
+        level: float,
     ) -> None:
         self._stream = stream
         self._follower = follower
@@ -68,8 +67,7 @@ class Facts:
         self._limits = config.llm.limits if config is not None and config.llm is not None else None
         self._model = judge_of(config)
         self._questions = len(reference.questions)
-        self._fixed = {"paths": list(paths), "window": window_facts(showing.window), "level": showing.level}
-        self._show = showing.show
+        self._fixed = {"paths": list(paths), "window": window_facts(counting.window), "level": level}
         self._start = monotonic()
         self._pace, self._calls = Rate(self._start), Rate(self._start)
 
@@ -105,7 +103,7 @@ class Facts:
             "journal": None if stream.journal is None else {"restored": stream.journal.restored},
             "skipped": stream.skipped,
             "alerts": self._counting.alerts.facts(),
-            "show": self._show,
+            "show": self._counting.show,
             "results": self._counting.results.facts(),
         }
 

@@ -12,7 +12,7 @@ from functools import partial
 from io import StringIO
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import anyio.to_thread
 
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
+    from graphrag_eval_async.aggregates import Last, Seconds
     from graphrag_eval_async.cli.exits import Interrupts
-    from graphrag_eval_async.cli.watch.counting import Showing
+    from graphrag_eval_async.cli.watch.facts import Facts
 
 DRAW_SECONDS = 0.25
 DRAW_SHARE = 0.1
@@ -43,26 +44,18 @@ PRINTED_RESULTS = 10
 """In each line of JSON."""
 
 
-class Source(Protocol):
-    """What is shown."""
-
-    async def prepare(self) -> None:
-        """Do the slow part of `collect` in slices, so that others can run."""
-
-    def collect(self, detailed: float) -> dict[str, Any]:
-        """The facts, with details of templates if there are at most `detailed` of them."""
-
-
-def open_view(source: Source, showing: Showing, interrupts: Interrupts) -> View:
+def open_view(
+    source: Facts, window: Last | Seconds, interval: float, interrupts: Interrupts
+) -> Screen | Lines:
     """The view on the terminal behind standard output or, without a terminal, as lines of JSON.
 
     Raises:
         UsageError: there is no standard output.
     """
     if sys.stdout is not None and (terminal := Terminal(sys.stdout)).is_usable:
-        return Screen(terminal, source, Trends(showing.window))
+        return Screen(terminal, source, Trends(window))
     stdout = open_output(partial(LineFile, wait=interrupts.wait_writable), "-")
-    return Lines(stdout, source, showing.interval)
+    return Lines(stdout, source, interval)
 
 
 class Screen:
@@ -72,7 +65,7 @@ class Screen:
         loops: coroutines to run meanwhile; they raise `OSError` if something cannot be written.
     """
 
-    def __init__(self, terminal: Terminal, source: Source, trends: Trends) -> None:
+    def __init__(self, terminal: Terminal, source: Facts, trends: Trends) -> None:
         self._terminal = terminal
         self._source = source
         self._trends = trends
@@ -87,19 +80,11 @@ class Screen:
         self._messages.append(one_line(message))
 
     def finish(self) -> None:
-        """Show the final state.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Show the final state."""
         self._draw(self._facts(), last=True)
 
     def clear(self) -> None:
-        """Remove the view; messages stay.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Remove the view; messages stay."""
         self._draw(None, last=True)
 
     async def _run(self) -> NoReturn:
@@ -139,21 +124,19 @@ class _Said(StringIO):
     def __init__(self, say: Callable[[str], object]) -> None:
         super().__init__()
         self._say = say
+        self._rest = ""
 
     def write(self, text: str) -> int:
-        *lines, rest = (self.getvalue() + text).split("\n")
-        self.seek(0)
-        self.truncate()
+        *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
             self._say(line)
-        super().write(rest)
         return len(text)
 
 
 class Lines:
     """The same without a terminal: facts on stdout at an interval, and messages on stderr."""
 
-    def __init__(self, stdout: LineFile, source: Source, interval: float) -> None:
+    def __init__(self, stdout: LineFile, source: Facts, interval: float) -> None:
         self._stdout = stdout
         self._source = source
         self._interval = interval
@@ -179,7 +162,7 @@ class Lines:
             await asyncio.sleep(max(self._interval, took / DRAW_SHARE))
             start = monotonic()
             await self._source.prepare()
-            # Not on the event loop: of many templates, it takes a second.
+            # Not on the event loop: with many templates, it takes a second.
             line = await anyio.to_thread.run_sync(_line, self._source.collect(inf))
             took = monotonic() - start
             await self._stdout.send(line)
@@ -194,9 +177,6 @@ class Lines:
     def _tell(self) -> None:
         for message in _take_all(self._messages):
             tell(sys.stderr, message)
-
-
-View = Screen | Lines
 
 
 def _line(facts: dict[str, Any]) -> bytes:
