@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from io import StringIO
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
-from graphrag_eval_async.cli.table import GAP, NAME_CHARACTERS, WIDTH
+from graphrag_eval_async.cli.table import GAP, NAME_CHARACTERS, WIDTH, draw
 from graphrag_eval_async.cli.text import number, one_line, percent
 from graphrag_eval_async.inference.verdicts import UNDECIDED, is_score
 from graphrag_eval_async.records.metrics import ERROR_RATE
@@ -80,10 +78,8 @@ def _tested(row: Mapping[str, Any]) -> str:
 
 
 def _values(sides: Mapping[str, Any]) -> str:
-    lost, gained = (len(sides[side]) for side in ("baseline", "candidate"))
-    return (
-        f"has lost its value in {_questions(lost)}, gained it in {gained}; sign test p {_p_value(sides['p'])}"
-    )
+    lost, gained = _questions(len(sides["baseline"])), len(sides["candidate"])
+    return f"has lost its value in {lost}, gained it in {gained}; sign test p {_p_value(sides['p'])}"
 
 
 def _change(row: Mapping[str, Any]) -> str:
@@ -105,7 +101,11 @@ def _templates(snapshot: Mapping[str, Any]) -> Iterator[list[str]]:
             continue
         groups = {name: each[metric] for name, each in snapshot["per_template"].items() if metric in each}
         rows = [
-            [one_line(name, limit=NAME_CHARACTERS), *_cells(group), _p_value(group["p_holm"], sign="")]
+            [
+                one_line(name, limit=NAME_CHARACTERS),
+                *_cells(group),
+                _p_value(group["p_holm"]).removeprefix("= ").replace(" ", ""),
+            ]
             for name, group in groups.items()
         ]
         note = f"p: sign test, {_correction(groups.values())}; {decided(groups) or 'undecided'}."
@@ -184,16 +184,13 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, names: int
     """Lines with columns of names, which are folded, and of numbers."""
     table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False)
     for i, heading in enumerate(headings):
-        is_name = i < names
-        table.add_column(
-            heading, justify="left" if is_name else "right", overflow="fold", no_wrap=not is_name
-        )
+        if i < names:
+            table.add_column(heading, overflow="fold")
+        else:
+            table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    console = Console(file=StringIO(), width=WIDTH, color_system=None, markup=False, emoji=False)
-    with console.capture() as capture:
-        console.print(table)
-    return [line.rstrip() for line in capture.get().splitlines()]
+    return draw([table]).splitlines()
 
 
 def folded(lines: Iterable[str]) -> list[str]:
@@ -207,7 +204,5 @@ def signed(value: float) -> str:
     return text if text.startswith("-") or not value else f"+{text}"
 
 
-def _p_value(p: float, *, sign: str = "= ") -> str:
-    if p < 0.001:
-        return f"{sign and '< '}0.001" if sign else "<0.001"
-    return f"{sign}{p:.2g}"
+def _p_value(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"= {p:.2g}"

@@ -56,12 +56,7 @@ class AnswerCorrectness:
     llm: options.Llm = None
 
     def run(self, interrupts: Interrupts) -> Exit:
-        """Run the command.
-
-        Raises:
-            UsageError: there is no judge, or the input or the output is not what it should be.
-            ConfigError: the configuration is wrong, or needs a package that is not installed.
-        """
+        """Run the command."""
         config = judge_config(self.config, self.llm, prepare=keep_answer_correctness)
         if config is None:
             raise UsageError("which LLM is to judge? Give --config FILE or --llm PROVIDER/MODEL")
@@ -84,15 +79,12 @@ class AnswerCorrectness:
 
 def _stream(answers: Sequence[Answer], start: int, config: Config, *, ahead: int) -> EvaluationStream:
     """The results of the answers from `start` on, in their order; each is a question of its own."""
-    rows = [(str(row), answers[row]) for row in range(start, len(answers))]
-    questions = [
-        {"id": row, "question_text": answer.question, "reference_answer": answer.reference_answer}
-        for row, answer in rows
-    ]
-    responses = (
-        {"question_id": row} | ({} if answer.problem else {"actual_answer": answer.actual_answer})
-        for row, answer in rows
-    )
+    questions, responses = [], []
+    for row, answer in enumerate(answers[start:], start):
+        known = {"question_text": answer.question, "reference_answer": answer.reference_answer}
+        questions.append({"id": str(row), **known})
+        given = {} if answer.problem else {"actual_answer": answer.actual_answer}
+        responses.append({"question_id": str(row), **given})
     return evaluate_stream(
         [{"template_id": "answers", "questions": questions}],
         responses,

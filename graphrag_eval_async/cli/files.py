@@ -1,4 +1,7 @@
-"""Paths, checked before any work, and the aggregates file."""
+"""Paths, checked before any work, and the aggregates file.
+
+The functions that end in `_path` check a value of an option, and raise `ValueError` if it is wrong.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +28,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-IN_DIRECTORY = ("*.jsonl", "*.jsonl.gz")
-"""The files of a directory that are read."""
-
 
 def input_path(path: str) -> str:
-    """A path for `read_jsonl`: of a readable file or directory, a pattern that matches one, or ``-``.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """A path for `read_jsonl`: of a readable file or directory, a pattern that matches one, or ``-``."""
     if path == "-":
         if sys.stdin is None:
             raise ValueError("standard input is closed")
@@ -49,11 +45,7 @@ def input_path(path: str) -> str:
 
 
 def file_path(path: str, *, what: str) -> str:
-    """A path of a readable file, not ``-``; errors say `what` the file holds.
-
-    Raises:
-        ValueError: it is not readable.
-    """
+    """A path of a readable file, not ``-``; errors say `what` the file holds."""
     if path == "-":
         raise ValueError(f"{what} cannot come from standard input")
     if os.path.isdir(path):
@@ -76,11 +68,7 @@ def output_path(path: str) -> str:
 
 
 def aggregates_path(path: str) -> str:
-    """A path that `write_aggregates` can write.
-
-    Raises:
-        ValueError: it cannot.
-    """
+    """A path that `write_aggregates` can write."""
     if Path(path).suffix not in {".yaml", ".yml", ".json"}:
         raise ValueError(f"{path!r}: expected a name that ends in .yaml, .yml or .json")
     if os.path.exists(path) and not os.path.isfile(path):
@@ -91,11 +79,7 @@ def aggregates_path(path: str) -> str:
 
 
 def resumable_path(path: str) -> str:
-    """A path of a regular file, existing or not.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """A path of a regular file, existing or not."""
     if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
         raise ValueError(f"{path!r} is not a regular file")
     return path
@@ -119,14 +103,14 @@ def check_distinct(read: Iterable[str | None], written: Iterable[str | None]) ->
 
 def is_among(file: str, path: str) -> bool:
     """Whether `file` belongs to the directory or pattern `path`, or would if it existed."""
-    patterns = [os.path.join(glob.escape(path), name) for name in IN_DIRECTORY]
-    if not os.path.isdir(path):
-        patterns = [path] if glob.has_magic(path) and not os.path.exists(path) else []
+    patterns = [path] if glob.has_magic(path) and not os.path.exists(path) else []
+    if os.path.isdir(path):
+        patterns = [os.path.join(glob.escape(path), name) for name in ("*.jsonl", "*.jsonl.gz")]
     return any(fnmatchcase(os.path.realpath(file), os.path.realpath(pattern)) for pattern in patterns)
 
 
 def open_output(kind: Callable[[str], T], path: str) -> T:
-    """Open `path` for writing; `kind` does it.
+    """Open `path` for writing by `kind`.
 
     Raises:
         UsageError: it cannot be opened for writing.
@@ -140,11 +124,7 @@ def open_output(kind: Callable[[str], T], path: str) -> T:
 
 
 def open_rejects(path: str, interrupts: Interrupts) -> RejectsFile:
-    """A rejects file at `path`; Ctrl-C works even while it waits for the reader of a pipe.
-
-    Raises:
-        UsageError: it cannot be opened for writing.
-    """
+    """A rejects file; Ctrl-C works even while it waits for the reader of a pipe."""
     return open_output(partial(RejectsFile, wait=interrupts.wait_writable), path)
 
 

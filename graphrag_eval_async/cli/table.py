@@ -21,7 +21,7 @@ WIDTH = 80
 """Where there is no terminal to ask."""
 
 HEADING_WIDTH = 12
-"""Of one metric: longer words of its name, as custom outputs may have them, are broken."""
+"""Of one metric; longer words of its name are broken."""
 
 NAME_CHARACTERS = 160
 """Of a template's name, which is folded."""
@@ -30,7 +30,7 @@ GAP = 2
 """Between columns."""
 
 NAME_WIDTH = 16
-"""Of a template's name, at least: where the terminal is too narrow for that, the table overflows."""
+"""Of a template's name, at least: on a narrower terminal, the table overflows."""
 
 MAX_WIDTH = 10_000
 
@@ -40,7 +40,7 @@ INTERVALS = 3
 
 def render_table(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     """Counts of samples and means of metrics: a row for each template, one for micro and one for macro."""
-    return _draw([_means(snapshot, part, counts=i == 0) for i, part in enumerate(_parts(snapshot))], stream)
+    return draw([_means(snapshot, part, counts=i == 0) for i, part in enumerate(_parts(snapshot))], stream)
 
 
 def render_detail(snapshot: Mapping[str, Any], stream: TextIO) -> str:
@@ -51,7 +51,7 @@ def render_detail(snapshot: Mapping[str, Any], stream: TextIO) -> str:
         if isinstance(stats, dict) and "coverage" in stats
     }
     tables = [_trust(metrics), *_intervals(snapshot, metrics), _spread(metrics)]
-    return "\n\n".join(_draw([table], stream) for table in tables if table.row_count)
+    return "\n\n".join(draw([table], stream) for table in tables if table.row_count)
 
 
 def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
@@ -60,24 +60,27 @@ def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
     return [one_line(f"failure: {by_frequency(reasons)}")] if reasons else []
 
 
-def _draw(tables: Iterable[Table], stream: TextIO) -> str:
+def draw(tables: Iterable[Table], stream: TextIO | None = None) -> str:
     """Tables as plain text, as wide as the terminal that `stream` is, if it is one."""
+    encoding = "utf-8" if stream is None else stream.encoding
     written = BytesIO()
-    # Of the same encoding, which decides whether there are lines of boxes.
-    file = TextIOWrapper(written, stream.encoding, "backslashreplace", newline="\n", write_through=True)
+    # With the encoding of the stream, which decides whether there are lines of boxes.
+    file = TextIOWrapper(written, encoding, "backslashreplace", newline="\n", write_through=True)
     console = Console(file=file, width=MAX_WIDTH, color_system=None, markup=False, emoji=False)
     for table in tables:
         console.print(table, width=max(_width(stream), _least_width(table, console)))
-    lines = written.getvalue().decode(stream.encoding).split("\n")
+    lines = written.getvalue().decode(encoding).split("\n")
     return "\n".join(map(str.rstrip, lines)).strip("\n")
 
 
-def _width(stream: TextIO) -> int:
-    return (stream.isatty() and os.get_terminal_size(stream.fileno()).columns) or WIDTH
+def _width(stream: TextIO | None) -> int:
+    if stream is None or not stream.isatty():
+        return WIDTH
+    return os.get_terminal_size(stream.fileno()).columns or WIDTH
 
 
 def _least_width(table: Table, console: Console) -> int:
-    """How wide a table is whose names are folded to `NAME_WIDTH`."""
+    """The width of a table with its names folded to `NAME_WIDTH`."""
     names = table.columns[0]
     names.max_width = NAME_WIDTH
     width = console.measure(table).maximum
@@ -138,8 +141,7 @@ def _cells(group: Mapping[str, Any], metrics: Sequence[str], *, counts: bool = F
     cells = [number(group[metric]["mean"]) if "mean" in group.get(metric, ()) else "" for metric in metrics]
     if not counts:
         return cells
-    errors = group.get("number_of_error_samples")
-    if errors is None:
+    if (errors := group.get("number_of_error_samples")) is None:
         return ["", "", *cells]
     return [str(errors + group["number_of_success_samples"]), str(errors), *cells]
 

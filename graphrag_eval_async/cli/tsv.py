@@ -6,7 +6,7 @@ import csv
 import os
 import sys
 from codecs import BOM_UTF8
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from graphrag_eval_async.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 IN = ("Question", "Reference answer", "Actual answer")
 OUT = ("#Reference", "#PTarget", "#Matching", "Reasoning", "Error")
+
+csv.field_size_limit(sys.maxsize)
 
 
 class Answer(NamedTuple):
@@ -30,14 +32,14 @@ class Answer(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What an output has already: how many rows after the header, and in how many bytes, both whole."""
+    """How many whole rows an output has after its header, and the number of bytes up to their end."""
 
     rows: int
     length: int
 
 
 def read_answers(path: str) -> list[Answer]:
-    """The rows of the input; blank lines are none.
+    """The rows of the input, without blank lines.
 
     Raises:
         UsageError: it cannot be read, is no such table, or lacks a column.
@@ -48,8 +50,7 @@ def read_answers(path: str) -> list[Answer]:
         raise UsageError(f"{path!r} is not UTF-8: {error.reason} at byte {error.start}") from None
     lines = csv.reader(StringIO(text, newline=""), "excel-tab", strict=True)
     try:
-        with _fields_of_any_size():
-            header, *rows = [row for row in lines if row] or [[]]
+        header, *rows = [row for row in lines if row] or [[]]
     except csv.Error:
         raise UsageError(
             f"{path!r}: line {lines.line_num}: a quoted field does not end where the cell does; a cell that "
@@ -73,7 +74,7 @@ def _answer(row: list[str], indexes: list[int], columns: int) -> Answer:
 
 
 def read_written(path: str, rows: int) -> Written:
-    """What the output at `path` has already of `rows` rows; a last row that is cut off does not count.
+    """What the output at `path` already has of `rows` rows, without a last row that is cut off.
 
     Raises:
         UsageError: it cannot be read, or is not the output of such a run.
@@ -85,7 +86,7 @@ def read_written(path: str, rows: int) -> Written:
     # A character for each byte, so that places in the text are places in the file.
     lines = StringIO(data[start:].decode("latin-1"), newline="")
     ends: list[int] = []
-    with _fields_of_any_size(), suppress(csv.Error):
+    with suppress(csv.Error):
         for row in csv.reader(lines, "excel-tab", strict=True):
             end = start + lines.tell()
             if len(row) != len(OUT) or data[end - 1 : end] != b"\n" or not (ends or row == [*OUT]):
@@ -109,10 +110,10 @@ def encode(cells: Iterable[str]) -> bytes:
 
 
 class Output:
-    """Adds rows to those that are there, each at once, so that it outlives whatever ends the process.
+    """Adds rows to a file, each at once, so that it outlives whatever ends the process.
 
     Attributes:
-        size: how many rows there are to be.
+        size: how many rows there should be.
         consumed: how many there are.
     """
 
@@ -125,9 +126,8 @@ class Output:
         self.size = rows
         self.consumed = written.rows
         self._path = path
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        os.ftruncate(self._descriptor, written.length)
-        os.lseek(self._descriptor, 0, os.SEEK_END)
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115  (closed at the end of the context)
+        self._file.truncate(written.length)
         if not written.length:
             self._write(encode(OUT))
 
@@ -143,7 +143,7 @@ class Output:
     def _write(self, line: bytes) -> None:
         try:
             while line:
-                line = line[os.write(self._descriptor, line) :]
+                line = line[self._file.write(line) :]
         except OSError as error:
             error.filename = self._path
             raise
@@ -152,7 +152,7 @@ class Output:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        os.close(self._descriptor)
+        self._file.close()
 
 
 def _read(path: str) -> bytes:
@@ -160,12 +160,3 @@ def _read(path: str) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise UsageError(f"{path!r} cannot be read: {error.strerror}") from error
-
-
-@contextmanager
-def _fields_of_any_size() -> Iterator[None]:
-    limit = csv.field_size_limit(sys.maxsize)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(limit)

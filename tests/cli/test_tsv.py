@@ -57,10 +57,8 @@ def test_the_last_line(path: Path, end: str) -> None:
 
 
 def test_fields_of_any_size(path: Path) -> None:
-    limit = csv.field_size_limit()
-    long = "x" * (limit + 1)
+    long = "x" * (1 << 18)
     assert texts(path, f"{HEADER}q\tr\t{long}\n") == [("q", "r", long)]
-    assert csv.field_size_limit() == limit
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.aggregates.exact import mean, to_units
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates import Seconds
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.records.results import Values
+
+Change: TypeAlias = dict[str, Any]
+"""An alert that has started or ended, as JSON; `value` is the mean of the `samples` values in its window."""
 
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -102,37 +105,10 @@ def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Co
                 raise UsageError(f"--alert {alert.text!r}: no {what} {name!r}; there are: {there_are}")
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """An alert that has started or ended; `value` is the mean of the `samples` values in its window."""
-
-    alert: Alert
-    state: Literal["started", "ended"]
-    window: Last | Seconds
-    value: float | None
-    samples: int
-    time: str
-
-    @property
-    def message(self) -> str:
-        """The change in a line of text."""
-        value = "no values" if self.value is None else f"{self.value:.4g}"
-        return f"{self.time} alert {self.state}: {self.alert.text}: {value}"
-
-    def facts(self) -> dict[str, Any]:
-        """The change as JSON."""
-        alert = self.alert
-        return {
-            "alert": alert.text,
-            "state": self.state,
-            "template": alert.template,
-            "metric": alert.metric,
-            "value": self.value,
-            "bound": alert.bound,
-            "window": window_facts(self.window),
-            "samples": self.samples,
-            "time": self.time,
-        }
+def message(change: Change) -> str:
+    """A change in a line of text."""
+    value = "no values" if change["value"] is None else f"{change['value']:.4g}"
+    return f"{change['time']} alert {change['state']}: {change['alert']}: {value}"
 
 
 class Watched:
@@ -190,8 +166,17 @@ class Watched:
 
     def change(self, state: Literal["started", "ended"]) -> Change:
         """The alert as it is now."""
-        time = datetime.now(UTC).isoformat(timespec="milliseconds")
-        return Change(self.alert, state, self._window, self.value, len(self._values), time)
+        return {
+            "alert": self.alert.text,
+            "state": state,
+            "template": self.alert.template,
+            "metric": self.alert.metric,
+            "value": self.value,
+            "bound": self.alert.bound,
+            "window": window_facts(self._window),
+            "samples": len(self._values),
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        }
 
     def _position(self, now: float) -> float:
         """How far things have come, by what the window is measured in: values, or seconds."""
@@ -226,10 +211,10 @@ class Alerts:
             if change := watched.look(now):
                 self.on_change(change)
 
-    def facts(self) -> list[dict[str, Any]]:
+    def facts(self) -> list[Change]:
         """The alerts that have started and not ended: as they are now, with the time of their start."""
         return [
-            watched.change("started").facts() | {"time": watched.started.time}
+            watched.change("started") | {"time": watched.started["time"]}
             for watched in self._watched
             if watched.started is not None
         ]

@@ -16,7 +16,7 @@ from graphrag_eval_async.cli.exits import Exit, Interrupts, Sending, run_to_end
 from graphrag_eval_async.cli.files import file_path, output_path
 from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.run import RunOptions
-from graphrag_eval_async.cli.watch.alerts import Alert, Change, check_alerts, parse_alert
+from graphrag_eval_async.cli.watch.alerts import Alert, Change, check_alerts, message, parse_alert
 from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
 from graphrag_eval_async.cli.watch.commands import Commands
 from graphrag_eval_async.cli.watch.counting import Counting, Show
@@ -166,7 +166,7 @@ async def _watch(
     commands = Commands(on_alert, view.say)
 
     def tell(change: Change) -> None:
-        view.say(change.message)
+        view.say(message(change))
         commands.run(change)
 
     async def work() -> None:
