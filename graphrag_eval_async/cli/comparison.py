@@ -101,11 +101,7 @@ def _templates(snapshot: Mapping[str, Any]) -> Iterator[list[str]]:
             continue
         groups = {name: each[metric] for name, each in snapshot["per_template"].items() if metric in each}
         rows = [
-            [
-                one_line(name, limit=NAME_CHARACTERS),
-                *_cells(group),
-                _p_value(group["p_holm"]).removeprefix("= ").replace(" ", ""),
-            ]
+            [_name(name), *_cells(group), _p_value(group["p_holm"]).removeprefix("= ").replace(" ", "")]
             for name, group in groups.items()
         ]
         note = f"p: sign test, {_correction(groups.values())}; {decided(groups) or 'undecided'}."
@@ -134,8 +130,7 @@ def worst_questions(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int
     for metric, questions in worse.items() if worst else ():
         rows = [
             [
-                one_line(question["question_id"], limit=NAME_CHARACTERS),
-                one_line(question["template_id"], limit=NAME_CHARACTERS),
+                *(_name(question[key]) for key in ("question_id", "template_id")),
                 *(number(question[side]) for side in ("baseline", "candidate")),
                 signed(question["difference"]),
             ]
@@ -168,7 +163,11 @@ def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
 
 def _listed(ids: Sequence[str]) -> str:
     more = f" and {len(ids) - LISTED_IDS} more" if len(ids) > LISTED_IDS else ""
-    return ", ".join(one_line(each, limit=NAME_CHARACTERS) for each in ids[:LISTED_IDS]) + more
+    return ", ".join(map(_name, ids[:LISTED_IDS])) + more
+
+
+def _name(name: str) -> str:
+    return one_line(name, limit=NAME_CHARACTERS)
 
 
 def _questions(count: int) -> str:

@@ -99,15 +99,12 @@ def judging(model: str, usage: JudgeUsage) -> list[str]:
     about = "about " if usage.unmetered and usage.dollars is not None else ""
     shared = f", {usage.shared_calls} shared" if usage.shared_calls else ""
     failed = sum(usage.errors.values())
-    metrics = [
-        f"{usage.outcomes['ok']} ok",
-        f"{usage.outcomes['skipped']} skipped",
-        f"{failed} failed" + (f" ({counts(usage.errors)})" if failed else ""),
-    ]
+    why = f" ({counts(usage.errors)})" if failed else ""
+    metrics = f"{usage.outcomes['ok']} ok, {usage.outcomes['skipped']} skipped, {failed} failed{why}"
     calls = f"{usage.calls} calls, {usage.attempts} attempts, {usage.cache_hits} cached{shared}"
     before = f", {dollars(usage.restored_dollars)} of it before" if usage.restored_dollars else ""
     return [
         f"judge {model}: {calls}, {about}{dollars(usage.dollars)}{before}",
         f"tokens: {usage.input_tokens} in, {usage.output_tokens} out, {usage.embedding_tokens} embedded",
-        f"metrics: {', '.join(metrics)}" + (f"; retries: {counts(usage.retries)}" if usage.retries else ""),
+        f"metrics: {metrics}" + (f"; retries: {counts(usage.retries)}" if usage.retries else ""),
     ]

@@ -138,12 +138,6 @@ class RunOptions(ReportOptions):
         lines = [] if self.is_resumable else [self.output, self.rejects]
         return [path for path in (self.aggregates, *lines) if path is not None and path != "-"]
 
-    def _journal(self) -> Journal | None:
-        if not self.is_resumable or self.output is None:
-            return None
-        fsync = self.fsync or "interval"
-        return Journal(self.output, force=self.resume_force, fsync=fsync, rejects=self.rejects)
-
     @contextmanager
     def open(
         self,
@@ -158,8 +152,13 @@ class RunOptions(ReportOptions):
         Raises:
             UsageError, ConfigError: as of `evaluate_stream`, or a file cannot be opened.
         """
+        journal = rejects = None
+        if not self.is_resumable:
+            rejects = self.rejects
+        elif self.output is not None:
+            fsync = self.fsync or "interval"
+            journal = Journal(self.output, force=self.resume_force, fsync=fsync, rejects=self.rejects)
         rejects_files: list[RejectsFile] = []
-        rejects = self.rejects if not self.is_resumable else None
         # Before any file is opened, since it may find the configuration wanting.
         stream = evaluate_stream(
             reference,
@@ -167,7 +166,7 @@ class RunOptions(ReportOptions):
             config=config,
             aggregates=RunningAggregates(include_errors=self.include_errors),
             on_reject=(lambda reject: rejects_files[0](reject)) if rejects is not None else "collect",
-            journal=self._journal(),
+            journal=journal,
             dedupe=self.dedupe,
             on_fatal=self.on_fatal,
             stages=self.stages,
@@ -178,8 +177,9 @@ class RunOptions(ReportOptions):
             **more,
         )
         with ExitStack() as files:
-            output = self.output if not self.is_resumable else None
-            results = files.enter_context(open_output(LineFile, output)) if output is not None else None
+            results = None
+            if self.output is not None and journal is None:
+                results = files.enter_context(open_output(LineFile, self.output))
             if rejects is not None:
                 rejects_files.append(files.enter_context(open_rejects(rejects, interrupts)))
             yield stream, results

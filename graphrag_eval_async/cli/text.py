@@ -76,11 +76,10 @@ def dollars(amount: float | None) -> str:
 
 
 def counts(of: Mapping[Any, int]) -> str:
-    """Such as "2 budget, 1 timeout"."""
+    """Such as "2 budget, 1 timeout", sorted by name."""
     return ", ".join(f"{count} {kind}" for kind, count in sorted(of.items()))
 
 
 def by_frequency(of: Mapping[str, int]) -> str:
     """The same, the most frequent first."""
-    ordered = sorted(of.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{count} {kind}" for kind, count in ordered)
+    return ", ".join(f"{-rank} {kind}" for rank, kind in sorted((-count, kind) for kind, count in of.items()))

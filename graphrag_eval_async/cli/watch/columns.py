@@ -58,9 +58,7 @@ class Column:
         """The value at the path, or None."""
         place: Any = facts
         for key in self.path:
-            place = place.get(key)
-            if place is None:
-                return None
+            place = None if place is None else place.get(key)
         return place
 
     def text(self, value: Any) -> str:
@@ -152,7 +150,7 @@ def price(dollars: float) -> str:
     return f"${dollars:.{digits}f}".replace("$0.", "$.")
 
 
-def sparkline(points: Sequence[float | None], width: int, *, bars: str = BARS) -> str:
+def sparkline(points: Sequence[float | None], width: int, bars: str = BARS) -> str:
     """Points as bars from the lowest to the highest of them, at most `width`, the latest on the right.
 
     If there are more points, a bar stands for several. Gaps are blank; equal points are half as high.

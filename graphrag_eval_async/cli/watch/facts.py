@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.stream import EvaluationStream
 
 RATE_SECONDS = 10.0
-"""The time over which a rate is taken, or the time since it was last asked for, if that is longer."""
+"""The time over which a rate is taken; longer if it was not asked for meanwhile."""
 
 SUMS = "sums"
 """The key of the sums that `complete` turns into confidence sequences."""
@@ -153,11 +153,8 @@ def _add_detail(
     metrics = group["metrics"]
     for metric, shown in metrics.items():
         shown |= {key: detail[metric][key] for key in ("quantiles", "bounds") if key in detail[metric]}
-    group["coverage"] = {
-        metric: stats["coverage"]
-        for metric, stats in detail.items()
-        if isinstance(stats, dict) and "coverage" in stats
-    }
+    stats = {name: each for name, each in detail.items() if isinstance(each, dict) and "coverage" in each}
+    group["coverage"] = {metric: each["coverage"] for metric, each in stats.items()}
     group[REASON] = detail.get(REASON, {})
     return [(metrics[metric], own) for metric, own in sums.items()]
 
@@ -165,11 +162,14 @@ def _add_detail(
 def _group(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:
     """The state of one template, or of all results, from its aggregates and those of the window."""
     recent = recent or {"number_of_error_samples": 0, "number_of_success_samples": 0}
-    counts, recent_counts = _counts(total), _counts(recent)
+    (samples, errors), (recent_samples, recent_errors) = _counts(total), _counts(recent)
     group: dict[str, Any] = {
-        "samples": {"total": counts[0], "window": recent_counts[0]},
-        "errors": {"total": counts[1], "window": recent_counts[1]},
-        "error_rate": {"mean": _share(*counts), "window": _share(*recent_counts)},
+        "samples": {"total": samples, "window": recent_samples},
+        "errors": {"total": errors, "window": recent_errors},
+        "error_rate": {
+            "mean": errors / samples if samples else None,
+            "window": recent_errors / recent_samples if recent_samples else None,
+        },
         "metrics": {
             metric: {"mean": stats["mean"], "window": recent.get(metric, {}).get("mean")}
             for metric, stats in total.items()
@@ -185,10 +185,6 @@ def _counts(group: Mapping[str, Any]) -> tuple[int, int]:
     """Samples, and errors among them."""
     errors: int = group["number_of_error_samples"]
     return errors + group["number_of_success_samples"], errors
-
-
-def _share(samples: int, errors: int) -> float | None:
-    return errors / samples if samples else None
 
 
 def _cost(group: Mapping[str, Any]) -> float | None:

@@ -52,7 +52,8 @@ def render(facts: Mapping[str, Any], *, width: int, height: int, bars: str = BAR
     results = screen.results()
     trust = screen.trust(facts["overall"])
     room = height - len(head) - len(foot)
-    compared = screen.comparison()[: max(0, room // 3)]
+    comparison = facts["comparison"]
+    compared = [] if comparison is None else comparison_lines(comparison)[: max(0, room // 3)]
     room -= len(compared)
     if room - len(trust) >= min(2 * len(facts["templates"]), LEAST_TEMPLATES) + LEAST_RESULTS:
         head += trust
@@ -98,16 +99,13 @@ class _Screen:
         return self._row(more, [column.heading for column in grid.columns], "dim")
 
     def group(self, name: str, group: Mapping[str, Any], *, trends: bool) -> list[Text]:
-        columns = self._grid.columns
-        values = [column.of(group) or {} for column in columns]
-        pairs = list(zip(columns, values, strict=True))
+        values = [column.of(group) or {} for column in self._grid.columns]
         means = self._cells([value.get("mean", value.get("total")) for value in values])
         recent = self._cells([value.get("window") for value in values])
         lines = [self._row(name, means, "bold"), self._row(self._window, recent)]
         if trends:
-            bars = [
-                sparkline(value.get("trend", ()), column.width, bars=self._bars) for column, value in pairs
-            ]
+            pairs = zip(self._grid.columns, values, strict=True)
+            bars = [sparkline(value.get("trend", ()), column.width, self._bars) for column, value in pairs]
             lines.append(self._row("", bars, "cyan"))
         return lines
 
@@ -137,17 +135,10 @@ class _Screen:
         if not trends and 2 * len(shown) > room:
             shown = shown[: max(0, room - 1) // 2]
         trusted = TRUSTED_LINES * len(shown) <= room - ROOMY_RESULTS
-        lines = [
-            line
-            for name, group in shown
-            for line in (
-                *self.group(name, group, trends=trends),
-                *(self.trust(group) if trusted else ()),
-            )
-        ]
-        if more := len(self._templates) - len(shown):
-            lines.append(Text(f"... and {more} more template{'s' * (more > 1)}", "dim"))
-        return lines
+        lines: list[Text] = []
+        for name, group in shown:
+            lines += self.group(name, group, trends=trends) + (self.trust(group) if trusted else [])
+        return lines + _more(len(self._templates) - len(shown), "template", "dim")
 
     def alerts(self) -> list[Text]:
         alerts = self._facts["alerts"]
@@ -155,13 +146,7 @@ class _Screen:
         for alert in alerts[:SHOWN_ALERTS]:
             value = "no values" if alert["value"] is None else f"{alert['value']:.4g}"
             lines.append(Text(f"ALERT {_quote(alert['alert'])}: {value}", "bold red"))
-        if more := len(alerts) - len(lines):
-            lines.append(Text(f"... and {more} more alert{'s' * (more > 1)}", "bold red"))
-        return lines
-
-    def comparison(self) -> list[Text]:
-        comparison = self._facts["comparison"]
-        return [] if comparison is None else comparison_lines(comparison)
+        return lines + _more(len(alerts) - len(lines), "alert", "bold red")
 
     def results(self) -> list[Text]:
         """A heading, and a line for each."""
@@ -187,6 +172,10 @@ class _Screen:
         for column, cell in zip(grid.columns, cells, strict=False):
             line.append(cell.rjust(column.width + grid.gap))
         return line
+
+
+def _more(count: int, what: str, style: str) -> list[Text]:
+    return [Text(f"... and {count} more {what}{'s' * (count > 1)}", style)] if count else []
 
 
 def _window_name(window: Mapping[str, float]) -> str:
