@@ -44,7 +44,6 @@ class Aggregate(ReportOptions):
     max_line_bytes: options.MaxLineBytes = MAX_RESULT_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
-        """Run the command."""
         if self.reference is None and any(gate.metric == MISSING_RATE for gate in self.gates):
             raise UsageError(f"a gate on {MISSING_RATE} needs --reference REFERENCE")
         check_distinct([*self.results, self.reference], [self.rejects, self.aggregates])

@@ -56,7 +56,6 @@ class AnswerCorrectness:
     llm: options.Llm = None
 
     def run(self, interrupts: Interrupts) -> Exit:
-        """Run the command."""
         config = judge_config(self.config, self.llm, prepare=keep_answer_correctness)
         if config is None:
             raise UsageError("which LLM is to judge? Give --config FILE or --llm PROVIDER/MODEL")

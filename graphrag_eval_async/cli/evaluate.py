@@ -1,33 +1,37 @@
 """``evaluate``: results and aggregates of responses."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Annotated, TextIO
 
 import typer
+from msgspec import structs
 
 from graphrag_eval_async.cli import options
-from graphrag_eval_async.cli.dry import estimate
 from graphrag_eval_async.cli.exits import Exit, Interrupts, Sending, run_to_end
 from graphrag_eval_async.cli.files import open_output, open_rejects, output_path
 from graphrag_eval_async.cli.gates import MISSING_RATE
-from graphrag_eval_async.cli.judges import judge_of
+from graphrag_eval_async.cli.judges import forget_keys, is_counted_cost, judge_config, judge_of
 from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.reading import processes_for
+from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.run import RunOptions
-from graphrag_eval_async.cli.text import tell
+from graphrag_eval_async.cli.text import dollars, one_line, tell
+from graphrag_eval_async.config import Config, LimitsConfig
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.until import Until
+from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS, DryJudge
+from graphrag_eval_async.records.metrics import COST
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.scale.evaluate_file import EvaluatedFile, FileEvaluation
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.reading import expand
-from graphrag_eval_async.stream import EvaluationStream
+from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
 
 DEFAULT_SEED = 0
 
@@ -82,9 +86,8 @@ class Evaluate(RunOptions):
     ] = field(default=1, metadata={AFTER: "ordered"})
 
     def run(self, interrupts: Interrupts) -> Exit:
-        """Run the command."""
         if self.dry_run:
-            return estimate(self, self.responses, interrupts)
+            return self._estimate(interrupts)
         until = self._condition()
         if self.jobs != 1:
             self._check_jobs()
@@ -108,6 +111,30 @@ class Evaluate(RunOptions):
                 work = _write_results(stream, sending, advance)
                 ending = run_to_end(work, interrupts, drain=sending.drain)
         return self.report_stream(stream, ending, reference=reference, config=config, table=self._table)
+
+    def _estimate(self, interrupts: Interrupts) -> Exit:
+        """Print what a run would take."""
+        config = judge_config(self.config, self.llm, self.embedding, prepare=forget_keys)
+        unlimited = config
+        if config is not None and config.llm is not None:  # Neither limits nor a cache hold up calls.
+            unlimited = structs.replace(
+                config, llm=structs.replace(config.llm, limits=LimitsConfig(), cache=None)
+            )
+        source = read_jsonl(self.responses)
+        stream = evaluate_stream(
+            load_reference(self.reference),
+            source,
+            config=unlimited,
+            judge=DryJudge() if judge_of(config) is not None else None,
+            steps_groups=self.steps_groups,
+            max_in_flight=self.max_in_flight,
+            max_line_bytes=self.max_line_bytes,
+        )
+        with progress(source) as advance:
+            ending = run_to_end(_write_results(stream, Sending(None, stream.stop), advance), interrupts)
+        list_rejects(stream.rejects)
+        tell(sys.stdout, "\n".join(_estimates(stream, config)))
+        return end(ending, stream.rejects)
 
     def _run_in_processes(self, evaluator: Evaluator, jobs: int, interrupts: Interrupts) -> Exit:
         with ExitStack() as files:
@@ -180,3 +207,24 @@ async def _write_results(stream: EvaluationStream, sending: Sending, advance: Ca
             if "pending" not in result:
                 advance()
             await sending.send(result)
+
+
+def _estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]:
+    micro, usage, model = stream.aggregates.snapshot()["micro"], stream.usage, judge_of(config)
+    responses = micro["number_of_error_samples"] + micro["number_of_success_samples"]
+    if config is None or config.llm is None or model is None:
+        yield f"evaluating these {responses} responses would take no calls: no metric is judged"
+        return
+    cache = config.llm.cache
+    most = "" if cache is None else f" at most (what is in the cache {one_line(cache)} costs nothing), and"
+    completions = usage.output_tokens // ASSUMED_OUTPUT_TOKENS
+    yield f"evaluating these {responses} responses would take,{most} if no call has to be repeated:"
+    yield f"  {completions} completions of {model}"
+    yield f"    input: about {usage.input_tokens} tokens"
+    yield f"    output: {usage.output_tokens} tokens, if each has {ASSUMED_OUTPUT_TOKENS}"
+    if config.llm.embedding is not None:
+        yield f"  {usage.attempts - completions} embeddings of {one_line(config.llm.embedding.model)}"
+        yield f"    input: about {usage.embedding_tokens} tokens"
+    yield f"  cost: {'' if usage.dollars is None else 'about '}{dollars(usage.dollars)}"
+    for key in filter(is_counted_cost, micro):
+        yield f"    {key.removesuffix(COST)}: {dollars(micro[key]['sum'])}"

@@ -111,6 +111,10 @@ def _raise() -> NoReturn:
     raise KeyboardInterrupt
 
 
+def _ignore() -> None:
+    pass
+
+
 class Ending(NamedTuple):
     """How the asynchronous part of a run ended; later signals count, too."""
 
@@ -145,7 +149,7 @@ def run_to_end(
     A signal calls `drain` on the event loop, and `work` then has `DRAIN_SECONDS` to finish; after that, or at
     a second signal, it is cancelled. Without `drain`, the first signal cancels it.
     """
-    interrupts.stop = _do_nothing
+    interrupts.stop = _ignore  # What was computed is still to be written.
     try:
         asyncio.run(_run(work, interrupts, drain))
     except (BrokenPipeError, InterruptedError, asyncio.CancelledError):
@@ -176,12 +180,8 @@ async def _run(
             stop()
         await task
     finally:
-        interrupts.stop = _do_nothing
+        interrupts.stop = _ignore
         interrupts.cancel = None
-
-
-def _do_nothing() -> None:
-    """What was computed is about to be written."""
 
 
 class Sending:

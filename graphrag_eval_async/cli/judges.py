@@ -77,11 +77,6 @@ def keep_answer_correctness(given: Any) -> None:
         section["enabled"] = True
 
 
-def cache_of(config: Config | None) -> str | None:
-    """The path of the judge's cache file, if there is one."""
-    return config.llm.cache if config is not None and config.llm is not None else None
-
-
 def judge_of(config: Config | None) -> str | None:
     """The LLM that judges; None where no metric is on."""
     if config is None or config.llm is None or config.llm.generation is None or not metrics_on(config):

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -11,7 +12,7 @@ import typer
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
 from graphrag_eval_async.cli.files import check_distinct, is_among, open_output, open_rejects
-from graphrag_eval_async.cli.judges import cache_of, judge_config, judge_of, judging
+from graphrag_eval_async.cli.judges import judge_config, judge_of, judging
 from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.report import ReportOptions, deciding, end, journaling
 from graphrag_eval_async.config import Config
@@ -126,15 +127,15 @@ class RunOptions(ReportOptions):
                 f"{self.output!r} is a journal, which would be overwritten; --resume goes on with it, "
                 f"without {self.output}.run it is a file like others"
             )
-        paths = [path for path in (self.reference, self.config, cache_of(config), *read) if path is not None]
+        cache = config.llm.cache if config is not None and config.llm is not None else None
+        paths = [path for path in (self.reference, self.config, cache, *read) if path is not None]
         check_distinct(paths, written)
-        for path in paths:
-            for file in self.readable_outputs():
-                if is_among(file, path):
-                    raise UsageError(f"{file!r} is among the files of {path!r}, which are read")
+        for path, file in product(paths, self.readable_outputs()):
+            if is_among(file, path):
+                raise UsageError(f"{file!r} is among the files of {path!r}, which are read")
 
     def readable_outputs(self) -> list[str]:
-        """The files that would be read if they stood among the sources; those of a journal would not."""
+        """The files that would be read if they were among the sources; those of a journal would not."""
         lines = [] if self.is_resumable else [self.output, self.rejects]
         return [path for path in (self.aggregates, *lines) if path is not None and path != "-"]
 

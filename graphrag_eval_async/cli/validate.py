@@ -31,7 +31,6 @@ class Validate:
     max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
-        """Run the command."""
         problems = open_output(LineFile, "-")
         try:
             reference = load_reference(self.reference)

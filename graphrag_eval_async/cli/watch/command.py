@@ -107,7 +107,6 @@ class Watch(RunOptions):
     ] = None
 
     def run(self, interrupts: Interrupts) -> Exit:
-        """Run the command."""
         self._check_options()
         config = self.read_config()
         self.check_files(config, *self.paths, self.baseline)
@@ -131,7 +130,7 @@ class Watch(RunOptions):
             view = open_view(facts, self.window, self.interval, interrupts)
             work = _watch(stream, sending, counting, view, self.on_alert)
             ending = run_to_end(work, interrupts, drain=sending.drain)
-            ending = ending.attempt(view.finish if self.has_begun(stream) else view.clear)
+            ending = ending.attempt(partial(view.finish, shown=self.has_begun(stream)))
         return self.report_stream(
             stream,
             ending,

@@ -84,12 +84,9 @@ class Counting:
 
     Attributes:
         count: the number of results.
-        window: which results count as recent.
-        recent: aggregates of these.
-        show: which results to list.
-        results: those.
-        alerts: the alerts on them.
-        comparison: with a baseline, if there is one.
+        recent: aggregates of those in the `window`.
+        results: those that are listed, by `show`.
+        alerts, comparison: what else counts them.
     """
 
     def __init__(

@@ -38,7 +38,7 @@ SHOWN_CHARACTERS = 300
 """The limit of anything quoted: more than a line has."""
 
 
-def render(facts: Mapping[str, Any], *, width: int, height: int, bars: str = BARS) -> list[Text]:
+def render(facts: Mapping[str, Any], width: int, height: int, bars: str = BARS) -> list[Text]:
     """At most `height` lines, none wider than `width` cells.
 
     A group of results has a line of means so far, one of the means of the window, one of their trends, and

@@ -79,13 +79,9 @@ class Screen:
         """Show a line about something that happened, soon."""
         self._messages.append(one_line(message))
 
-    def finish(self) -> None:
-        """Show the final state."""
-        self._draw(self._facts(), last=True)
-
-    def clear(self) -> None:
-        """Remove the view; messages stay."""
-        self._draw(None, last=True)
+    def finish(self, *, shown: bool) -> None:
+        """Show the final state or, if it is not to be `shown`, remove the view; messages stay."""
+        self._draw(self._facts() if shown else None, last=True)
 
     async def _run(self) -> NoReturn:
         # Warnings, of whichever package, would go through the view.
@@ -106,9 +102,7 @@ class Screen:
 
     def _draw(self, facts: dict[str, Any] | None, *, last: bool = False) -> None:
         def lines(width: int, height: int) -> list[Text]:
-            if facts is None:
-                return []
-            return render(facts, width=width, height=height, bars=self._terminal.bars)
+            return [] if facts is None else render(facts, width, height, self._terminal.bars)
 
         if facts is not None:
             complete(facts)
@@ -148,13 +142,12 @@ class Lines:
         self._messages.append(one_line(message))
         self._said.set()
 
-    def finish(self) -> None:
+    def finish(self, *, shown: bool) -> None:
         self._tell()
+        if not shown:
+            return
         with suppress(BrokenPipeError, InterruptedError):
             self._stdout.write([_line(self._source.collect(inf))])
-
-    def clear(self) -> None:
-        """Do nothing: what was printed stays."""
 
     async def _print_facts(self) -> NoReturn:
         took = 0.0

@@ -74,7 +74,7 @@ async def test_what_others_write_to_the_terminal_stands_above_the_view(
         await terminal.times.get()
         task.cancel()
         await asyncio.wait([task])
-    view.finish()
+    view.finish(shown=True)
     terminal.show_written()
     shown = [*terminal.emulator.gone, *terminal.emulator.screen]
     assert shown[:4] == ["one", "two", "old\\x1b[2J ways", "said"]
@@ -106,7 +106,7 @@ async def test_no_view_is_drawn_after_the_end() -> None:
         await asyncio.to_thread(wait, terminal.begun)
         task.cancel()
         await asyncio.wait([task])
-        ending = asyncio.create_task(asyncio.to_thread(view.clear))
+        ending = asyncio.create_task(asyncio.to_thread(view.finish, shown=False))
         await asyncio.wait([ending], timeout=0.05)  # Which it would not need to end too early.
         terminal.go_on.set()
         await ending
@@ -155,7 +155,7 @@ async def test_intervals_of_lines_are_not_made_on_the_event_loop(monkeypatch: py
 
 def test_a_screen_asks_for_details_of_as_many_templates_as_it_may_show() -> None:
     shown: Any = Shown()
-    Screen(Terminal(80, 60), shown, Trends(Last(200))).finish()
+    Screen(Terminal(80, 60), shown, Trends(Last(200))).finish(shown=True)
     assert [detailed for detailed, _ in shown.asked] == [10]
 
 
@@ -171,5 +171,5 @@ async def test_messages_are_told_once_whenever_it_ends(capfd: pytest.CaptureFixt
                 await asyncio.sleep(0)
             task.cancel()
             await asyncio.wait([task])
-            view.finish()
+            view.finish(shown=True)
         assert capfd.readouterr().err == "said\n", turns
