@@ -42,7 +42,7 @@ class Command(Protocol):
     """A frozen dataclass of arguments and options."""
 
     def run(self, interrupts: Interrupts) -> Exit:
-        """Run the command; the module's `run` tells what it raises."""
+        """Run the command."""
 
 
 app = typer.Typer(

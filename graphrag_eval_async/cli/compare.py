@@ -24,9 +24,7 @@ from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.verdicts import UNDECIDED, is_score
 from graphrag_eval_async.records.metrics import ERROR_RATE
 
-LISTED_IDS = 10
-"""How many ids of questions on one side only are listed."""
-
+LISTED_IDS = 10  # how many ids of questions on one side only are listed
 HEADINGS = ("baseline", "candidate", "change", "better", "worse", "equal")
 
 
@@ -130,7 +128,6 @@ def regressions(snapshot: Mapping[str, Any]) -> list[str]:
 
 
 def sentences(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """One sentence on each score."""
     return [f"{metric}: {_sentence(row)}" for metric, row in rows.items() if is_score(metric)]
 
 

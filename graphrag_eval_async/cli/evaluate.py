@@ -113,7 +113,6 @@ class Evaluate(RunOptions):
         return self.report_stream(stream, ending, reference=reference, config=config, table=self._table)
 
     def _estimate(self, interrupts: Interrupts) -> Exit:
-        """Print what a run would take."""
         config = judge_config(self.config, self.llm, self.embedding, prepare=forget_keys)
         unlimited = config
         if config is not None and config.llm is not None:  # Neither limits nor a cache hold up calls.

@@ -33,8 +33,6 @@ POLL_MILLISECONDS = 100
 
 
 class Exit(IntEnum):
-    """Exit codes."""
-
     USAGE = 2
     FAILED = 4
     REJECTS = 3
@@ -67,7 +65,6 @@ class Interrupts:
 
     @property
     def came(self) -> bool:
-        """Whether there was a signal."""
         return self.code is not None
 
     def __enter__(self) -> Self:
@@ -202,7 +199,6 @@ class Sending:
             self._scope.deadline = asyncio.get_running_loop().time() + self._patience
 
     async def send(self, result: Mapping[str, Any]) -> None:
-        """Send one result, as `send_lines` does."""
         if self._lines is not None:
             await self.send_lines(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
 

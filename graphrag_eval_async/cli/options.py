@@ -35,7 +35,6 @@ def parser(parse: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def parse_level(text: str) -> float:
-    """A number between 0 and 1."""
     try:
         level = float(text)
     except ValueError:

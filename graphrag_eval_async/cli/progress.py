@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.judge import JudgeUsage
 
-MIN_SECONDS = 0.1
-"""A rate over less time would be noise."""
+MIN_SECONDS = 0.1  # a rate over less time would be noise
 
 
 class Source(Protocol):
@@ -67,7 +66,6 @@ class _Bar(Progress):
         self.add_task("", total=sum(sizes) if len(sizes) == len(sources) else None)
 
     def count(self) -> None:
-        """Count one more result."""
         self._results += 1
 
     def get_renderables(self) -> Iterable[RenderableType]:

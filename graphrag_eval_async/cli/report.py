@@ -18,8 +18,7 @@ from graphrag_eval_async.scale.evaluate_file import EvaluatedFile
 from graphrag_eval_async.stream import EvaluationStream
 from graphrag_eval_async.stream.ending import Decision
 
-LISTED_REJECTS = 10
-"""How many rejects are listed where no file takes them."""
+LISTED_REJECTS = 10  # how many rejects are listed where no file takes them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +34,6 @@ class ReportOptions:
 
     @property
     def gates(self) -> list[Gate]:
-        """What must hold at the end."""
         return [*self.fail_under, *self.fail_over]
 
     def report(

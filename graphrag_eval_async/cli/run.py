@@ -99,11 +99,9 @@ class RunOptions(ReportOptions):
 
     @property
     def is_resumable(self) -> bool:
-        """Whether the output is a journal."""
         return self.resume or self.resume_force
 
     def read_config(self) -> Config | None:
-        """The configuration that the options ask for."""
         return judge_config(self.config, self.llm, self.embedding)
 
     def check_files(self, config: Config | None, *read: str | None) -> None:

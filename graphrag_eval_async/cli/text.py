@@ -13,8 +13,7 @@ from graphrag_eval_async.errors import ConfigError, GraphragEvalError, Reference
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SHOWN_CHARACTERS = 2000
-"""Of one line about the input, which may quote a key of any length."""
+SHOWN_CHARACTERS = 2000  # of one line about the input, which may quote a key of any length
 
 
 def tell(stream: TextIO | None, text: str) -> None:

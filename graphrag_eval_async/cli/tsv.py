@@ -103,7 +103,6 @@ def read_written(path: str, rows: int) -> Written:
 
 
 def encode(cells: Iterable[str]) -> bytes:
-    """A row as it is written."""
     text = StringIO(newline="")
     csv.writer(text, "excel-tab").writerow(cells)
     return (text.getvalue().removesuffix("\r\n") + "\n").encode(errors="backslashreplace")

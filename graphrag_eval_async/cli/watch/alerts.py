@@ -106,7 +106,6 @@ def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Co
 
 
 def message(change: Change) -> str:
-    """A change in a line of text."""
     value = "no values" if change["value"] is None else f"{change['value']:.4g}"
     return f"{change['time']} alert {change['state']}: {change['alert']}: {value}"
 
@@ -165,7 +164,6 @@ class Watched:
         return mean(self._units, len(self._values), integral=False) if self._values else None
 
     def change(self, state: Literal["started", "ended"]) -> Change:
-        """The alert as it is now."""
         return {
             "alert": self.alert.text,
             "state": state,
@@ -206,7 +204,6 @@ class Alerts:
                         self.on_change(change)
 
     def look(self, now: float) -> None:
-        """Let time pass."""
         for watched in self._watched:
             if change := watched.look(now):
                 self.on_change(change)

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 SHOWN = (ERROR_RATE, *SCORES)
 
-WORST = 10
-"""How many of the questions that got worse are listed at the end, by score."""
-
+WORST = 10  # how many of the questions that got worse are listed at the end, by score
 STYLES = {"better": "green", "worse": "bold red"}
 
 
@@ -90,7 +88,6 @@ def final_lines(comparison: RunningComparison, level: float) -> list[str]:
 
 
 def _templates(live: LiveRows) -> Iterator[str]:
-    """What is decided in templates, by metric."""
     for metric in live["overall"]:
         groups = {name: group[metric] for name, group in live["per_template"].items() if metric in group}
         if told := decided(groups):

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 BARS = "▁▂▃▄▅▆▇█"
-ASCII_BARS = "_.-:=+*#"
-"""For encodings without `BARS`."""
-
+ASCII_BARS = "_.-:=+*#"  # for encodings without `BARS`
 LEAST_NAME, MOST_NAME = 12, 32
 LEAST_CELL, ROOMY_CELL, MOST_CELL = 5, 8, 12
 
@@ -62,7 +60,6 @@ class Column:
         return place
 
     def text(self, value: Any) -> str:
-        """A value as it stands in a cell."""
         return "" if value is None else self.show(value)
 
 

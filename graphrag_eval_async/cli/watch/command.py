@@ -30,9 +30,7 @@ from graphrag_eval_async.sources import follow_jsonl
 from graphrag_eval_async.sources.rotation import former_names
 from graphrag_eval_async.stream import EvaluationStream
 
-LOOK_SECONDS = 1.0
-"""How often alerts look whether time alone has changed something."""
-
+LOOK_SECONDS = 1.0  # how often alerts look whether time alone has changed something
 _duration = partial(typer.Option, parser=options.parser(parse_duration), metavar="TIME")
 
 

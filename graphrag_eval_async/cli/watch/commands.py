@@ -18,11 +18,8 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.cli.watch.alerts import Change
 
-COMMAND_SECONDS = 30.0
-"""How long a command may take, and how long to wait for the last ones at the end."""
-
-MAX_WAITING = 100
-"""How many changes of one alert may wait for their command."""
+COMMAND_SECONDS = 30.0  # how long a command may take, and how long to wait for the last ones at the end
+MAX_WAITING = 100  # how many changes of one alert may wait for their command
 
 
 class Commands:
@@ -43,7 +40,6 @@ class Commands:
         self._workers: list[asyncio.Task[None]] = []
 
     def run(self, change: Change) -> None:
-        """Have the command run, soon."""
         if self._command is None:
             return
         queue = self._queues.get(change["alert"])

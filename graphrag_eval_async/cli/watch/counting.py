@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.inference.comparison import RunningComparison
     from graphrag_eval_async.records.results import Values
 
-KEPT_RESULTS = 100
-"""How many results are kept: more than most terminals show."""
-
+KEPT_RESULTS = 100  # how many results are kept: more than most terminals show
 Show = Literal["last", "worst"]
 
 SCORES = ("steps_score", "answer_f1", "answer_relevance", "ragas_answer_correctness")
@@ -60,7 +58,6 @@ class Selection:
         self._count = 0
 
     def add(self, short: dict[str, Any]) -> None:
-        """Add what `shorten` gave."""
         quality = 0.0
         if self._show == "worst":
             scores = [short["metrics"][name] for name in SCORES if name in short["metrics"]]
@@ -75,7 +72,6 @@ class Selection:
         del self._results[self._kept :]
 
     def facts(self) -> list[dict[str, Any]]:
-        """All of them."""
         return [short for _, _, short in self._results]
 
 

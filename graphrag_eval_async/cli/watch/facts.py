@@ -26,16 +26,11 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sources import Follower
     from graphrag_eval_async.stream import EvaluationStream
 
-RATE_SECONDS = 10.0
-"""The time over which a rate is taken; longer if it was not asked for meanwhile."""
-
-SUMS = "sums"
-"""The key of the sums that `complete` turns into confidence sequences."""
+RATE_SECONDS = 10.0  # the time over which a rate is taken; longer if it was not asked for meanwhile
+SUMS = "sums"  # the key of the sums that `complete` turns into confidence sequences
 
 
 class Rate:
-    """How fast a count grows, per second."""
-
     def __init__(self, now: float) -> None:
         self._points = deque([(now, 0)])
 
@@ -182,7 +177,6 @@ def _group(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[s
 
 
 def _counts(group: Mapping[str, Any]) -> tuple[int, int]:
-    """Samples, and errors among them."""
     errors: int = group["number_of_error_samples"]
     return errors + group["number_of_success_samples"], errors
 

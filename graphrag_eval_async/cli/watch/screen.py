@@ -23,19 +23,12 @@ SHOWN_ALERTS = 3
 LEAST_TEMPLATES = 8
 """Lines kept for templates, if there are as many, before `overall` gets its lines of trust."""
 
-LEAST_RESULTS = 2
-"""Lines kept for results, with their heading, before templates get more."""
-
-TRUSTED_LINES = 6
-"""Lines of a template with its intervals and quantile."""
-
-ROOMY_RESULTS = 10
-"""Lines kept for results, with a blank one, before templates get their intervals."""
-
+LEAST_RESULTS = 2  # lines kept for results, with their heading, before templates get more
+TRUSTED_LINES = 6  # lines of a template with its intervals and quantile
+ROOMY_RESULTS = 10  # lines kept for results, with a blank one, before templates get their intervals
 HIGH_QUANTILE = "p95"
 
-SHOWN_CHARACTERS = 300
-"""The limit of anything quoted: more than a line has."""
+SHOWN_CHARACTERS = 300  # the limit of anything quoted: more than a line has
 
 
 def render(facts: Mapping[str, Any], width: int, height: int, bars: str = BARS) -> list[Text]:
@@ -70,8 +63,6 @@ def render(facts: Mapping[str, Any], width: int, height: int, bars: str = BARS) 
 
 
 class _Screen:
-    """The parts of the screen."""
-
     def __init__(self, facts: Mapping[str, Any], width: int, bars: str) -> None:
         self._facts = facts
         self._width = width
@@ -149,7 +140,6 @@ class _Screen:
         return lines + _more(len(alerts) - len(lines), "alert", "bold red")
 
     def results(self) -> list[Text]:
-        """A heading, and a line for each."""
         results = self._facts["results"]
         if not results:
             return []
@@ -240,7 +230,6 @@ def _without_values(coverage: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple
 
 
 def _clock(seconds: float) -> str:
-    """Such as 1:02:03."""
     minutes, second = divmod(int(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}"

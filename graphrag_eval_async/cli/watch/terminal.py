@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-COLUMNS, ROWS = 80, 24
-"""The size of a terminal that does not tell."""
-
+COLUMNS, ROWS = 80, 24  # the size of a terminal that does not tell
 ERASE_LINE = "\x1b[K"
 ERASE_BELOW = "\x1b[J"
 

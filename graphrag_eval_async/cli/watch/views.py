@@ -37,11 +37,8 @@ DRAW_SECONDS = 0.25
 DRAW_SHARE = 0.1
 """The share of the time that drawing may take: with thousands of templates, it happens less often."""
 
-MAX_MESSAGES = 1000
-"""How many messages wait while nobody reads; older ones are lost."""
-
-PRINTED_RESULTS = 10
-"""In each line of JSON."""
+MAX_MESSAGES = 1000  # how many messages wait while nobody reads; older ones are lost
+PRINTED_RESULTS = 10  # in each line of JSON
 
 
 def open_view(
@@ -76,7 +73,6 @@ class Screen:
         self.loops = (self._run,)
 
     def say(self, message: str) -> None:
-        """Show a line about something that happened, soon."""
         self._messages.append(one_line(message))
 
     def finish(self, *, shown: bool) -> None:

@@ -49,7 +49,6 @@ def duration_name(seconds: float) -> str:
 
 
 def window_facts(window: Last | Seconds) -> dict[str, float]:
-    """A window as JSON has it."""
     return {"last": window.count} if isinstance(window, Last) else {"seconds": window.seconds}
 
 
