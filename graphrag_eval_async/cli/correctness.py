@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
-from graphrag_eval_async.cli.files import check_distinct, file_path, open_output, resumable_path
+from graphrag_eval_async.cli.files import check_distinct, file_path, resumable_path
 from graphrag_eval_async.cli.judges import judge_config, judge_of, judging, keep_answer_correctness
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.report import end
 from graphrag_eval_async.cli.text import counts, tell
-from graphrag_eval_async.cli.tsv import Answer, Output, read_answers, read_written
+from graphrag_eval_async.cli.tsv import Answer, Output, read_answers
 from graphrag_eval_async.config import Config
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, EvaluationStream, evaluate_stream
@@ -62,14 +62,14 @@ class AnswerCorrectness:
         assert config.llm is not None  # noqa: S101  (which the metric needs)
         check_distinct([self.answers, self.config, config.llm.cache], [self.output])
         answers = read_answers(self.answers)
-        written = read_written(self.output, len(answers))
+        output = Output(self.output, len(answers))
+        earlier = output.consumed
         # Before the output is touched, since it may find the configuration wanting.
-        stream = _stream(answers, written.rows, config, ahead=CALLS_AHEAD * config.llm.limits.max_concurrency)
+        stream = _stream(answers, earlier, config, ahead=CALLS_AHEAD * config.llm.limits.max_concurrency)
         errors: Counter[str] = Counter()
-        opened = open_output(partial(Output, written=written, rows=len(answers)), self.output)
-        with opened as output, progress(output, usage=stream.usage) as advance:
+        with output, progress(output, usage=stream.usage) as advance:
             ending = run_to_end(_write_rows(stream, answers, output, errors, advance), interrupts)
-        before = f", {written.rows} of them from before" if written.rows else ""
+        before = f", {earlier} of them from before" if earlier else ""
         without = f"; not judged: {counts(errors)}" if errors else ""
         tell(sys.stderr, f"rows: {output.consumed} of {len(answers)}{before}{without}")
         tell(sys.stderr, "\n".join(judging(judge_of(config) or "", stream.usage)))

@@ -151,12 +151,11 @@ class RunOptions(ReportOptions):
         Raises:
             UsageError, ConfigError: as of `evaluate_stream`, or a file cannot be opened.
         """
-        journal = rejects = None
-        if not self.is_resumable:
-            rejects = self.rejects
-        elif self.output is not None:
+        journal, output, rejects = None, self.output, self.rejects
+        if self.is_resumable and output is not None:
             fsync = self.fsync or "interval"
-            journal = Journal(self.output, force=self.resume_force, fsync=fsync, rejects=self.rejects)
+            journal = Journal(output, force=self.resume_force, fsync=fsync, rejects=rejects)
+            output = rejects = None
         rejects_files: list[RejectsFile] = []
         # Before any file is opened, since it may find the configuration wanting.
         stream = evaluate_stream(
@@ -176,9 +175,7 @@ class RunOptions(ReportOptions):
             **more,
         )
         with ExitStack() as files:
-            results = None
-            if self.output is not None and journal is None:
-                results = files.enter_context(open_output(LineFile, self.output))
+            results = files.enter_context(open_output(LineFile, output)) if output is not None else None
             if rejects is not None:
                 rejects_files.append(files.enter_context(open_rejects(rejects, interrupts)))
             yield stream, results

@@ -7,10 +7,12 @@ import os
 import sys
 from codecs import BOM_UTF8
 from contextlib import suppress
-from io import StringIO
+from functools import partial
+from io import FileIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from graphrag_eval_async.cli.files import open_output
 from graphrag_eval_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,13 +31,6 @@ class Answer(NamedTuple):
     reference_answer: str
     actual_answer: str
     problem: str | None
-
-
-class Written(NamedTuple):
-    """How many whole rows an output has after its header, and the number of bytes up to their end."""
-
-    rows: int
-    length: int
 
 
 def read_answers(path: str) -> list[Answer]:
@@ -73,8 +68,10 @@ def _answer(row: list[str], indexes: list[int], columns: int) -> Answer:
     return Answer(question, reference, actual, problem or None)
 
 
-def read_written(path: str, rows: int) -> Written:
-    """What the output at `path` already has of `rows` rows, without a last row that is cut off.
+def read_written(path: str, rows: int) -> tuple[int, int]:
+    """How many of `rows` rows the output at `path` has, and the number of bytes up to their end.
+
+    A last row that is cut off does not count.
 
     Raises:
         UsageError: it cannot be read, or is not the output of such a run.
@@ -82,7 +79,7 @@ def read_written(path: str, rows: int) -> Written:
     data = _read(path) if os.path.exists(path) else b""
     start = len(BOM_UTF8) if data.startswith(BOM_UTF8) else 0
     if encode(OUT).startswith(data[start:]):
-        return Written(0, 0)
+        return 0, 0
     # A character for each byte, so that places in the text are places in the file.
     lines = StringIO(data[start:].decode("latin-1"), newline="")
     ends: list[int] = []
@@ -96,10 +93,10 @@ def read_written(path: str, rows: int) -> Written:
         raise UsageError(f"{path!r} exists, with another header than {', '.join(OUT)}")
     if lines.read(1):
         raise UsageError(f"{path!r} exists, and its row {len(ends)} was not written by this command")
-    written = Written(len(ends) - 1, ends[-1])
-    if written.rows + bool(data[written.length :].strip()) > rows:
+    done, length = len(ends) - 1, ends[-1]
+    if done + bool(data[length:].strip()) > rows:
         raise UsageError(f"{path!r} exists, with more rows than the input, which has {rows}")
-    return written
+    return done, length
 
 
 def encode(cells: Iterable[str]) -> bytes:
@@ -116,19 +113,28 @@ class Output:
         consumed: how many there are.
     """
 
-    def __init__(self, path: str, *, written: Written, rows: int) -> None:
-        """Open or create the file at `path`, and cut off what is not whole.
+    def __init__(self, path: str, rows: int) -> None:
+        """Read what the file at `path` has already of `rows` rows.
 
         Raises:
-            OSError: it cannot be written.
+            UsageError: it cannot be read, or is not the output of such a run.
         """
         self.size = rows
-        self.consumed = written.rows
+        self.consumed, self._length = read_written(path, rows)
         self._path = path
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115  (closed at the end of the context)
-        self._file.truncate(written.length)
-        if not written.length:
+
+    def __enter__(self) -> Self:
+        """Open or create the file, and cut off what is not whole.
+
+        Raises:
+            UsageError: it cannot be opened.
+            OSError: it cannot be written.
+        """
+        self._file = open_output(partial(FileIO, mode="a"), self._path)
+        self._file.truncate(self._length)
+        if not self._length:
             self._write(encode(OUT))
+        return self
 
     def write(self, cells: Iterable[str]) -> None:
         """Write the next row.
@@ -146,9 +152,6 @@ class Output:
         except OSError as error:
             error.filename = self._path
             raise
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exc_info: object) -> None:
         self._file.close()

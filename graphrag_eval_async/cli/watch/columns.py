@@ -159,8 +159,10 @@ def sparkline(points: Sequence[float | None], width: int, bars: str = BARS) -> s
     low, high = min(known, default=0.0), max(known, default=0.0)
     if low == high:
         return "".join(" " if value is None else bars[len(bars) // 2 - 1] for value in means)
-    step = (high - low) / (len(bars) - 1)
-    return "".join(" " if value is None else bars[round((value - low) / step)] for value in means)
+    top = len(bars) - 1
+    return "".join(
+        " " if value is None else bars[round((value - low) / (high - low) * top)] for value in means
+    )
 
 
 def _mean(values: Sequence[float]) -> float | None:
