@@ -76,7 +76,8 @@ def _add(name: str, command: Any, epilog: str = EXIT_CODES) -> None:
     place = 0
     for field in fields(command):
         if AFTER in field.metadata:
-            place = order.index(field.metadata[AFTER]) + 1
+            option = field.metadata[AFTER]
+            place = 0 if option is None else order.index(option) + 1
         order.insert(place, field.name)
         place += 1
     signature = inspect.signature(command)

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
-from graphrag_eval_async.cli.files import check_distinct, file_path, open_output, resumable_path
+from graphrag_eval_async.cli.files import check_distinct, file_path, resumable_path
 from graphrag_eval_async.cli.judges import judge_config, judge_of, judging, keep_answer_correctness
 from graphrag_eval_async.cli.progress import progress
-from graphrag_eval_async.cli.report import tell_error
+from graphrag_eval_async.cli.report import end
 from graphrag_eval_async.cli.text import counts, tell
-from graphrag_eval_async.cli.tsv import Answer, Output, read_answers, read_written
+from graphrag_eval_async.cli.tsv import Answer, Output, read_answers
 from graphrag_eval_async.config import Config
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, EvaluationStream, evaluate_stream
@@ -56,44 +56,34 @@ class AnswerCorrectness:
     llm: options.Llm = None
 
     def run(self, interrupts: Interrupts) -> Exit:
-        """Run the command.
-
-        Raises:
-            UsageError: there is no judge, or the input or the output is not what it should be.
-            ConfigError: the configuration is wrong, or needs a package that is not installed.
-        """
         config = judge_config(self.config, self.llm, prepare=keep_answer_correctness)
         if config is None:
             raise UsageError("which LLM is to judge? Give --config FILE or --llm PROVIDER/MODEL")
         assert config.llm is not None  # noqa: S101  (which the metric needs)
         check_distinct([self.answers, self.config, config.llm.cache], [self.output])
         answers = read_answers(self.answers)
-        written = read_written(self.output, len(answers))
+        output = Output(self.output, len(answers))
+        earlier = output.consumed
         # Before the output is touched, since it may find the configuration wanting.
-        stream = _stream(answers, written.rows, config, ahead=CALLS_AHEAD * config.llm.limits.max_concurrency)
+        stream = _stream(answers, earlier, config, ahead=CALLS_AHEAD * config.llm.limits.max_concurrency)
         errors: Counter[str] = Counter()
-        opened = open_output(partial(Output, written=written, rows=len(answers)), self.output)
-        with opened as output, progress(output, usage=stream.usage) as advance:
+        with output, progress(output, usage=stream.usage) as advance:
             ending = run_to_end(_write_rows(stream, answers, output, errors, advance), interrupts)
-        before = f", {written.rows} of them from before" if written.rows else ""
+        before = f", {earlier} of them from before" if earlier else ""
         without = f"; not judged: {counts(errors)}" if errors else ""
         tell(sys.stderr, f"rows: {output.consumed} of {len(answers)}{before}{without}")
         tell(sys.stderr, "\n".join(judging(judge_of(config) or "", stream.usage)))
-        tell_error(ending)
-        return ending.code(rejects=False)
+        return end(ending)
 
 
 def _stream(answers: Sequence[Answer], start: int, config: Config, *, ahead: int) -> EvaluationStream:
     """The results of the answers from `start` on, in their order; each is a question of its own."""
-    rows = [(str(row), answers[row]) for row in range(start, len(answers))]
-    questions = [
-        {"id": row, "question_text": answer.question, "reference_answer": answer.reference_answer}
-        for row, answer in rows
-    ]
-    responses = (
-        {"question_id": row} | ({} if answer.problem else {"actual_answer": answer.actual_answer})
-        for row, answer in rows
-    )
+    questions, responses = [], []
+    for row, answer in enumerate(answers[start:], start):
+        known = {"question_text": answer.question, "reference_answer": answer.reference_answer}
+        questions.append({"id": str(row), **known})
+        given = {} if answer.problem else {"actual_answer": answer.actual_answer}
+        responses.append({"question_id": str(row), **given})
     return evaluate_stream(
         [{"template_id": "answers", "questions": questions}],
         responses,

@@ -1,31 +1,37 @@
 """``evaluate``: results and aggregates of responses."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
+from msgspec import structs
 
 from graphrag_eval_async.cli import options
-from graphrag_eval_async.cli.dry import estimate
-from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
-from graphrag_eval_async.cli.files import output_path
+from graphrag_eval_async.cli.exits import Exit, Interrupts, Sending, run_to_end
+from graphrag_eval_async.cli.files import open_output, open_rejects, output_path
 from graphrag_eval_async.cli.gates import MISSING_RATE
-from graphrag_eval_async.cli.jobs import evaluate_files, processes_for
-from graphrag_eval_async.cli.judges import judge_of
+from graphrag_eval_async.cli.judges import forget_keys, is_counted_cost, judge_config, judge_of
 from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.progress import progress
+from graphrag_eval_async.cli.reading import processes_for
+from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.run import RunOptions
-from graphrag_eval_async.cli.sending import Sending
-from graphrag_eval_async.cli.text import tell
-from graphrag_eval_async.config import Config
+from graphrag_eval_async.cli.text import dollars, one_line, tell
+from graphrag_eval_async.config import Config, LimitsConfig
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.until import Until
+from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS, DryJudge
+from graphrag_eval_async.records.metrics import COST
 from graphrag_eval_async.reference import load_reference
+from graphrag_eval_async.scale.evaluate_file import EvaluatedFile, FileEvaluation
+from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import read_jsonl
-from graphrag_eval_async.stream import EvaluationStream
+from graphrag_eval_async.sources.reading import expand
+from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
 
 DEFAULT_SEED = 0
 
@@ -80,44 +86,82 @@ class Evaluate(RunOptions):
     ] = field(default=1, metadata={AFTER: "ordered"})
 
     def run(self, interrupts: Interrupts) -> Exit:
-        """Run the command.
-
-        Raises:
-            UsageError: options do not go together, or a file cannot be opened, or would be overwritten.
-            ConfigError: the configuration is wrong, or needs a package that is not installed.
-            ReferenceDataError: the reference set is wrong.
-        """
         if self.dry_run:
-            return estimate(self, self.responses, interrupts)
+            return self._estimate(interrupts)
         until = self._condition()
         if self.jobs != 1:
             self._check_jobs()
         config = self.read_config()
         self.check_files(config, self.responses)
         if self.jobs != 1:
-            return self._run_jobs(config, interrupts)
+            evaluator = Evaluator(self.reference, steps_groups=self.steps_groups, config=config)
+            jobs = processes_for(self.jobs, [self.responses], judged=bool(evaluator.judged))
+            if jobs > 1:
+                return self._run_in_processes(evaluator, jobs, interrupts)
+            return replace(self, ordered=True, jobs=1).run(interrupts)
         reference = load_reference(self.reference)
         seed = self._seed(until)
         source = read_jsonl(self.responses, shuffle=seed)
-        answered: set[str] = set()
         with self.open(reference, source, config, interrupts, until=until) as (stream, results):
             if until is not None and self.shuffle is None:
                 tell(sys.stderr, f"--until: {_order(seed)}")
-            # Results on the same terminal would go through the bar.
-            shown = self.output != "-" or not sys.stdout.isatty()
-            with progress(source, shown=shown, usage=stream.usage if judge_of(config) else None) as advance:
+            usage = stream.usage if judge_of(config) else None
+            with progress(source, shown=self._shows_progress, usage=usage) as advance:
                 sending = Sending(results, stream.stop)
-                work = _write_results(stream, sending, answered, advance)
+                work = _write_results(stream, sending, advance)
                 ending = run_to_end(work, interrupts, drain=sending.drain)
-        return self.report(
-            stream,
-            ending,
-            reference=reference,
-            config=config,
-            answered=answered,
-            source=self.responses,
-            table=sys.stderr if "-" in {self.output, self.rejects} else sys.stdout,
+        return self.report_stream(stream, ending, reference=reference, config=config, table=self._table)
+
+    def _estimate(self, interrupts: Interrupts) -> Exit:
+        config = judge_config(self.config, self.llm, self.embedding, prepare=forget_keys)
+        unlimited = config
+        if config is not None and config.llm is not None:  # Neither limits nor a cache hold up calls.
+            unlimited = structs.replace(
+                config, llm=structs.replace(config.llm, limits=LimitsConfig(), cache=None)
+            )
+        source = read_jsonl(self.responses)
+        stream = evaluate_stream(
+            load_reference(self.reference),
+            source,
+            config=unlimited,
+            judge=DryJudge() if judge_of(config) is not None else None,
+            steps_groups=self.steps_groups,
+            max_in_flight=self.max_in_flight,
+            max_line_bytes=self.max_line_bytes,
         )
+        with progress(source) as advance:
+            ending = run_to_end(_write_results(stream, Sending(None, stream.stop), advance), interrupts)
+        list_rejects(stream.rejects)
+        tell(sys.stdout, "\n".join(_estimates(stream, config)))
+        return end(ending, stream.rejects)
+
+    def _run_in_processes(self, evaluator: Evaluator, jobs: int, interrupts: Interrupts) -> Exit:
+        with ExitStack() as files:
+            results = self.output and files.enter_context(open_output(LineFile, self.output))
+            rejects = self.rejects and files.enter_context(open_rejects(self.rejects, interrupts))
+            evaluation = FileEvaluation(
+                evaluator,
+                expand([self.responses]),
+                jobs,
+                on_reject=rejects or "collect",
+                max_line_bytes=self.max_line_bytes,
+                include_errors=self.include_errors,
+            )
+            with progress(evaluation.merging, shown=self._shows_progress) as advance:
+                sending = Sending(results or None, evaluation.merging.stop)
+                work = evaluation.run(sending.send_lines, advance)
+                ending = run_to_end(work, interrupts, drain=sending.drain)
+        found = EvaluatedFile(evaluation.aggregates, evaluation.rejects, evaluation.missing)
+        return self.report(found, ending, reference=evaluator.reference, table=self._table)
+
+    @property
+    def _shows_progress(self) -> bool:
+        # Results on the same terminal would go through the bar.
+        return self.output != "-" or not sys.stdout.isatty()
+
+    @property
+    def _table(self) -> TextIO | None:
+        return sys.stderr if "-" in {self.output, self.rejects} else sys.stdout
 
     def _check_jobs(self) -> None:
         needing_one = {
@@ -130,14 +174,6 @@ class Evaluate(RunOptions):
         for option, given in needing_one.items():
             if given:
                 raise UsageError(f"--jobs does not go with {option}, which needs a single process")
-
-    def _run_jobs(self, config: Config | None, interrupts: Interrupts) -> Exit:
-        """Evaluate in several processes, or else in this one, in the order of the input."""
-        evaluator = Evaluator(self.reference, steps_groups=self.steps_groups, config=config)
-        jobs = processes_for(self.jobs, [self.responses], judged=bool(evaluator.judged))
-        if jobs > 1:
-            return evaluate_files(self, self.responses, evaluator, jobs, interrupts)
-        return replace(self, ordered=True, jobs=1).run(interrupts)
 
     def _condition(self) -> Until | None:
         if not self.until:
@@ -164,13 +200,30 @@ def _order(seed: int | None) -> str:
     )
 
 
-async def _write_results(
-    stream: EvaluationStream, sending: Sending, answered: set[str], advance: Callable[[], None]
-) -> None:
+async def _write_results(stream: EvaluationStream, sending: Sending, advance: Callable[[], None]) -> None:
     async with stream:
         async for result in stream:
-            # The aggregates have it already, even if it cannot be written.
-            answered.add(result["question_id"])
             if "pending" not in result:
                 advance()
             await sending.send(result)
+
+
+def _estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]:
+    micro, usage, model = stream.aggregates.snapshot()["micro"], stream.usage, judge_of(config)
+    responses = micro["number_of_error_samples"] + micro["number_of_success_samples"]
+    if config is None or config.llm is None or model is None:
+        yield f"evaluating these {responses} responses would take no calls: no metric is judged"
+        return
+    cache = config.llm.cache
+    most = "" if cache is None else f" at most (what is in the cache {one_line(cache)} costs nothing), and"
+    completions = usage.output_tokens // ASSUMED_OUTPUT_TOKENS
+    yield f"evaluating these {responses} responses would take,{most} if no call has to be repeated:"
+    yield f"  {completions} completions of {model}"
+    yield f"    input: about {usage.input_tokens} tokens"
+    yield f"    output: {usage.output_tokens} tokens, if each has {ASSUMED_OUTPUT_TOKENS}"
+    if config.llm.embedding is not None:
+        yield f"  {usage.attempts - completions} embeddings of {one_line(config.llm.embedding.model)}"
+        yield f"    input: about {usage.embedding_tokens} tokens"
+    yield f"  cost: {'' if usage.dollars is None else 'about '}{dollars(usage.dollars)}"
+    for key in filter(is_counted_cost, micro):
+        yield f"    {key.removesuffix(COST)}: {dollars(micro[key]['sum'])}"

@@ -1,4 +1,4 @@
-"""How the process ends: exit codes, Ctrl-C and SIGTERM, and runs that write out what they have."""
+"""How the process ends: exit codes, Ctrl-C and SIGTERM, and runs that write what they have."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import asyncio
 import os
 import select
 import signal
-import threading
 from enum import IntEnum
 from functools import partial
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
+import anyio
+import orjson
+
 from graphrag_eval_async.errors import ConfigError, JournalLocked, JournalMismatch
+from graphrag_eval_async.sinks.line_file import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from graphrag_eval_async.sinks import LineFile
 
 DRAIN_SECONDS = 25.0
 """How long a run may take to finish what is in progress; service managers kill a process soon after that."""
@@ -27,8 +33,6 @@ POLL_MILLISECONDS = 100
 
 
 class Exit(IntEnum):
-    """Exit codes."""
-
     USAGE = 2
     FAILED = 4
     REJECTS = 3
@@ -42,16 +46,15 @@ CODES = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
 
 
 class Interrupts:
-    """Handles SIGINT and SIGTERM while its context is open; the process is expected to end afterwards.
+    """Handles SIGINT and SIGTERM while its context is open; the process should end afterwards.
 
-    The first signal calls `stop`. Signals within `SAME_SECONDS` of it count as the same one. A later signal
-    calls `cancel`; where there is nothing to cancel, it ends the process at once. Signals that the process
-    was started to ignore stay ignored.
+    The first signal calls `stop`; signals within `SAME_SECONDS` count as the same one. A later signal calls
+    `cancel` or, without one, ends the process at once. Ignored signals stay ignored.
 
     Attributes:
-        stop: raises `KeyboardInterrupt` until a run replaces it by what ends the run.
-        cancel: ends what `stop` has not ended yet, if there is such a thing.
-        code: the exit code for the first signal; None before.
+        stop: raises `KeyboardInterrupt` until a run replaces it.
+        cancel: ends what `stop` has not ended yet; None if there is nothing to end.
+        code: the exit code for the first signal; None before it.
     """
 
     def __init__(self) -> None:
@@ -62,16 +65,11 @@ class Interrupts:
 
     @property
     def came(self) -> bool:
-        """Whether there was a signal."""
         return self.code is not None
 
     def __enter__(self) -> Self:
-        self._previous = {
-            number: previous
-            for number in CODES
-            if (previous := signal.getsignal(number)) not in (signal.SIG_IGN, None)
-            and threading.current_thread() is threading.main_thread()
-        }
+        handlers = {number: signal.getsignal(number) for number in CODES}
+        self._previous = {n: handler for n, handler in handlers.items() if handler != signal.SIG_IGN}
         for number in self._previous:
             signal.signal(number, self._handle)
         return self
@@ -97,7 +95,7 @@ class Interrupts:
         """Block until `descriptor` can be written to.
 
         Raises:
-            InterruptedError: a signal came, and nothing could be written for `SAME_SECONDS` since.
+            InterruptedError: nothing could be written for `SAME_SECONDS` since a signal came.
         """
         poll = select.poll()
         poll.register(descriptor, select.POLLOUT)
@@ -110,11 +108,23 @@ def _raise() -> NoReturn:
     raise KeyboardInterrupt
 
 
+def _ignore() -> None:
+    pass
+
+
 class Ending(NamedTuple):
-    """How the asynchronous part of a run ended; a signal that comes later counts, too."""
+    """How the asynchronous part of a run ended; later signals count, too."""
 
     interrupts: Interrupts
     error: Exception | None = None
+
+    def attempt(self, action: Callable[[], object]) -> Ending:
+        """Do one more thing; an `OSError` becomes the error of the run, unless it has one."""
+        try:
+            action()
+        except OSError as error:
+            return self._replace(error=self.error or error)
+        return self
 
     def code(self, *, rejects: bool, gates: bool = False) -> Exit:
         """The exit code, given whether lines were rejected and whether a gate fails."""
@@ -131,17 +141,17 @@ class Ending(NamedTuple):
 def run_to_end(
     work: Coroutine[Any, Any, None], interrupts: Interrupts, *, drain: Callable[[], object] | None = None
 ) -> Ending:
-    """Run `work` to its end, whatever that is; a closed pipe is no error, since nobody wants more.
+    """Run `work` until it ends or fails; a closed pipe is no error, since nobody wants more.
 
     A signal calls `drain` on the event loop, and `work` then has `DRAIN_SECONDS` to finish; after that, or at
     a second signal, it is cancelled. Without `drain`, the first signal cancels it.
     """
-    interrupts.stop = _do_nothing
+    interrupts.stop = _ignore  # What was computed is still to be written.
     try:
         asyncio.run(_run(work, interrupts, drain))
     except (BrokenPipeError, InterruptedError, asyncio.CancelledError):
         pass
-    except Exception as error:  # noqa: BLE001  (what was computed is still to be written out)
+    except Exception as error:  # noqa: BLE001  (what was computed is still to be written)
         return Ending(interrupts, error)
     return Ending(interrupts)
 
@@ -167,9 +177,41 @@ async def _run(
             stop()
         await task
     finally:
-        interrupts.stop = _do_nothing
+        interrupts.stop = _ignore
         interrupts.cancel = None
 
 
-def _do_nothing() -> None:
-    """What was computed is about to be written out."""
+class Sending:
+    """Sends results, and gives up on a reader that does not read once the run should end."""
+
+    def __init__(self, lines: LineFile | None, stop: Callable[[], object]) -> None:
+        """`lines` takes the results, if anything does; `stop` makes the run stop reading."""
+        self._lines = lines
+        self._stop = stop
+        self._patience = inf
+        self._scope: anyio.CancelScope | None = None
+
+    def drain(self) -> None:
+        """Stop reading; from now on, each line has `PATIENCE_SECONDS` to be sent."""
+        self._stop()
+        self._patience = PATIENCE_SECONDS
+        if self._scope is not None:
+            self._scope.deadline = asyncio.get_running_loop().time() + self._patience
+
+    async def send(self, result: Mapping[str, Any]) -> None:
+        if self._lines is not None:
+            await self.send_lines(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
+
+    async def send_lines(self, lines: bytes) -> None:
+        """Send results that are lines of JSON already.
+
+        Raises:
+            InterruptedError: nobody reads them, and the run should end.
+            OSError: they cannot be written.
+        """
+        if self._lines is None:
+            return
+        with anyio.move_on_after(self._patience) as self._scope:
+            await self._lines.send(lines)
+            return
+        raise InterruptedError

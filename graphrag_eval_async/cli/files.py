@@ -1,7 +1,11 @@
-"""Paths, checked before any work, and the aggregates file."""
+"""Paths, checked before any work, and the aggregates file.
+
+The functions that end in `_path` check a value of an option, and raise `ValueError` if it is wrong.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import glob
 import json
 import os
@@ -14,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import yaml
 
 from graphrag_eval_async.errors import SourceError, UsageError
-from graphrag_eval_async.sinks import RejectsFile
+from graphrag_eval_async.sinks import RejectsFile, write_report
 from graphrag_eval_async.sources.reading import expand
 
 if TYPE_CHECKING:
@@ -24,16 +28,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-IN_DIRECTORY = ("*.jsonl", "*.jsonl.gz")
-"""The files of a directory that are read."""
-
 
 def input_path(path: str) -> str:
-    """A path for `read_jsonl`: of a readable file or directory, a pattern that matches one, or ``-``.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """A path for `read_jsonl`: of a readable file or directory, a pattern that matches one, or ``-``."""
     if path == "-":
         if sys.stdin is None:
             raise ValueError("standard input is closed")
@@ -48,11 +45,7 @@ def input_path(path: str) -> str:
 
 
 def file_path(path: str, *, what: str) -> str:
-    """A path of a readable file; not ``-``. `what` says in the error what the file holds.
-
-    Raises:
-        ValueError: it is not readable.
-    """
+    """A path of a readable file, not ``-``; errors say `what` the file holds."""
     if path == "-":
         raise ValueError(f"{what} cannot come from standard input")
     if os.path.isdir(path):
@@ -62,26 +55,20 @@ def file_path(path: str, *, what: str) -> str:
 
 
 def _check_readable(path: str) -> None:
-    if not os.path.exists(path):
-        raise ValueError(f"{path!r} does not exist")
     if not os.access(path, os.R_OK):
-        raise ValueError(f"{path!r} is not readable")
+        raise ValueError(f"{path!r} {'is not readable' if os.path.exists(path) else 'does not exist'}")
 
 
 def output_path(path: str) -> str:
     """A path to write lines to; ``-`` for standard output, also if the path is its device.
 
-    A file behind standard output that is opened a second time would be written at two positions at once.
+    A file that is opened a second time would be written at two positions at once.
     """
     return "-" if path in {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"} else path
 
 
 def aggregates_path(path: str) -> str:
-    """A path that `write_aggregates` can write.
-
-    Raises:
-        ValueError: it cannot.
-    """
+    """A path that `write_aggregates` can write."""
     if Path(path).suffix not in {".yaml", ".yml", ".json"}:
         raise ValueError(f"{path!r}: expected a name that ends in .yaml, .yml or .json")
     if os.path.exists(path) and not os.path.isfile(path):
@@ -92,11 +79,7 @@ def aggregates_path(path: str) -> str:
 
 
 def resumable_path(path: str) -> str:
-    """A path of a regular file, existing or not.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """A path of a regular file, existing or not."""
     if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
         raise ValueError(f"{path!r} is not a regular file")
     return path
@@ -120,14 +103,14 @@ def check_distinct(read: Iterable[str | None], written: Iterable[str | None]) ->
 
 def is_among(file: str, path: str) -> bool:
     """Whether `file` belongs to the directory or pattern `path`, or would if it existed."""
-    patterns = [os.path.join(glob.escape(path), name) for name in IN_DIRECTORY]
-    if not os.path.isdir(path):
-        patterns = [path] if glob.has_magic(path) and not os.path.exists(path) else []
+    patterns = [path] if glob.has_magic(path) and not os.path.exists(path) else []
+    if os.path.isdir(path):
+        patterns = [os.path.join(glob.escape(path), name) for name in ("*.jsonl", "*.jsonl.gz")]
     return any(fnmatchcase(os.path.realpath(file), os.path.realpath(pattern)) for pattern in patterns)
 
 
 def open_output(kind: Callable[[str], T], path: str) -> T:
-    """Open `path` for writing; `kind` does it.
+    """Open `path` for writing by `kind`.
 
     Raises:
         UsageError: it cannot be opened for writing.
@@ -141,11 +124,7 @@ def open_output(kind: Callable[[str], T], path: str) -> T:
 
 
 def open_rejects(path: str, interrupts: Interrupts) -> RejectsFile:
-    """A rejects file at `path`; Ctrl-C works even while it waits for the reader of a pipe.
-
-    Raises:
-        UsageError: it cannot be opened for writing.
-    """
+    """A rejects file; Ctrl-C works even while it waits for the reader of a pipe."""
     return open_output(partial(RejectsFile, wait=interrupts.wait_writable), path)
 
 
@@ -155,24 +134,10 @@ def write_aggregates(path: str, snapshot: Mapping[str, Any]) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    target = Path(path).resolve()
-    # Without the name of the target, which may be as long as names can be.
-    draft = target.with_name(f".graphrag-eval-async.{os.getpid()}.tmp")
-    try:
-        draft.write_text(_render(snapshot, Path(path).suffix), encoding="utf-8")
-        draft.replace(target)
-    except OSError as error:
-        error.filename = path
-        error.filename2 = None
-        raise
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _render(snapshot: Mapping[str, Any], suffix: str) -> str:
-    if suffix == ".json":
+    if path.endswith(".json"):
         # Not by orjson: a sum of 64-bit integers may need more bits.
-        return json.dumps(snapshot, indent=2, ensure_ascii=False) + "\n"
-    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text: str = yaml.dump(snapshot, Dumper=dumper, sort_keys=False, allow_unicode=True)
-    return text
+        text = json.dumps(snapshot, indent=2, ensure_ascii=False) + "\n"
+    else:
+        dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+        text = yaml.dump(snapshot, Dumper=dumper, sort_keys=False, allow_unicode=True)
+    asyncio.run(write_report(path, text))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.records.metrics import ERROR_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from graphrag_eval_async.reference import Reference
 
@@ -24,15 +24,6 @@ class Gate:
     metric: str
     bound: float
     over: bool
-
-    @property
-    def name(self) -> str:
-        """The metric as it was given, with its template."""
-        return self.metric if self.template is None else f"{self.template}:{self.metric}"
-
-    def holds(self, value: float) -> bool:
-        """Whether `value` is on the right side of the bound, or equal to it."""
-        return value <= self.bound if self.over else value >= self.bound
 
 
 def parse_gate(text: str, *, over: bool) -> Gate:
@@ -54,45 +45,41 @@ def parse_gate(text: str, *, over: bool) -> Gate:
     return Gate(template if colon else None, metric, bound, over)
 
 
-class Measures:
-    """The values that gates check, over all results and by template."""
+def gate_failures(
+    gates: Iterable[Gate],
+    snapshot: Mapping[str, Any],
+    reference: Reference | None = None,
+    missing: Collection[str] = (),
+) -> list[str]:
+    """Why gates fail, one line each; `missing` has the ids of the questions without a response."""
+    values: dict[str | None, dict[str, float]] = {None: _means(snapshot["micro"])}
+    for template, group in snapshot["per_template"].items():
+        values[template] = _means(group)
+    questions: dict[str | None, list[bool]] = {}
+    for question in reference or ():
+        for key in (None, question.template_id):
+            questions.setdefault(key, []).append(question.id in missing)
+    for key, absent in questions.items():
+        values.setdefault(key, {})[MISSING_RATE] = sum(absent) / len(absent)
+    return [failure for gate in gates if (failure := _failure(gate, values))]
 
-    def __init__(
-        self, snapshot: Mapping[str, Any], reference: Reference | None, answered: Container[str]
-    ) -> None:
-        """The reference set and the ids of the answered questions give the missing rates."""
-        self._values: dict[str | None, dict[str, float]] = {None: _means(snapshot["micro"])}
-        for template, group in snapshot["per_template"].items():
-            self._values[template] = _means(group)
-        if reference is not None:
-            self._add_missing_rates(reference, answered)
 
-    def _add_missing_rates(self, reference: Reference, answered: Container[str]) -> None:
-        questions: dict[str | None, list[bool]] = {}
-        for question in reference:
-            for template in (None, question.template_id):
-                questions.setdefault(template, []).append(question.id not in answered)
-        for template, absent in questions.items():
-            self._values.setdefault(template, {})[MISSING_RATE] = sum(absent) / len(absent)
-
-    def failure(self, gate: Gate) -> str | None:
-        """Why a gate fails; None if it holds."""
-        if gate.template not in self._values:
-            return f"{gate.name}: no results of such a template; there are: {self._templates()}"
-        values = self._values[gate.template]
-        if gate.metric not in values:
-            return f"{gate.name}: no values; metrics with values: {', '.join(values) or 'none'}"
-        value = values[gate.metric]
-        if gate.holds(value):
-            return None
-        return f"{gate.name}: {value} is {'over' if gate.over else 'under'} {gate.bound}"
-
-    def _templates(self) -> str:
-        return ", ".join(template for template in self._values if template is not None) or "none"
+def _failure(gate: Gate, values: Mapping[str | None, Mapping[str, float]]) -> str | None:
+    name = gate.metric if gate.template is None else f"{gate.template}:{gate.metric}"
+    if gate.template not in values:
+        templates = ", ".join(template for template in values if template is not None) or "none"
+        return f"{name}: no results of such a template; there are: {templates}"
+    known = values[gate.template]
+    if gate.metric not in known:
+        return f"{name}: no values; metrics with values: {', '.join(known) or 'none'}"
+    value = known[gate.metric]
+    if value <= gate.bound if gate.over else value >= gate.bound:
+        return None
+    return f"{name}: {value} is {'over' if gate.over else 'under'} {gate.bound}"
 
 
 def _means(group: Mapping[str, Any]) -> dict[str, float]:
-    """The means of the metrics, and the rate of errors among the samples."""
+    """The means of the metrics, and the share of errors among the samples."""
     means = {
         metric: stats["mean"]
         for metric, stats in group.items()

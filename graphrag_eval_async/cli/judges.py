@@ -9,6 +9,7 @@ from graphrag_eval_async.config import config_for, load_config
 from graphrag_eval_async.config.model import METRICS
 from graphrag_eval_async.errors import ConfigError, UsageError
 from graphrag_eval_async.metrics import metrics_on
+from graphrag_eval_async.records.metrics import COST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,15 +23,11 @@ def judge_config(
     llm: str | None,
     embedding: str | None = None,
     *,
-    prepare: Callable[[Any], None] | None = None,
+    prepare: Callable[[Any], object] = lambda _: None,
 ) -> Config | None:
     """The configuration that `--config`, `--llm` and `--embedding` ask for; None if none is given.
 
-    Args:
-        path: of the configuration file.
-        llm: PROVIDER/MODEL.
-        embedding: PROVIDER/MODEL.
-        prepare: changes what was read from the file before it is checked.
+    `prepare` changes what was read from the file before it is checked.
 
     Raises:
         UsageError: the options do not go together.
@@ -44,25 +41,18 @@ def judge_config(
         return config_for(llm, embedding)
     if path is None:
         return None
-    given = _read(path)
-    if prepare is not None:
-        prepare(given)
-    try:
-        return load_config(given)
-    except ConfigError as error:
-        raise ConfigError(error.problems, path) from None
-
-
-def _read(path: str) -> Any:
     from graphrag_eval_async.records.yaml_file import UnreadableFile, read_file
 
     try:
         given = read_file(path)
+        if isinstance(given, str):  # `load_config` would take it for a path.
+            raise ConfigError(["expected a mapping, got a string"])
+        prepare(given)
+        return load_config(given)
     except UnreadableFile as error:
         raise ConfigError([str(error)], path) from None
-    if isinstance(given, str):  # `load_config` would take it for a path.
-        raise ConfigError(["expected a mapping, got a string"], path)
-    return given
+    except ConfigError as error:
+        raise ConfigError(error.problems, path) from None
 
 
 def forget_keys(given: Any) -> None:
@@ -87,11 +77,6 @@ def keep_answer_correctness(given: Any) -> None:
         section["enabled"] = True
 
 
-def cache_of(config: Config | None) -> str | None:
-    """The path of the judge's cache file, if there is one."""
-    return config.llm.cache if config is not None and config.llm is not None else None
-
-
 def judge_of(config: Config | None) -> str | None:
     """The LLM that judges; None where no metric is on."""
     if config is None or config.llm is None or config.llm.generation is None or not metrics_on(config):
@@ -99,20 +84,22 @@ def judge_of(config: Config | None) -> str | None:
     return one_line(config.llm.generation.model)
 
 
+def is_counted_cost(metric: str) -> bool:
+    """Whether a metric is a cost, but not that of an F1 score, which is a sum of other costs."""
+    return metric.endswith(COST) and not metric.endswith(f"_f1{COST}")
+
+
 def judging(model: str, usage: JudgeUsage) -> list[str]:
     """What the judge did, in a few lines."""
     about = "about " if usage.unmetered and usage.dollars is not None else ""
     shared = f", {usage.shared_calls} shared" if usage.shared_calls else ""
     failed = sum(usage.errors.values())
-    metrics = [
-        f"{usage.outcomes['ok']} ok",
-        f"{usage.outcomes['skipped']} skipped",
-        f"{failed} failed" + (f" ({counts(usage.errors)})" if failed else ""),
-    ]
+    why = f" ({counts(usage.errors)})" if failed else ""
+    metrics = f"{usage.outcomes['ok']} ok, {usage.outcomes['skipped']} skipped, {failed} failed{why}"
     calls = f"{usage.calls} calls, {usage.attempts} attempts, {usage.cache_hits} cached{shared}"
     before = f", {dollars(usage.restored_dollars)} of it before" if usage.restored_dollars else ""
     return [
         f"judge {model}: {calls}, {about}{dollars(usage.dollars)}{before}",
         f"tokens: {usage.input_tokens} in, {usage.output_tokens} out, {usage.embedding_tokens} embedded",
-        f"metrics: {', '.join(metrics)}" + (f"; retries: {counts(usage.retries)}" if usage.retries else ""),
+        f"metrics: {metrics}" + (f"; retries: {counts(usage.retries)}" if usage.retries else ""),
     ]

@@ -1,8 +1,8 @@
 """Options that several commands have, and what reads their values.
 
-A command is a frozen dataclass that typer calls. Its fields are its arguments and options; they give those
-their names, and the help its order. Typer evaluates the types of fields, also inherited ones, so modules of
-commands cannot have `from __future__ import annotations`.
+A command is a frozen dataclass that typer calls. Its fields are its arguments and options, in the order of
+the help. Typer evaluates the types of fields, also inherited ones, so modules of commands cannot have
+`from __future__ import annotations`.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,9 @@ from graphrag_eval_async.cli.gates import Gate, parse_gate
 T = TypeVar("T")
 
 AFTER = "after"
-"""In the metadata of a field: the option of a base class that it comes after, as do the fields below it."""
+"""In a field's metadata: the option of a base class that it, and the fields below it, come after; None: they
+come first.
+"""
 
 
 def parser(parse: Callable[[str], T]) -> Callable[[str], T]:
@@ -33,11 +35,6 @@ def parser(parse: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def parse_level(text: str) -> float:
-    """A number between 0 and 1.
-
-    Raises:
-        ValueError: it is something else.
-    """
     try:
         level = float(text)
     except ValueError:

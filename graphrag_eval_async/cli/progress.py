@@ -19,23 +19,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.judge import JudgeUsage
 
-MIN_SECONDS = 0.1
-"""A rate over less time would be noise."""
-
-
-@contextmanager
-def progress(
-    *sources: Source, shown: bool = True, usage: JudgeUsage | None = None
-) -> Iterator[Callable[[], None]]:
-    """A bar on stderr while the context is open; call the function that it gives for each result.
-
-    With the usage of a judge whose prices are known, the bar shows the dollars spent.
-    """
-    if not shown or sys.stderr is None or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    with _Bar(sources, usage) as bar:
-        yield bar.count
+MIN_SECONDS = 0.1  # a rate over less time would be noise
 
 
 class Source(Protocol):
@@ -46,6 +30,21 @@ class Source(Protocol):
 
     @property
     def consumed(self) -> int: ...
+
+
+@contextmanager
+def progress(
+    *sources: Source, shown: bool = True, usage: JudgeUsage | None = None
+) -> Iterator[Callable[[], None]]:
+    """A bar on stderr while the context is open; call what it gives once for each result.
+
+    With the usage of a judge whose prices are known, the bar shows the dollars spent.
+    """
+    if not shown or sys.stderr is None or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    with _Bar(sources, usage) as bar:
+        yield bar.count
 
 
 class _Bar(Progress):
@@ -67,16 +66,15 @@ class _Bar(Progress):
         self.add_task("", total=sum(sizes) if len(sizes) == len(sources) else None)
 
     def count(self) -> None:
-        """Count one more result."""
         self._results += 1
 
     def get_renderables(self) -> Iterable[RenderableType]:
         """What is drawn, ten times a second."""
-        rate = self._results / max(monotonic() - self._start, MIN_SECONDS)
+        pace = f"{self._results / max(monotonic() - self._start, MIN_SECONDS):.1f}/s"
+        if self._usage is not None and self._usage.dollars is not None:
+            pace += f", {dollars(self._usage.dollars)}"
         consumed = sum(source.consumed for source in self._sources)
-        spent = self._usage.dollars if self._usage is not None else None
-        pace = f"{rate:.1f}/s" if spent is None else f"{rate:.1f}/s, {dollars(spent)}"
-        for task in self.task_ids:
+        for task in self.task_ids:  # There is none before the first.
             self.update(task, completed=consumed, results=self._results, pace=pace)
         return super().get_renderables()
 

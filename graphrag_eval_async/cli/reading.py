@@ -1,96 +1,92 @@
-"""Reading the results that ``aggregate`` and ``compare`` are about."""
+"""Reading results, as ``aggregate`` and ``compare`` do."""
 
 from __future__ import annotations
 
-from collections import Counter
-from contextlib import ExitStack
-from functools import partial
+import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.batch import read_results
-from graphrag_eval_async.cli.exits import run_to_end
+from graphrag_eval_async.cli.exits import Ending, run_to_end
 from graphrag_eval_async.cli.files import open_rejects
 from graphrag_eval_async.cli.progress import progress
-from graphrag_eval_async.cli.report import LISTED_REJECTS
+from graphrag_eval_async.cli.text import one_line, tell
+from graphrag_eval_async.records import Rejects
+from graphrag_eval_async.scale.evaluate_file import count_jobs
+from graphrag_eval_async.scale.ranges import unsplittable
 from graphrag_eval_async.sources import read_jsonl
+from graphrag_eval_async.sources.reading import expand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from graphrag_eval_async.cli.exits import Interrupts
-    from graphrag_eval_async.records import Reason, Reject
-    from graphrag_eval_async.sinks import RejectsFile
-    from graphrag_eval_async.sources import JsonlFiles
+    from graphrag_eval_async.records import Reject
 
 
-class RejectedLines:
-    """Lines that are no results.
+def read_to_end(
+    sources: Sequence[tuple[str, Callable[[dict[str, Any]], object]]],
+    interrupts: Interrupts,
+    *,
+    rejects: str | None,
+    max_line_bytes: int,
+) -> tuple[Rejects, Ending]:
+    """Read paths one after the other, each with what takes its results.
 
-    Attributes:
-        file: takes them whole, if there is one.
-        counts: how many there are, by reason.
-        listed: the first of them as text, unless a file takes them.
+    Raises:
+        UsageError: the file `rejects` cannot be opened.
     """
+    opened = [(read_jsonl(path), add) for path, add in sources]
+    with (
+        collecting(rejects, interrupts) as (rejected, on_reject),
+        progress(*(source for source, _ in opened)) as advance,
+    ):
 
-    def __init__(self, file: RejectsFile | None) -> None:
-        self.file = file
-        self.counts: Counter[Reason] = Counter()
-        self.listed: list[str] = []
+        async def read() -> None:
+            for source, add in opened:
+                await read_results(
+                    source,
+                    add,
+                    on_reject,
+                    max_line_bytes=max_line_bytes,
+                    spool=rejects is not None,
+                    advance=advance,
+                )
 
-    def add(self, path: str, rejected: Reject) -> None:
-        """Take a line of what was given as `path`."""
-        name = rejected.path or path
-        self.counts[rejected.reason] += 1
-        if self.file is not None:
-            self.file(rejected, file=name)
-        elif len(self.listed) < LISTED_REJECTS:
-            self.listed.append(f"{name}: {rejected}")
-        if rejected.content is not None and not isinstance(rejected.content, bytes):
-            rejected.content.close()
+        return rejected, run_to_end(read(), interrupts)
 
 
-class Reading:
-    """Reads sources to their end, one after the other.
+@contextmanager
+def collecting(
+    path: str | None, interrupts: Interrupts
+) -> Iterator[tuple[Rejects, Callable[[Reject], object]]]:
+    """Rejects, and what takes them: it writes each to the file at `path`, or keeps it if there is none.
 
-    Attributes:
-        ending: how that ended.
-        rejected: how many lines are no results, by reason.
-        listed: the first of these lines as text, unless a file takes them.
+    Raises:
+        UsageError: the file cannot be opened.
     """
+    rejects = Rejects()
+    if path is None:
+        yield rejects, rejects.keep
+        return
 
-    def __init__(
-        self,
-        sources: Sequence[tuple[str, Callable[[dict[str, Any]], object]]],
-        interrupts: Interrupts,
-        *,
-        rejects: str | None,
-        max_line_bytes: int,
-    ) -> None:
-        """Read; a source is a path, and what takes its results.
+    def write(reject: Reject) -> None:
+        rejects.tally(reject)
+        file(reject, file=reject.path or "-")
+        if reject.content is not None and not isinstance(reject.content, bytes):
+            reject.content.close()
 
-        Raises:
-            UsageError: the file `rejects` cannot be opened.
-        """
-        self._max_line_bytes = max_line_bytes
-        opened = [(path, read_jsonl(path), add) for path, add in sources]
-        with ExitStack() as files:
-            file = files.enter_context(open_rejects(rejects, interrupts)) if rejects else None
-            self._rejected = RejectedLines(file)
-            self.rejected, self.listed = self._rejected.counts, self._rejected.listed
-            with progress(*(source for _, source, _ in opened)) as advance:
-                self.ending = run_to_end(self._read(opened, advance), interrupts)
+    with open_rejects(path, interrupts) as file:
+        yield rejects, write
 
-    async def _read(
-        self,
-        sources: Iterable[tuple[str, JsonlFiles, Callable[[dict[str, Any]], object]]],
-        advance: Callable[[], object],
-    ) -> None:
-        for path, source, add in sources:
-            await read_results(
-                source,
-                add,
-                partial(self._rejected.add, path),
-                max_line_bytes=self._max_line_bytes,
-                spool=self._rejected.file is not None,
-                advance=advance,
-            )
+
+def processes_for(jobs: int, paths: Sequence[str], *, judged: bool = False) -> int:
+    """How many worker processes read files; 1 if this process reads them, and stderr says why."""
+    jobs = count_jobs(jobs)
+    if jobs > 1:
+        reason = "judged metrics share one limit and one budget" if judged else None
+        reason = reason or unsplittable([file for path in paths for file in expand([path])])
+        if reason is not None:
+            tell(sys.stderr, one_line(f"--jobs: {reason}; one process does it"))
+            return 1
+    return jobs

@@ -1,121 +1,108 @@
 """What a run tells at its end: rejects, aggregates, a table, and the gates that fail."""
 
-from __future__ import annotations
-
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, TextIO
+from functools import partial
+from typing import Any, TextIO
 
+from graphrag_eval_async.cli import options
+from graphrag_eval_async.cli.exits import Ending, Exit
 from graphrag_eval_async.cli.files import write_aggregates
-from graphrag_eval_async.cli.gates import Gate, Measures
+from graphrag_eval_async.cli.gates import Gate, gate_failures
 from graphrag_eval_async.cli.table import failure_reasons, render_detail, render_table
 from graphrag_eval_async.cli.text import counts, describe, dollars, one_line, percent, tell
+from graphrag_eval_async.records import Rejects
+from graphrag_eval_async.reference import Reference
+from graphrag_eval_async.scale.evaluate_file import EvaluatedFile
+from graphrag_eval_async.stream import EvaluationStream
+from graphrag_eval_async.stream.ending import Decision
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence, Set
-
-    from graphrag_eval_async.cli.exits import Ending, Exit
-    from graphrag_eval_async.inference.running import RunningAggregates
-    from graphrag_eval_async.records import Reason
-    from graphrag_eval_async.reference import Reference
-    from graphrag_eval_async.stream import EvaluationStream
-    from graphrag_eval_async.stream.ending import Decision
-
-LISTED_REJECTS = 10
-"""How many rejects are listed where no file takes them."""
+LISTED_REJECTS = 10  # how many rejects are listed where no file takes them
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """What a run came to.
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions:
+    """The options of a command that ends with a report."""
 
-    Attributes:
-        level: of the confidence that is shown.
-        ending: how it ended.
-        aggregates: of its results.
-        rejected: how many lines were rejected, by reason.
-        listed: the rejects to list, as text.
-        reference: the reference set, if there is one.
-        answered: ids of the questions that the results answer.
-        notes: more lines to tell.
-        decision: about the condition that was to end it, if there was one.
-    """
+    aggregates: options.Aggregates = None
+    rejects: options.Rejects = None
+    fail_under: options.FailUnder
+    fail_over: options.FailOver
+    include_errors: options.IncludeErrors = False
+    level: options.Level = "0.95"
 
-    level: float
-    ending: Ending
-    aggregates: RunningAggregates
-    rejected: Mapping[Reason, int]
-    listed: Sequence[str]
-    reference: Reference | None
-    answered: Set[str]
-    notes: Sequence[str] = ()
-    decision: Decision | None = None
+    @property
+    def gates(self) -> list[Gate]:
+        return [*self.fail_under, *self.fail_over]
 
-
-def report(run: Run, *, aggregates: str | None, gates: Sequence[Gate], table: TextIO | None) -> Exit:
-    """Write and show what `run` came to; returns the exit code."""
-    snapshot = run.aggregates.snapshot(detail=True, level=run.level)
-    ending = run.ending
-    try:
-        # Before anything is told, which may wait for somebody to read it.
-        if aggregates is not None:
-            decision = {} if run.decision is None else {"decision": asdict(run.decision)}
-            write_aggregates(aggregates, snapshot | decision)
-    except OSError as error:
-        ending = ending._replace(error=ending.error or error)
-    list_rejects(run.rejected, run.listed)
-    try:
-        if table is not None:
-            tables = [text for render in (render_table, render_detail) if (text := render(snapshot, table))]
-            summary = [_summary(run, snapshot["micro"]), *failure_reasons(snapshot), *run.notes]
-            tell(table, "\n".join(["\n\n".join(tables), "", *summary]))
-    except OSError as error:
-        ending = ending._replace(error=ending.error or error)
-    measures = Measures(snapshot, run.reference, run.answered)
-    failures = [failure for gate in gates if (failure := measures.failure(gate))]
-    if run.decision is not None and not run.decision.holds:
-        decided = "decided so" if run.decision.holds is False else "not decided"
-        failures.append(f"{run.decision.condition}: {decided}")
-    tell_failures(failures)
-    tell_error(ending)
-    return ending.code(rejects=bool(run.rejected), gates=bool(failures))
+    def report(
+        self,
+        found: EvaluatedFile,
+        ending: Ending,
+        *,
+        reference: Reference | None,
+        table: TextIO | None,
+        notes: Iterable[str] = (),
+        decision: Decision | None = None,
+    ) -> Exit:
+        """Write the aggregates; show rejects, tables, `notes`, failed gates and the error of `ending`."""
+        snapshot = found.aggregates.snapshot(detail=True, level=self.level)
+        if self.aggregates is not None:
+            # Before anything is shown, which may wait for a reader.
+            more = {} if decision is None else {"decision": asdict(decision)}
+            ending = ending.attempt(partial(write_aggregates, self.aggregates, snapshot | more))
+        list_rejects(found.rejects)
+        summary = _summary(found, snapshot["micro"], reference, decision)
+        tables = [_tables(snapshot, table), "", summary, *failure_reasons(snapshot), *notes]
+        ending = ending.attempt(partial(tell, table, "\n".join(tables)))
+        failures = gate_failures(self.gates, snapshot, reference, {*found.missing})
+        if decision is not None and not decision.holds:
+            decided = "decided so" if decision.holds is False else "not decided"
+            failures.append(f"{decision.condition}: {decided}")
+        return end(ending, found.rejects, failures)
 
 
-def tell_failures(failures: Iterable[str]) -> None:
-    """Show why gates fail."""
+def _tables(snapshot: Mapping[str, Any], stream: TextIO | None) -> str:
+    if stream is None:
+        return ""
+    return "\n\n".join(filter(None, (render(snapshot, stream) for render in (render_table, render_detail))))
+
+
+def _summary(
+    found: EvaluatedFile, micro: Mapping[str, int], reference: Reference | None, decision: Decision | None
+) -> str:
+    results = micro["number_of_error_samples"] + micro["number_of_success_samples"]
+    summary = f"results: {results}, rejected lines: {found.rejects.total}"
+    if reference is None:
+        return summary
+    so_far = " so far" if decision is not None and decision.holds is not None else ""
+    return f"{summary}, questions without a response{so_far}: {len(found.missing)} of {len(reference)}"
+
+
+def end(ending: Ending, rejects: Rejects | None = None, failures: Iterable[str] = ()) -> Exit:
+    """Show why gates fail, and the error that ended the run; returns the exit code."""
+    failures = [*failures]
     for failure in failures:
         tell(sys.stderr, one_line(f"gate does not hold: {failure}"))
-
-
-def tell_error(ending: Ending) -> None:
-    """Show what ended a run, if it was an error."""
     if ending.error is not None:
         tell(sys.stderr, f"Error: {describe(ending.error)}")
+    return ending.code(rejects=rejects is not None and rejects.total > 0, gates=bool(failures))
 
 
-def list_rejects(rejected: Mapping[Reason, int], listed: Sequence[str]) -> None:
-    """Show rejects: those to list, then how many there are by reason."""
-    for line in listed:
-        tell(sys.stderr, one_line(line))
-    more = sum(rejected.values()) - len(listed)
-    if listed and more:
+def list_rejects(rejects: Rejects) -> None:
+    """Show the first rejects that no file takes, then how many there are by reason."""
+    for reject in rejects[:LISTED_REJECTS]:
+        tell(sys.stderr, one_line(f"{reject.path or '-'}: {reject}"))
+    more = rejects.total - LISTED_REJECTS
+    if len(rejects) and more > 0:
         tell(sys.stderr, f"... and {more} more; --rejects FILE keeps all of them")
-    if rejected:
-        tell(sys.stderr, f"rejected: {counts(rejected)}")
-
-
-def _summary(run: Run, micro: Mapping[str, int]) -> str:
-    results = micro["number_of_error_samples"] + micro["number_of_success_samples"]
-    summary = f"results: {results}, rejected lines: {sum(run.rejected.values())}"
-    if run.reference is None:
-        return summary
-    missing = sum(question_id not in run.answered for question_id in run.reference.questions)
-    so_far = " so far" if run.decision is not None and run.decision.holds is not None else ""
-    return f"{summary}, questions without a response{so_far}: {missing} of {len(run.reference)}"
+    if rejects.total:
+        tell(sys.stderr, f"rejected: {counts(rejects.counts)}")
 
 
 def journaling(stream: EvaluationStream) -> list[str]:
-    """What became of the journal, in a line, if there is one."""
+    """What the journal had, in a line, if there is one."""
     journal = stream.journal
     if journal is None:
         return []
@@ -139,12 +126,9 @@ def deciding(decision: Decision, *, judged: bool) -> list[str]:
         )
     ]
     if decision.remaining:
-        lines.append(f"left out: {decision.remaining} responses{_saved(decision) if judged else ''}")
+        saved = ""
+        if judged and decision.saved_calls is not None:
+            cost = "" if decision.saved_dollars is None else f", about {dollars(decision.saved_dollars)}"
+            saved = f"; judging them would have taken about {decision.saved_calls} calls{cost}"
+        lines.append(f"left out: {decision.remaining} responses{saved}")
     return lines
-
-
-def _saved(decision: Decision) -> str:
-    if decision.saved_calls is None:
-        return ""
-    cost = "" if decision.saved_dollars is None else f", about {dollars(decision.saved_dollars)}"
-    return f"; judging them would have taken about {decision.saved_calls} calls{cost}"

@@ -1,9 +1,10 @@
 """What ``evaluate`` and ``watch`` have in common: options, files, the stream, and its report."""
 
 import os
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import product
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -11,15 +12,16 @@ import typer
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
 from graphrag_eval_async.cli.files import check_distinct, is_among, open_output, open_rejects
-from graphrag_eval_async.cli.gates import Gate
-from graphrag_eval_async.cli.judges import cache_of, judge_config, judge_of, judging
-from graphrag_eval_async.cli.report import LISTED_REJECTS, Run, deciding, journaling, report, tell_error
+from graphrag_eval_async.cli.judges import judge_config, judge_of, judging
+from graphrag_eval_async.cli.options import AFTER
+from graphrag_eval_async.cli.report import ReportOptions, deciding, end, journaling
 from graphrag_eval_async.config import Config
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import StepsGroups
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.metrics import OnFatal
 from graphrag_eval_async.reference import Reference
+from graphrag_eval_async.scale.evaluate_file import EvaluatedFile
 from graphrag_eval_async.sinks import LineFile, RejectsFile
 from graphrag_eval_async.sinks.journal import Dedupe, Fsync, Journal
 from graphrag_eval_async.sources import Responses
@@ -27,10 +29,10 @@ from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, Evaluation
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
+class RunOptions(ReportOptions):
     """The options of a command that evaluates, which gives `output` its help."""
 
-    reference: options.ReferencePath
+    reference: options.ReferencePath = field(metadata={AFTER: None})
     output: str | None = None
     resume: Annotated[
         bool,
@@ -80,21 +82,15 @@ class RunOptions:
             "pending, and whole.",
         ),
     ] = False
-    aggregates: options.Aggregates = None
-    rejects: options.Rejects = None
     steps_groups: Annotated[
         StepsGroups | None,
         typer.Option(
             help="Which groups of reference steps are scored.  [default: last, unless --config says "
             "otherwise]",
         ),
-    ] = None
-    fail_under: options.FailUnder
-    fail_over: options.FailOver
-    include_errors: options.IncludeErrors = False
-    level: options.Level = "0.95"
+    ] = field(default=None, metadata={AFTER: "rejects"})
     ordered: Annotated[bool, typer.Option("--ordered", help="Write results in the order of the input.")] = (
-        False
+        field(default=False, metadata={AFTER: "level"})
     )
     max_in_flight: Annotated[
         int, typer.Option(min=1, metavar="N", help="How many responses may be in progress at once.")
@@ -102,26 +98,14 @@ class RunOptions:
     max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES
 
     @property
-    def gates(self) -> list[Gate]:
-        """What must hold at the end."""
-        return [*self.fail_under, *self.fail_over]
-
-    @property
     def is_resumable(self) -> bool:
-        """Whether the output is a journal."""
         return self.resume or self.resume_force
 
     def read_config(self) -> Config | None:
-        """The configuration that is asked for.
-
-        Raises:
-            UsageError: the options do not go together.
-            ConfigError: the configuration is wrong.
-        """
         return judge_config(self.config, self.llm, self.embedding)
 
     def check_files(self, config: Config | None, *read: str | None) -> None:
-        """Check that the files to be written can be, and that none overwrites another or what is `read`.
+        """Check that the output options go together, and that nothing `read` or written is overwritten.
 
         Raises:
             UsageError: something is wrong with one.
@@ -141,23 +125,17 @@ class RunOptions:
                 f"{self.output!r} is a journal, which would be overwritten; --resume goes on with it, "
                 f"without {self.output}.run it is a file like others"
             )
-        paths = [path for path in (self.reference, self.config, cache_of(config), *read) if path is not None]
+        cache = config.llm.cache if config is not None and config.llm is not None else None
+        paths = [path for path in (self.reference, self.config, cache, *read) if path is not None]
         check_distinct(paths, written)
-        for path in paths:
-            for file in self.readable_outputs():
-                if is_among(file, path):
-                    raise UsageError(f"{file!r} is among the files of {path!r}, which are read")
+        for path, file in product(paths, self.readable_outputs()):
+            if is_among(file, path):
+                raise UsageError(f"{file!r} is among the files of {path!r}, which are read")
 
     def readable_outputs(self) -> list[str]:
-        """The files that would be read if they stood among the sources; those of a journal would not."""
+        """The files that would be read if they were among the sources; those of a journal would not."""
         lines = [] if self.is_resumable else [self.output, self.rejects]
         return [path for path in (self.aggregates, *lines) if path is not None and path != "-"]
-
-    def _journal(self) -> Journal | None:
-        if not self.is_resumable or self.output is None:
-            return None
-        fsync = self.fsync or "interval"
-        return Journal(self.output, force=self.resume_force, fsync=fsync, rejects=self.rejects)
 
     @contextmanager
     def open(
@@ -171,11 +149,14 @@ class RunOptions:
         """A stream, and the file for its results; None if there is no file, or the stream keeps a journal.
 
         Raises:
-            UsageError: a file cannot be opened, or an option has a value it cannot have.
-            ConfigError: the configuration needs a package that is not installed.
+            UsageError, ConfigError: as of `evaluate_stream`, or a file cannot be opened.
         """
+        journal, output, rejects = None, self.output, self.rejects
+        if self.is_resumable and output is not None:
+            fsync = self.fsync or "interval"
+            journal = Journal(output, force=self.resume_force, fsync=fsync, rejects=rejects)
+            output = rejects = None
         rejects_files: list[RejectsFile] = []
-        rejects = self.rejects if not self.is_resumable else None
         # Before any file is opened, since it may find the configuration wanting.
         stream = evaluate_stream(
             reference,
@@ -183,7 +164,7 @@ class RunOptions:
             config=config,
             aggregates=RunningAggregates(include_errors=self.include_errors),
             on_reject=(lambda reject: rejects_files[0](reject)) if rejects is not None else "collect",
-            journal=self._journal(),
+            journal=journal,
             dedupe=self.dedupe,
             on_fatal=self.on_fatal,
             stages=self.stages,
@@ -194,61 +175,39 @@ class RunOptions:
             **more,
         )
         with ExitStack() as files:
-            output = self.output if not self.is_resumable else None
             results = files.enter_context(open_output(LineFile, output)) if output is not None else None
             if rejects is not None:
                 rejects_files.append(files.enter_context(open_rejects(rejects, interrupts)))
             yield stream, results
 
     def has_begun(self, stream: EvaluationStream) -> bool:
-        """Whether there is anything to report; there is not if its journal could not be resumed."""
+        """Whether there is anything to report; there is not if the journal could not be resumed."""
         return not self.is_resumable or stream.journal is not None
 
-    def report(
+    def report_stream(
         self,
         stream: EvaluationStream,
         ending: Ending,
         *,
         reference: Reference,
         config: Config | None,
-        answered: Set[str],
-        source: str,
         table: TextIO | None,
         notes: Iterable[str] = (),
     ) -> Exit:
-        """Tell how a run ended, with only the error if it has not begun.
-
-        Args:
-            stream: of the run.
-            ending: how it ended.
-            reference: the reference set.
-            config: says which metrics were judged.
-            answered: ids of the questions with results from this run; a journal may have others.
-            source: the name of what was read.
-            table: the stream that the table of the aggregates goes to.
-            notes: more lines to tell.
-        """
+        """Report what came of a stream, with `notes` at the end; only the error if it has not begun."""
         if not self.has_begun(stream):
-            tell_error(ending)
-            return ending.code(rejects=False)
-        run = Run(
-            level=self.level,
-            ending=ending,
-            aggregates=stream.aggregates,
-            rejected=stream.rejects.counts,
-            listed=[f"{reject.path or source}: {reject}" for reject in stream.rejects[:LISTED_REJECTS]],
+            return end(ending)
+        model, decision = judge_of(config), stream.decision
+        about = [
+            *journaling(stream),
+            *(judging(model, stream.usage) if model is not None else ()),
+            *(deciding(decision, judged=model is not None) if decision is not None else ()),
+        ]
+        return self.report(
+            EvaluatedFile(stream.aggregates, stream.rejects, stream.missing),
+            ending,
             reference=reference,
-            answered=answered if stream.journal is None else {*reference.questions} - {*stream.missing},
-            notes=[*_notes(stream, judge_of(config)), *notes],
-            decision=stream.decision,
+            table=table,
+            notes=[*about, *notes],
+            decision=decision,
         )
-        return report(run, aggregates=self.aggregates, gates=self.gates, table=table)
-
-
-def _notes(stream: EvaluationStream, model: str | None) -> Iterator[str]:
-    """What became of the journal, of judging by `model`, and of the condition, where there is any."""
-    yield from journaling(stream)
-    if model is not None:
-        yield from judging(model, stream.usage)
-    if stream.decision is not None:
-        yield from deciding(stream.decision, judged=model is not None)

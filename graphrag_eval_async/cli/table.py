@@ -17,30 +17,62 @@ from graphrag_eval_async.records.outcomes import REASON
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-WIDTH = 80
-"""Where there is no terminal to ask."""
-
-HEADING_WIDTH = 12
-"""Of one metric: longer words of its name, as custom outputs may have them, are broken."""
-
-NAME_CHARACTERS = 160
-"""Of a template's name, which is folded."""
-
-GAP = 2
-"""Between columns."""
-
-NAME_WIDTH = 16
-"""Of a template's name, at least: where the terminal is too narrow for that, the table overflows."""
-
+WIDTH = 80  # where there is no terminal to ask
+HEADING_WIDTH = 12  # of one metric; longer words of its name are broken
+NAME_CHARACTERS = 160  # of a template's name, which is folded
+GAP = 2  # between columns
+NAME_WIDTH = 16  # of a template's name, at least: on a narrower terminal, the table overflows
 MAX_WIDTH = 10_000
 
-INTERVALS = 3
-"""Beside each other in a table, so that there is room for the names of templates."""
+INTERVALS = 3  # beside each other in a table, so that there is room for the names of templates
 
 
 def render_table(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     """Counts of samples and means of metrics: a row for each template, one for micro and one for macro."""
-    return _draw([_means(snapshot, part, counts=i == 0) for i, part in enumerate(_parts(snapshot))], stream)
+    names = [*map(_name, snapshot["per_template"]), "micro", "macro"]
+    groups = [*snapshot["per_template"].values(), snapshot["micro"], snapshot["macro"]]
+    metrics = [metric for metric, stats in snapshot["macro"].items() if "mean" in stats]
+    columns = [["samples", *map(_samples, groups)], ["errors", *map(_errors, groups)]]
+    columns += [[_heading(metric), *(_mean(group, metric) for group in groups)] for metric in metrics]
+    return draw((_means(names, part) for part in _parts(columns)), stream)
+
+
+def _samples(group: Mapping[str, Any]) -> str:
+    errors = group.get("number_of_error_samples")
+    return "" if errors is None else str(errors + group["number_of_success_samples"])
+
+
+def _errors(group: Mapping[str, Any]) -> str:
+    return str(group.get("number_of_error_samples", ""))
+
+
+def _mean(group: Mapping[str, Any], metric: str) -> str:
+    stats = group.get(metric, ())
+    return number(stats["mean"]) if "mean" in stats else ""
+
+
+def _parts(columns: Iterable[Sequence[str]]) -> list[list[Sequence[str]]]:
+    """As many columns in each table as leave `NAME_WIDTH` of `WIDTH` to the templates' names."""
+    parts: list[list[Sequence[str]]] = [[]]
+    room = WIDTH - NAME_WIDTH
+    for column in columns:
+        width = GAP + max(len(line) for cell in column for line in cell.split("\n"))
+        if width > room:
+            parts.append([])
+            room = WIDTH - NAME_WIDTH
+        room -= width
+        parts[-1].append(column)
+    return parts
+
+
+def _means(names: Sequence[str], columns: Sequence[Sequence[str]]) -> Table:
+    """A table of columns that begin with their headings."""
+    table = _table("template", *(heading for heading, *_ in columns))
+    for row, name in enumerate(names, 1):
+        if row == len(names) - 1:  # of micro, before macro
+            table.add_section()
+        table.add_row(name, *(column[row] for column in columns))
+    return table
 
 
 def render_detail(snapshot: Mapping[str, Any], stream: TextIO) -> str:
@@ -51,7 +83,7 @@ def render_detail(snapshot: Mapping[str, Any], stream: TextIO) -> str:
         if isinstance(stats, dict) and "coverage" in stats
     }
     tables = [_trust(metrics), *_intervals(snapshot, metrics), _spread(metrics)]
-    return "\n\n".join(_draw([table], stream) for table in tables if table.row_count)
+    return "\n\n".join(draw([table], stream) for table in tables if table.row_count)
 
 
 def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
@@ -60,24 +92,27 @@ def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
     return [one_line(f"failure: {by_frequency(reasons)}")] if reasons else []
 
 
-def _draw(tables: Iterable[Table], stream: TextIO) -> str:
+def draw(tables: Iterable[Table], stream: TextIO | None = None) -> str:
     """Tables as plain text, as wide as the terminal that `stream` is, if it is one."""
+    encoding = "utf-8" if stream is None else stream.encoding
     written = BytesIO()
-    # Of the same encoding, which decides whether there are lines of boxes.
-    file = TextIOWrapper(written, stream.encoding, "backslashreplace", newline="\n", write_through=True)
+    # With the encoding of the stream, which decides whether there are lines of boxes.
+    file = TextIOWrapper(written, encoding, "backslashreplace", newline="\n", write_through=True)
     console = Console(file=file, width=MAX_WIDTH, color_system=None, markup=False, emoji=False)
     for table in tables:
         console.print(table, width=max(_width(stream), _least_width(table, console)))
-    lines = written.getvalue().decode(stream.encoding).split("\n")
+    lines = written.getvalue().decode(encoding).split("\n")
     return "\n".join(map(str.rstrip, lines)).strip("\n")
 
 
-def _width(stream: TextIO) -> int:
-    return (stream.isatty() and os.get_terminal_size(stream.fileno()).columns) or WIDTH
+def _width(stream: TextIO | None) -> int:
+    if stream is None or not stream.isatty():
+        return WIDTH
+    return os.get_terminal_size(stream.fileno()).columns or WIDTH
 
 
 def _least_width(table: Table, console: Console) -> int:
-    """How wide a table is whose names are folded to `NAME_WIDTH`."""
+    """The width of a table with its names folded to `NAME_WIDTH`."""
     names = table.columns[0]
     names.max_width = NAME_WIDTH
     width = console.measure(table).maximum
@@ -98,50 +133,10 @@ def _name(name: str) -> str:
     return one_line(name, limit=NAME_CHARACTERS)
 
 
-def _heading(metric: str) -> list[str]:
+def _heading(metric: str) -> str:
     """The words of a metric's name, one below the other."""
     words = metric.split("_")
-    return [line for word in words for line in wrap(word, HEADING_WIDTH)] or [metric]
-
-
-def _parts(snapshot: Mapping[str, Any]) -> list[list[str]]:
-    """The metrics, as many in each table as leave `NAME_WIDTH` of `WIDTH` to the templates' names."""
-    parts: list[list[str]] = [[]]
-    room = WIDTH - NAME_WIDTH - sum(map(_column_width, (["samples"], ["errors"])))
-    groups = [*snapshot["per_template"].values(), snapshot["micro"], snapshot["macro"]]
-    for metric in [metric for metric, stats in snapshot["macro"].items() if "mean" in stats]:
-        width = _column_width([*_heading(metric), *(_cells(group, [metric])[0] for group in groups)])
-        if width > room:
-            parts.append([])
-            room = WIDTH - NAME_WIDTH
-        room -= width
-        parts[-1].append(metric)
-    return parts
-
-
-def _column_width(lines: Iterable[str]) -> int:
-    return GAP + max(map(len, lines))
-
-
-def _means(snapshot: Mapping[str, Any], metrics: Sequence[str], *, counts: bool) -> Table:
-    headings = ["samples", "errors"] if counts else []
-    table = _table("template", *headings, *("\n".join(_heading(metric)) for metric in metrics))
-    for template, group in snapshot["per_template"].items():
-        table.add_row(_name(template), *_cells(group, metrics, counts=counts))
-    table.add_section()
-    for name in ("micro", "macro"):
-        table.add_row(name, *_cells(snapshot[name], metrics, counts=counts))
-    return table
-
-
-def _cells(group: Mapping[str, Any], metrics: Sequence[str], *, counts: bool = False) -> list[str]:
-    cells = [number(group[metric]["mean"]) if "mean" in group.get(metric, ()) else "" for metric in metrics]
-    if not counts:
-        return cells
-    errors = group.get("number_of_error_samples")
-    if errors is None:
-        return ["", "", *cells]
-    return [str(errors + group["number_of_success_samples"]), str(errors), *cells]
+    return "\n".join(line for word in words for line in wrap(word, HEADING_WIDTH)) or metric
 
 
 def _trust(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -172,7 +167,7 @@ def _intervals(snapshot: Mapping[str, Any], metrics: Mapping[str, Mapping[str, A
     for start in range(0, len(bounded), INTERVALS):
         part = bounded[start : start + INTERVALS]
         level = percent(metrics[bounded[0]]["confidence"]["level"])
-        table = _table(f"{level} interval", *("\n".join(_heading(metric)) for metric in part))
+        table = _table(f"{level} interval", *map(_heading, part))
         for template, group in snapshot["per_template"].items():
             ends = (_range(group.get(metric, {}).get("confidence")) for metric in part)
             table.add_row(_name(template), *ends)

@@ -13,8 +13,7 @@ from graphrag_eval_async.errors import ConfigError, GraphragEvalError, Reference
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SHOWN_CHARACTERS = 2000
-"""Of one line about the input, which may quote a key of any length."""
+SHOWN_CHARACTERS = 2000  # of one line about the input, which may quote a key of any length
 
 
 def tell(stream: TextIO | None, text: str) -> None:
@@ -76,11 +75,10 @@ def dollars(amount: float | None) -> str:
 
 
 def counts(of: Mapping[Any, int]) -> str:
-    """Such as "2 budget, 1 timeout"."""
+    """Such as "2 budget, 1 timeout", sorted by name."""
     return ", ".join(f"{count} {kind}" for kind, count in sorted(of.items()))
 
 
 def by_frequency(of: Mapping[str, int]) -> str:
     """The same, the most frequent first."""
-    ordered = sorted(of.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{count} {kind}" for kind, count in ordered)
+    return ", ".join(f"{-rank} {kind}" for rank, kind in sorted((-count, kind) for kind, count in of.items()))

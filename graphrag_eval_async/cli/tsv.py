@@ -6,18 +6,22 @@ import csv
 import os
 import sys
 from codecs import BOM_UTF8
-from contextlib import contextmanager, suppress
-from io import StringIO
+from contextlib import suppress
+from functools import partial
+from io import FileIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from graphrag_eval_async.cli.files import open_output
 from graphrag_eval_async.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 IN = ("Question", "Reference answer", "Actual answer")
 OUT = ("#Reference", "#PTarget", "#Matching", "Reasoning", "Error")
+
+csv.field_size_limit(sys.maxsize)
 
 
 class Answer(NamedTuple):
@@ -29,15 +33,8 @@ class Answer(NamedTuple):
     problem: str | None
 
 
-class Written(NamedTuple):
-    """What an output has already: how many rows after the header, and in how many bytes, both whole."""
-
-    rows: int
-    length: int
-
-
 def read_answers(path: str) -> list[Answer]:
-    """The rows of the input; blank lines are none.
+    """The rows of the input, without blank lines.
 
     Raises:
         UsageError: it cannot be read, is no such table, or lacks a column.
@@ -48,8 +45,7 @@ def read_answers(path: str) -> list[Answer]:
         raise UsageError(f"{path!r} is not UTF-8: {error.reason} at byte {error.start}") from None
     lines = csv.reader(StringIO(text, newline=""), "excel-tab", strict=True)
     try:
-        with _fields_of_any_size():
-            header, *rows = [row for row in lines if row] or [[]]
+        header, *rows = [row for row in lines if row] or [[]]
     except csv.Error:
         raise UsageError(
             f"{path!r}: line {lines.line_num}: a quoted field does not end where the cell does; a cell that "
@@ -72,8 +68,10 @@ def _answer(row: list[str], indexes: list[int], columns: int) -> Answer:
     return Answer(question, reference, actual, problem or None)
 
 
-def read_written(path: str, rows: int) -> Written:
-    """What the output at `path` has already of `rows` rows; a last row that is cut off does not count.
+def read_written(path: str, rows: int) -> tuple[int, int]:
+    """How many of `rows` rows the output at `path` has, and the number of bytes up to their end.
+
+    A last row that is cut off does not count.
 
     Raises:
         UsageError: it cannot be read, or is not the output of such a run.
@@ -81,11 +79,11 @@ def read_written(path: str, rows: int) -> Written:
     data = _read(path) if os.path.exists(path) else b""
     start = len(BOM_UTF8) if data.startswith(BOM_UTF8) else 0
     if encode(OUT).startswith(data[start:]):
-        return Written(0, 0)
+        return 0, 0
     # A character for each byte, so that places in the text are places in the file.
     lines = StringIO(data[start:].decode("latin-1"), newline="")
     ends: list[int] = []
-    with _fields_of_any_size(), suppress(csv.Error):
+    with suppress(csv.Error):
         for row in csv.reader(lines, "excel-tab", strict=True):
             end = start + lines.tell()
             if len(row) != len(OUT) or data[end - 1 : end] != b"\n" or not (ends or row == [*OUT]):
@@ -95,41 +93,48 @@ def read_written(path: str, rows: int) -> Written:
         raise UsageError(f"{path!r} exists, with another header than {', '.join(OUT)}")
     if lines.read(1):
         raise UsageError(f"{path!r} exists, and its row {len(ends)} was not written by this command")
-    written = Written(len(ends) - 1, ends[-1])
-    if written.rows + bool(data[written.length :].strip()) > rows:
+    done, length = len(ends) - 1, ends[-1]
+    if done + bool(data[length:].strip()) > rows:
         raise UsageError(f"{path!r} exists, with more rows than the input, which has {rows}")
-    return written
+    return done, length
 
 
 def encode(cells: Iterable[str]) -> bytes:
-    """A row as it is written."""
     text = StringIO(newline="")
     csv.writer(text, "excel-tab").writerow(cells)
     return (text.getvalue().removesuffix("\r\n") + "\n").encode(errors="backslashreplace")
 
 
 class Output:
-    """Adds rows to those that are there, each at once, so that it outlives whatever ends the process.
+    """Adds rows to a file, each at once, so that it outlives whatever ends the process.
 
     Attributes:
-        size: how many rows there are to be.
+        size: how many rows there should be.
         consumed: how many there are.
     """
 
-    def __init__(self, path: str, *, written: Written, rows: int) -> None:
-        """Open or create the file at `path`, and cut off what is not whole.
+    def __init__(self, path: str, rows: int) -> None:
+        """Read what the file at `path` has already of `rows` rows.
 
         Raises:
-            OSError: it cannot be written.
+            UsageError: it cannot be read, or is not the output of such a run.
         """
         self.size = rows
-        self.consumed = written.rows
+        self.consumed, self._length = read_written(path, rows)
         self._path = path
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        os.ftruncate(self._descriptor, written.length)
-        os.lseek(self._descriptor, 0, os.SEEK_END)
-        if not written.length:
+
+    def __enter__(self) -> Self:
+        """Open or create the file, and cut off what is not whole.
+
+        Raises:
+            UsageError: it cannot be opened.
+            OSError: it cannot be written.
+        """
+        self._file = open_output(partial(FileIO, mode="a"), self._path)
+        self._file.truncate(self._length)
+        if not self._length:
             self._write(encode(OUT))
+        return self
 
     def write(self, cells: Iterable[str]) -> None:
         """Write the next row.
@@ -143,16 +148,13 @@ class Output:
     def _write(self, line: bytes) -> None:
         try:
             while line:
-                line = line[os.write(self._descriptor, line) :]
+                line = line[self._file.write(line) :]
         except OSError as error:
             error.filename = self._path
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *exc_info: object) -> None:
-        os.close(self._descriptor)
+        self._file.close()
 
 
 def _read(path: str) -> bytes:
@@ -160,12 +162,3 @@ def _read(path: str) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise UsageError(f"{path!r} cannot be read: {error.strerror}") from error
-
-
-@contextmanager
-def _fields_of_any_size() -> Iterator[None]:
-    limit = csv.field_size_limit(sys.maxsize)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(limit)

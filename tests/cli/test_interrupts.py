@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
 from graphrag_eval_async.cli.exits import SAME_SECONDS, Interrupts
 from tests.cli.support import full_pipe
-from tests.deadlines import join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,19 +108,6 @@ def test_it_stays_ignored() -> None:
         signal.raise_signal(signal.SIGINT)
         assert not interrupts.came
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-
-
-def test_only_the_main_thread_may_handle_it(previous: object) -> None:
-    handlers = []
-
-    def note() -> None:
-        with Interrupts():
-            handlers.append(signal.getsignal(signal.SIGINT))
-
-    thread = threading.Thread(target=note)
-    thread.start()
-    join(thread)
-    assert handlers == [previous]
 
 
 def test_waiting_to_write_is_given_up(clock: Clock) -> None:

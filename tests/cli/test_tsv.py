@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async.cli.tsv import OUT, Answer, Output, Written, encode, read_answers, read_written
+from graphrag_eval_async.cli.tsv import OUT, Answer, Output, encode, read_answers, read_written
 from graphrag_eval_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,10 +57,8 @@ def test_the_last_line(path: Path, end: str) -> None:
 
 
 def test_fields_of_any_size(path: Path) -> None:
-    limit = csv.field_size_limit()
-    long = "x" * (limit + 1)
+    long = "x" * (1 << 18)
     assert texts(path, f"{HEADER}q\tr\t{long}\n") == [("q", "r", long)]
-    assert csv.field_size_limit() == limit
 
 
 @pytest.mark.parametrize(
@@ -143,11 +141,11 @@ def test_a_file_cut_anywhere_is_gone_on_with(
     whole = b"".join(encoded)
     length = round(cut * len(whole))
     path.write_bytes(whole[:length])
-    written = read_written(str(path), len(rows) + more)
+    done, _ = read_written(str(path), len(rows) + more)
     ends = [len(b"".join(encoded[: i + 1])) for i in range(len(encoded))]
-    assert written.rows == sum(end <= length for end in ends[1:])
-    with Output(str(path), written=written, rows=len(rows)) as output:
-        for row in rows[written.rows :]:
+    assert done == sum(end <= length for end in ends[1:])
+    with Output(str(path), len(rows)) as output:
+        for row in rows[done:]:
             output.write(row)
         assert output.consumed == output.size
     assert path.read_bytes() == whole
@@ -159,11 +157,11 @@ def test_a_spreadsheet_may_have_saved_it(path: Path, bom: bytes, end: bytes) -> 
     whole = bom + b"".join(encode(row).replace(b"\n", end) for row in (OUT, "12345", "12345"))
     for torn in (b"", b"1\t2", b'1\t2\t3\t4\t"5\n', b"1\t2\t3\t4\t5\r", b"1\t2\t3\t4\n", b"\n"):
         path.write_bytes(whole + torn)
-        assert read_written(str(path), 3) == Written(2, len(whole))
+        assert read_written(str(path), 3) == (2, len(whole))
 
 
 def test_no_file(path: Path) -> None:
-    assert read_written(str(path), 3) == Written(0, 0)
+    assert read_written(str(path), 3) == (0, 0)
 
 
 ROW = b"1\t1\t1\t\t\n"
@@ -195,11 +193,11 @@ def test_what_is_no_output_of_this_input(path: Path, content: bytes, problem: st
 
 def test_all_rows_may_be_there(path: Path) -> None:
     path.write_bytes(encode(OUT) + ROW * 3 + b"\n")
-    assert read_written(str(path), 3) == Written(3, len(encode(OUT) + ROW * 3))
+    assert read_written(str(path), 3) == (3, len(encode(OUT) + ROW * 3))
 
 
 def test_a_row_is_on_disk_once_it_is_written(path: Path) -> None:
-    with Output(str(path), written=Written(0, 0), rows=2) as output:
+    with Output(str(path), 2) as output:
         assert rows_of(path.read_bytes()) == [[*OUT]]
         output.write("12345")
         assert rows_of(path.read_bytes()) == [[*OUT], [*"12345"]]
@@ -208,7 +206,6 @@ def test_a_row_is_on_disk_once_it_is_written(path: Path) -> None:
 
 def test_a_longer_file_is_cut(path: Path) -> None:
     path.write_bytes(encode(OUT) + ROW + b"1\t")
-    written = read_written(str(path), 9)
-    with Output(str(path), written=written, rows=9) as output:
+    with Output(str(path), 9) as output:
         assert output.consumed == 1
     assert path.read_bytes() == encode(OUT) + ROW

@@ -6,10 +6,10 @@ import math
 import operator
 import re
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.aggregates.exact import mean, to_units
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates import Seconds
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.records.results import Values
+
+Change: TypeAlias = dict[str, Any]
+"""An alert that has started or ended, as JSON; `value` is the mean of the `samples` values in its window."""
 
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -61,7 +64,7 @@ class Alert:
 def parse_alert(text: str) -> Alert:
     """The alert that ``[TEMPLATE:] METRIC <|<=|>|>= VALUE [over WINDOW]`` asks for.
 
-    A template's name may hold colons, spaces and whatever else; blanks around it may be part of it.
+    A template's name may hold colons and spaces.
 
     Raises:
         ValueError: the text has another form.
@@ -77,7 +80,7 @@ def parse_alert(text: str) -> Alert:
         raise ValueError(f"{text!r}: {match['bound']!r} is not a finite number")
     return Alert(
         text=text.strip(),
-        template=match["template"],
+        template=match["template"] and match["template"].strip(),
         metric=match["metric"],
         operator=match["operator"],
         bound=bound,
@@ -85,63 +88,26 @@ def parse_alert(text: str) -> Alert:
     )
 
 
-def find_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Config | None) -> list[Alert]:
-    """The alerts, with the exact names of their templates.
-
-    Blanks around a name count if there is a template with them.
+def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Config | None) -> None:
+    """Check that results can have the templates and metrics of alerts.
 
     Raises:
-        UsageError: no result can have such a template or metric.
+        UsageError: no result can.
     """
     evaluations = config.custom_evaluations if config is not None else ()
     metrics = {ERROR_RATE, *filter(is_metric, RESULT_KEYS)}
     metrics.update(*(evaluation.outputs for evaluation in evaluations))
     metrics.update(f"{evaluation.name}{COST}" for evaluation in evaluations)
-    found = [
-        alert
-        if alert.template is None or alert.template in templates
-        else replace(alert, template=alert.template.strip())
-        for alert in alerts
-    ]
-    for alert in found:
+    for alert in alerts:
         for what, name, known in (("template", alert.template, templates), ("metric", alert.metric, metrics)):
             if name is not None and name not in known:
                 there_are = ", ".join(sorted(known)) or "none"
                 raise UsageError(f"--alert {alert.text!r}: no {what} {name!r}; there are: {there_are}")
-    return found
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """An alert that has started or ended; `value` is the mean of the `samples` values in its window."""
-
-    alert: Alert
-    state: Literal["started", "ended"]
-    window: Last | Seconds
-    value: float | None
-    samples: int
-    time: str
-
-    @property
-    def message(self) -> str:
-        """The change in a line of text."""
-        value = "no values" if self.value is None else f"{self.value:.4g}"
-        return f"{self.time} alert {self.state}: {self.alert.text}: {value}"
-
-    def facts(self) -> dict[str, Any]:
-        """The change as JSON."""
-        alert = self.alert
-        return {
-            "alert": alert.text,
-            "state": self.state,
-            "template": alert.template,
-            "metric": alert.metric,
-            "value": self.value,
-            "bound": alert.bound,
-            "window": window_facts(self.window),
-            "samples": self.samples,
-            "time": self.time,
-        }
+def message(change: Change) -> str:
+    value = "no values" if change["value"] is None else f"{change['value']:.4g}"
+    return f"{change['time']} alert {change['state']}: {change['alert']}: {value}"
 
 
 class Watched:
@@ -198,9 +164,17 @@ class Watched:
         return mean(self._units, len(self._values), integral=False) if self._values else None
 
     def change(self, state: Literal["started", "ended"]) -> Change:
-        """The alert as it is now."""
-        time = datetime.now(UTC).isoformat(timespec="milliseconds")
-        return Change(self.alert, state, self._window, self.value, len(self._values), time)
+        return {
+            "alert": self.alert.text,
+            "state": state,
+            "template": self.alert.template,
+            "metric": self.alert.metric,
+            "value": self.value,
+            "bound": self.alert.bound,
+            "window": window_facts(self._window),
+            "samples": len(self._values),
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        }
 
     def _position(self, now: float) -> float:
         """How far things have come, by what the window is measured in: values, or seconds."""
@@ -216,7 +190,7 @@ class Alerts:
 
     def __init__(self, alerts: Iterable[Alert], window: Last | Seconds) -> None:
         """`window` is for the alerts without one."""
-        self.on_change: Callable[[Change], object] | None = None
+        self.on_change: Callable[[Change], object] = lambda _: None
         self._watched = [Watched(alert, alert.window or window) for alert in alerts]
 
     def add(self, template: str, values: Values, now: float, *, failed: bool) -> None:
@@ -226,22 +200,18 @@ class Alerts:
             if alert.template in (None, template):
                 seen = [(ERROR_RATE, int(failed))] if alert.metric == ERROR_RATE else values
                 for metric, value in seen:
-                    if metric == alert.metric:
-                        self._tell(watched.add(value, now))
+                    if metric == alert.metric and (change := watched.add(value, now)):
+                        self.on_change(change)
 
     def look(self, now: float) -> None:
-        """Let time pass."""
         for watched in self._watched:
-            self._tell(watched.look(now))
+            if change := watched.look(now):
+                self.on_change(change)
 
-    def facts(self) -> list[dict[str, Any]]:
+    def facts(self) -> list[Change]:
         """The alerts that have started and not ended: as they are now, with the time of their start."""
         return [
-            watched.change("started").facts() | {"time": watched.started.time}
+            watched.change("started") | {"time": watched.started["time"]}
             for watched in self._watched
             if watched.started is not None
         ]
-
-    def _tell(self, change: Change | None) -> None:
-        if change is not None and self.on_change is not None:
-            self.on_change(change)

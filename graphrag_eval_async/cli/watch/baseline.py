@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from graphrag_eval_async.batch import add_results
-from graphrag_eval_async.cli.comparison import decided, folded, one_sided, sentences, signed, worst_questions
+from graphrag_eval_async.cli.compare import decided, folded, one_sided, sentences, signed, worst_questions
 from graphrag_eval_async.cli.text import one_line
 from graphrag_eval_async.cli.watch.counting import SCORES
 from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 SHOWN = (ERROR_RATE, *SCORES)
 
-WORST = 10
-"""How many of the questions that got worse are listed at the end, by score."""
-
+WORST = 10  # how many of the questions that got worse are listed at the end, by score
 STYLES = {"better": "green", "worse": "bold red"}
 
 
@@ -46,13 +44,11 @@ def load_baseline(path: str, journal: str | None, *, include_errors: bool) -> Ru
 
 
 def comparison_lines(comparison: Mapping[str, Any]) -> list[Text]:
-    """Lines on the screen: one of warnings, if any, one of the templates that got worse, if any, and one for
-    each metric that is shown.
-    """
+    """Lines on the screen: warnings and templates that got worse, if any, then one for each shown metric."""
     rows = comparison["overall"]
     lines = [
-        Text(f"vs baseline: {metric} {_change(rows[metric])}", _style(rows[metric]))
-        for metric in rows
+        Text(f"vs baseline: {metric} {_change(row)}", STYLES.get(row.get("verdict", ""), ""))
+        for metric, row in rows.items()
         if metric in SHOWN
     ]
     if worse := [
@@ -79,25 +75,19 @@ def _change(row: Mapping[str, Any]) -> str:
     return f"{signed(row['difference'])}{interval}, {counts}"
 
 
-def _style(row: Mapping[str, Any]) -> str:
-    return STYLES.get(row.get("verdict", ""), "")
-
-
 def final_lines(comparison: RunningComparison, level: float) -> list[str]:
     """What is told at the end; without the sign test, which is not valid for a run watched all the time."""
     live, found = comparison.look(level=level), comparison.particulars()
     rows = live["overall"]
     warnings = folded(f"warning: {warning}" for warning in found["warnings"])
+    told = ["compared with the baseline:", *warnings, *folded([*sentences(rows), *_templates(live)])]
     if not rows:
         told = ["compared with the baseline: no question in common", *warnings]
-    else:
-        told = ["compared with the baseline:", *warnings, *folded([*sentences(rows), *_templates(live)])]
     worst = [line for table in worst_questions(found["worse"], WORST) for line in table]
     return [*told, *worst, *folded(one_sided(found))]
 
 
 def _templates(live: LiveRows) -> Iterator[str]:
-    """What is decided in templates, by metric."""
     for metric in live["overall"]:
         groups = {name: group[metric] for name, group in live["per_template"].items() if metric in group}
         if told := decided(groups):

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 BARS = "▁▂▃▄▅▆▇█"
-ASCII_BARS = "_.-:=+*#"
-"""For encodings without `BARS`."""
-
+ASCII_BARS = "_.-:=+*#"  # for encodings without `BARS`
 LEAST_NAME, MOST_NAME = 12, 32
 LEAST_CELL, ROOMY_CELL, MOST_CELL = 5, 8, 12
 
@@ -58,13 +56,10 @@ class Column:
         """The value at the path, or None."""
         place: Any = facts
         for key in self.path:
-            place = place.get(key)
-            if place is None:
-                return None
+            place = None if place is None else place.get(key)
         return place
 
     def text(self, value: Any) -> str:
-        """A value as it stands in a cell."""
         return "" if value is None else self.show(value)
 
 
@@ -152,27 +147,23 @@ def price(dollars: float) -> str:
     return f"${dollars:.{digits}f}".replace("$0.", "$.")
 
 
-def sparkline(points: Sequence[float | None], width: int, *, bars: str = BARS) -> str:
+def sparkline(points: Sequence[float | None], width: int, bars: str = BARS) -> str:
     """Points as bars from the lowest to the highest of them, at most `width`, the latest on the right.
 
     If there are more points, a bar stands for several. Gaps are blank; equal points are half as high.
     """
     width = min(width, len(points))
-    means = [_mean(points[len(points) * i // width : len(points) * (i + 1) // width]) for i in range(width)]
+    groups = [points[len(points) * i // width : len(points) * (i + 1) // width] for i in range(width)]
+    means = [_mean([value for value in group if value is not None]) for group in groups]
     known = [value for value in means if value is not None]
-    if not known:
-        return " " * width
-    low, high = min(known), max(known)
-    # Halves, since the difference of two doubles may be none.
-    span = high / 2 - low / 2
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    if low == high:
+        return "".join(" " if value is None else bars[len(bars) // 2 - 1] for value in means)
+    top = len(bars) - 1
     return "".join(
-        " " if value is None
-        else bars[len(bars) // 2 - 1] if not span
-        else bars[round((value / 2 - low / 2) / span * (len(bars) - 1))]
-        for value in means
-    )  # fmt: skip
+        " " if value is None else bars[round((value - low) / (high - low) * top)] for value in means
+    )
 
 
-def _mean(points: Sequence[float | None]) -> float | None:
-    known = [value for value in points if value is not None]
-    return fsum(value / len(known) for value in known) if known else None
+def _mean(values: Sequence[float]) -> float | None:
+    return fsum(values) / len(values) if values else None

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
@@ -12,29 +12,25 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 
 from graphrag_eval_async.cli import options
-from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts, run_to_end
+from graphrag_eval_async.cli.exits import Exit, Interrupts, Sending, run_to_end
 from graphrag_eval_async.cli.files import file_path, output_path
 from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.run import RunOptions
-from graphrag_eval_async.cli.sending import Sending
-from graphrag_eval_async.cli.watch.alerts import Alert, Change, find_alerts, parse_alert
+from graphrag_eval_async.cli.watch.alerts import Alert, Change, check_alerts, message, parse_alert
 from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
 from graphrag_eval_async.cli.watch.commands import Commands
-from graphrag_eval_async.cli.watch.counting import Counting, Show, Showing
+from graphrag_eval_async.cli.watch.counting import Counting, Show
 from graphrag_eval_async.cli.watch.facts import Facts
-from graphrag_eval_async.cli.watch.views import Screen, View, open_view
+from graphrag_eval_async.cli.watch.views import Lines, Screen, open_view
 from graphrag_eval_async.cli.watch.windows import parse_duration, parse_window
-from graphrag_eval_async.config import Config
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
-from graphrag_eval_async.reference import Reference, load_reference
+from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources import follow_jsonl
 from graphrag_eval_async.sources.rotation import former_names
 from graphrag_eval_async.stream import EvaluationStream
 
-LOOK_SECONDS = 1.0
-"""How often alerts look whether time alone has changed something."""
-
+LOOK_SECONDS = 1.0  # how often alerts look whether time alone has changed something
 _duration = partial(typer.Option, parser=options.parser(parse_duration), metavar="TIME")
 
 
@@ -109,19 +105,15 @@ class Watch(RunOptions):
     ] = None
 
     def run(self, interrupts: Interrupts) -> Exit:
-        """Run the command.
-
-        Raises:
-            UsageError: options do not go together, or a file cannot be opened, or would be overwritten.
-            ConfigError: the configuration is wrong, or needs a package that is not installed.
-            ReferenceDataError: the reference set is wrong.
-        """
-        self._check_paths()
+        self._check_options()
         config = self.read_config()
         self.check_files(config, *self.paths, self.baseline)
         reference = load_reference(self.reference)
-        showing, comparison = self._showing(reference, config), self._comparison()
-        counting = Counting(showing, include_errors=self.include_errors, comparison=comparison)
+        check_alerts(self.alert, reference.templates, config)
+        comparison = self._comparison()
+        counting = Counting(
+            self.window, self.show, self.alert, include_errors=self.include_errors, comparison=comparison
+        )
         stop = asyncio.Event()
         follower = follow_jsonl(
             self.paths,
@@ -132,23 +124,23 @@ class Watch(RunOptions):
         )
         with self.open(reference, follower, config, interrupts) as (stream, lines):
             sending = Sending(lines, stop.set)
-            facts = Facts(stream, follower, counting, showing, config, reference, self.paths)
-            view = open_view(facts, showing, interrupts)
+            facts = Facts(stream, follower, counting, config, reference, self.paths, self.level)
+            view = open_view(facts, self.window, self.interval, interrupts)
             work = _watch(stream, sending, counting, view, self.on_alert)
             ending = run_to_end(work, interrupts, drain=sending.drain)
-            ending = _finish(view.finish if self.has_begun(stream) else view.clear, ending)
-        return self.report(
+            ending = ending.attempt(partial(view.finish, shown=self.has_begun(stream)))
+        return self.report_stream(
             stream,
             ending,
             reference=reference,
             config=config,
-            answered=counting.answered,
-            source=" ".join(self.paths),
             table=sys.stdout if isinstance(view, Screen) else sys.stderr,
             notes=final_lines(comparison, self.level) if comparison is not None else (),
         )
 
-    def _check_paths(self) -> None:
+    def _check_options(self) -> None:
+        if self.on_alert is not None and not self.alert:
+            raise UsageError("--on-alert needs --alert: it is run for each that begins or ceases")
         if "-" in self.paths:
             raise UsageError("standard input cannot be followed; evaluate reads it")
         if "-" in {self.output, self.rejects}:
@@ -158,12 +150,6 @@ class Watch(RunOptions):
                 if os.path.normpath(path) in map(os.path.normpath, former_names(written)):
                     raise UsageError(f"{written!r} is a name for the log {path!r} once it is rotated")
 
-    def _showing(self, reference: Reference, config: Config | None) -> Showing:
-        if self.on_alert is not None and not self.alert:
-            raise UsageError("--on-alert needs --alert: it is run for each that begins or ceases")
-        alerts = find_alerts(self.alert, reference.templates, config)
-        return Showing(self.window, self.show, self.interval, alerts, self.on_alert, self.level)
-
     def _comparison(self) -> RunningComparison | None:
         if self.baseline is None:
             return None
@@ -171,21 +157,13 @@ class Watch(RunOptions):
         return load_baseline(self.baseline, journal, include_errors=self.include_errors)
 
 
-def _finish(finish: Callable[[], None], ending: Ending) -> Ending:
-    try:
-        finish()
-    except OSError as error:
-        return ending._replace(error=ending.error or error)
-    return ending
-
-
 async def _watch(
-    stream: EvaluationStream, sending: Sending, counting: Counting, view: View, on_alert: str | None
+    stream: EvaluationStream, sending: Sending, counting: Counting, view: Screen | Lines, on_alert: str | None
 ) -> None:
     commands = Commands(on_alert, view.say)
 
     def tell(change: Change) -> None:
-        view.say(change.message)
+        view.say(message(change))
         commands.run(change)
 
     async def work() -> None:
@@ -196,26 +174,20 @@ async def _watch(
                 await sending.send(result)
         await commands.finish()
 
+    async def look() -> NoReturn:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            counting.alerts.look(monotonic())
+
     counting.alerts.on_change = tell
     try:
-        await _alongside(work(), _look(counting), *(loop() for loop in view.loops))
+        await _alongside(work(), look(), *(loop() for loop in view.loops))
     finally:
         await commands.aclose()
 
 
-async def _look(counting: Counting) -> NoReturn:
-    """Let alerts see the time pass."""
-    while True:
-        await asyncio.sleep(LOOK_SECONDS)
-        counting.alerts.look(monotonic())
-
-
 async def _alongside(work: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, NoReturn]) -> None:
-    """Do `work` while the others run.
-
-    Raises:
-        Exception: of `work`, or of one of the others, which ends it.
-    """
+    """Do `work` while the others run; one of them that fails ends it."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in (work, *others)]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -16,13 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
-    from graphrag_eval_async.cli.watch.alerts import Alert, Change
+    from graphrag_eval_async.cli.watch.alerts import Change
 
-COMMAND_SECONDS = 30.0
-"""How long a command may take, and how long to wait for the last ones at the end."""
-
-MAX_WAITING = 100
-"""How many changes of one alert may wait for their command."""
+COMMAND_SECONDS = 30.0  # how long a command may take, and how long to wait for the last ones at the end
+MAX_WAITING = 100  # how many changes of one alert may wait for their command
 
 
 class Commands:
@@ -35,23 +32,19 @@ class Commands:
     def __init__(
         self, command: str | None, say: Callable[[str], object], *, seconds: float = COMMAND_SECONDS
     ) -> None:
-        """`say` is called with a line about each command that fails or takes more than `seconds`.
-
-        Without a command, nothing runs.
-        """
+        """`say` is called with a line about each command that fails or takes more than `seconds`."""
         self._command = command
         self._say = say
         self._seconds = seconds
-        self._queues: dict[Alert, asyncio.Queue[Change]] = {}
+        self._queues: dict[str, asyncio.Queue[Change]] = {}
         self._workers: list[asyncio.Task[None]] = []
 
     def run(self, change: Change) -> None:
-        """Have the command run, soon."""
         if self._command is None:
             return
-        queue = self._queues.get(change.alert)
+        queue = self._queues.get(change["alert"])
         if queue is None:
-            queue = self._queues[change.alert] = asyncio.Queue(MAX_WAITING)
+            queue = self._queues[change["alert"]] = asyncio.Queue(MAX_WAITING)
             self._workers.append(asyncio.create_task(self._work_off(self._command, queue)))
         try:
             queue.put_nowait(change)
@@ -79,7 +72,7 @@ class Commands:
             try:
                 # A file, since a pipe would have to be written while the command may not read it.
                 with tempfile.TemporaryFile() as facts:
-                    facts.write(json.dumps(change.facts()).encode() + b"\n")
+                    facts.write(json.dumps(change).encode() + b"\n")
                     facts.seek(0)
                     await self._run(command, change, facts)
             except OSError as error:
@@ -109,4 +102,4 @@ class Commands:
                     await process.wait()
 
     def _complain(self, change: Change, what: str) -> None:
-        self._say(f"--on-alert {what}: {change.alert.text}, {change.state}")
+        self._say(f"--on-alert {what}: {change['alert']}, {change['state']}")

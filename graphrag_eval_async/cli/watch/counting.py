@@ -3,41 +3,31 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections import deque
 from math import fsum, inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
+from graphrag_eval_async.cli.judges import is_counted_cost
 from graphrag_eval_async.cli.watch.alerts import Alerts
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records.metrics import COST
 from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from graphrag_eval_async.aggregates import Last, Seconds
     from graphrag_eval_async.cli.watch.alerts import Alert
     from graphrag_eval_async.inference.comparison import RunningComparison
     from graphrag_eval_async.records.results import Values
 
-KEPT_RESULTS = 100
-"""How many results are kept: more than most terminals show."""
-
+KEPT_RESULTS = 100  # how many results are kept: more than most terminals show
 Show = Literal["last", "worst"]
 
 SCORES = ("steps_score", "answer_f1", "answer_relevance", "ragas_answer_correctness")
 """The metrics whose mean ranks results."""
 
 ERROR_CHARACTERS = 500
-
-F1_COST = f"_f1{COST}"
-"""The suffix of the cost of an F1 score, which is the sum of the costs of recall and precision."""
-
-
-def is_counted_cost(metric: str) -> bool:
-    """Whether a metric is a cost that is not the sum of other costs."""
-    return metric.endswith(COST) and not metric.endswith(F1_COST)
 
 
 def shorten(result: Mapping[str, Any], values: Values) -> dict[str, Any]:
@@ -55,87 +45,66 @@ def shorten(result: Mapping[str, Any], values: Values) -> dict[str, Any]:
     return short
 
 
-class LastResults:
-    """The last `kept` results, the latest first."""
+class Selection:
+    """The `kept` last or worst results, these first; of equally bad ones, the latest.
 
-    def __init__(self, kept: int) -> None:
-        self._results: deque[dict[str, Any]] = deque(maxlen=kept)
-
-    def add(self, short: dict[str, Any]) -> None:
-        """Add what `shorten` gave."""
-        self._results.appendleft(short)
-
-    def facts(self) -> list[dict[str, Any]]:
-        """All of them."""
-        return list(self._results)
-
-
-class WorstResults:
-    """The `kept` worst results: errors, then those with the lowest mean of `SCORES`; of equals, the latest.
-
-    Results without any of these scores are left out.
+    The worst are errors, then results with the lowest mean of `SCORES`; those without such a score are none.
     """
 
-    def __init__(self, kept: int) -> None:
+    def __init__(self, show: Show, kept: int = KEPT_RESULTS) -> None:
+        self._show = show
         self._kept = kept
         self._results: list[tuple[float, int, dict[str, Any]]] = []
         self._count = 0
 
     def add(self, short: dict[str, Any]) -> None:
-        """Add what `shorten` gave."""
-        scores = [short["metrics"][name] for name in SCORES if name in short["metrics"]]
-        if short["status"] == "error":
-            quality = -inf
-        elif scores:
-            quality = fsum(scores) / len(scores)
-        else:
-            return
+        quality = 0.0
+        if self._show == "worst":
+            scores = [short["metrics"][name] for name in SCORES if name in short["metrics"]]
+            if short["status"] == "error":
+                quality = -inf
+            elif scores:
+                quality = fsum(scores) / len(scores)
+            else:
+                return
         self._count += 1
         insort(self._results, (quality, -self._count, short))
         del self._results[self._kept :]
 
     def facts(self) -> list[dict[str, Any]]:
-        """All of them, the worst first."""
         return [short for _, _, short in self._results]
-
-
-class Showing(NamedTuple):
-    """What is to be shown; times in seconds."""
-
-    window: Last | Seconds
-    show: Show
-    interval: float
-    alerts: Sequence[Alert]
-    on_alert: str | None
-    level: float = 0.95
 
 
 class Counting:
     """Counts results one by one.
 
     Attributes:
-        answered: ids of the questions with results.
         count: the number of results.
-        recent: aggregates of the results in the window.
-        results: the last results, or the worst.
-        alerts: the alerts on them.
-        comparison: with a baseline, if there is one.
+        recent: aggregates of those in the `window`.
+        results: those that are listed, by `show`.
+        alerts, comparison: what else counts them.
     """
 
     def __init__(
-        self, showing: Showing, *, include_errors: bool, comparison: RunningComparison | None = None
+        self,
+        window: Last | Seconds,
+        show: Show,
+        alerts: Iterable[Alert],
+        *,
+        include_errors: bool,
+        comparison: RunningComparison | None = None,
     ) -> None:
-        self.comparison = comparison
-        self.answered: set[str] = set()
         self.count = 0
-        self.recent = RunningAggregates(window=showing.window, include_errors=include_errors)
-        self.results = (WorstResults if showing.show == "worst" else LastResults)(KEPT_RESULTS)
-        self.alerts = Alerts(showing.alerts, showing.window)
+        self.window = window
+        self.recent = RunningAggregates(window=window, include_errors=include_errors)
+        self.show = show
+        self.results = Selection(show)
+        self.alerts = Alerts(alerts, window)
+        self.comparison = comparison
         self._include_errors = include_errors
 
     def add(self, result: Mapping[str, Any]) -> None:
-        """Count one result; a pending one only answers its question."""
-        self.answered.add(result["question_id"])
+        """Count one result, unless it is pending."""
         if "pending" in result:
             return
         self.count += 1

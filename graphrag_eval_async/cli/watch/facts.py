@@ -10,8 +10,7 @@ from math import fsum, inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.cli.judges import judge_of
-from graphrag_eval_async.cli.watch.counting import is_counted_cost
+from graphrag_eval_async.cli.judges import is_counted_cost, judge_of
 from graphrag_eval_async.cli.watch.windows import window_facts
 from graphrag_eval_async.inference.confidence import show_confidence
 from graphrag_eval_async.records.outcomes import REASON
@@ -21,22 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.aggregates.exact import Sums
-    from graphrag_eval_async.cli.watch.counting import Counting, Showing
+    from graphrag_eval_async.cli.watch.counting import Counting
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.reference import Reference
     from graphrag_eval_async.sources import Follower
     from graphrag_eval_async.stream import EvaluationStream
 
-RATE_SECONDS = 10.0
-"""The time over which a rate is taken, or the time since it was last asked for, if that is longer."""
-
-SUMS = "sums"
-"""The key of the sums that `complete` turns into confidence sequences."""
+RATE_SECONDS = 10.0  # the time over which a rate is taken; longer if it was not asked for meanwhile
+SUMS = "sums"  # the key of the sums that `complete` turns into confidence sequences
 
 
 class Rate:
-    """How fast a count grows, per second."""
-
     def __init__(self, now: float) -> None:
         self._points = deque([(now, 0)])
 
@@ -57,10 +51,10 @@ class Facts:
         stream: EvaluationStream,
         follower: Follower,
         counting: Counting,
-        showing: Showing,
         config: Config | None,
         reference: Reference,
         paths: Sequence[str],
+        level: float,
     ) -> None:
         self._stream = stream
         self._follower = follower
@@ -68,8 +62,7 @@ class Facts:
         self._limits = config.llm.limits if config is not None and config.llm is not None else None
         self._model = judge_of(config)
         self._questions = len(reference.questions)
-        self._fixed = {"paths": list(paths), "window": window_facts(showing.window), "level": showing.level}
-        self._show = showing.show
+        self._fixed = {"paths": list(paths), "window": window_facts(counting.window), "level": level}
         self._start = monotonic()
         self._pace, self._calls = Rate(self._start), Rate(self._start)
 
@@ -105,7 +98,7 @@ class Facts:
             "journal": None if stream.journal is None else {"restored": stream.journal.restored},
             "skipped": stream.skipped,
             "alerts": self._counting.alerts.facts(),
-            "show": self._show,
+            "show": self._counting.show,
             "results": self._counting.results.facts(),
         }
 
@@ -155,11 +148,8 @@ def _add_detail(
     metrics = group["metrics"]
     for metric, shown in metrics.items():
         shown |= {key: detail[metric][key] for key in ("quantiles", "bounds") if key in detail[metric]}
-    group["coverage"] = {
-        metric: stats["coverage"]
-        for metric, stats in detail.items()
-        if isinstance(stats, dict) and "coverage" in stats
-    }
+    stats = {name: each for name, each in detail.items() if isinstance(each, dict) and "coverage" in each}
+    group["coverage"] = {metric: each["coverage"] for metric, each in stats.items()}
     group[REASON] = detail.get(REASON, {})
     return [(metrics[metric], own) for metric, own in sums.items()]
 
@@ -167,11 +157,14 @@ def _add_detail(
 def _group(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:
     """The state of one template, or of all results, from its aggregates and those of the window."""
     recent = recent or {"number_of_error_samples": 0, "number_of_success_samples": 0}
-    counts, recent_counts = _counts(total), _counts(recent)
+    (samples, errors), (recent_samples, recent_errors) = _counts(total), _counts(recent)
     group: dict[str, Any] = {
-        "samples": {"total": counts[0], "window": recent_counts[0]},
-        "errors": {"total": counts[1], "window": recent_counts[1]},
-        "error_rate": {"mean": _share(*counts), "window": _share(*recent_counts)},
+        "samples": {"total": samples, "window": recent_samples},
+        "errors": {"total": errors, "window": recent_errors},
+        "error_rate": {
+            "mean": errors / samples if samples else None,
+            "window": recent_errors / recent_samples if recent_samples else None,
+        },
         "metrics": {
             metric: {"mean": stats["mean"], "window": recent.get(metric, {}).get("mean")}
             for metric, stats in total.items()
@@ -184,13 +177,8 @@ def _group(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[s
 
 
 def _counts(group: Mapping[str, Any]) -> tuple[int, int]:
-    """Samples, and errors among them."""
     errors: int = group["number_of_error_samples"]
     return errors + group["number_of_success_samples"], errors
-
-
-def _share(samples: int, errors: int) -> float | None:
-    return errors / samples if samples else None
 
 
 def _cost(group: Mapping[str, Any]) -> float | None:

@@ -23,22 +23,15 @@ SHOWN_ALERTS = 3
 LEAST_TEMPLATES = 8
 """Lines kept for templates, if there are as many, before `overall` gets its lines of trust."""
 
-LEAST_RESULTS = 2
-"""Lines kept for results, with their heading, before templates get more."""
-
-TRUSTED_LINES = 6
-"""Lines of a template with its intervals and quantile."""
-
-ROOMY_RESULTS = 10
-"""Lines kept for results, with a blank one, before templates get their intervals."""
-
+LEAST_RESULTS = 2  # lines kept for results, with their heading, before templates get more
+TRUSTED_LINES = 6  # lines of a template with its intervals and quantile
+ROOMY_RESULTS = 10  # lines kept for results, with a blank one, before templates get their intervals
 HIGH_QUANTILE = "p95"
 
-SHOWN_CHARACTERS = 300
-"""The limit of anything quoted: more than a line has."""
+SHOWN_CHARACTERS = 300  # the limit of anything quoted: more than a line has
 
 
-def render(facts: Mapping[str, Any], *, width: int, height: int, bars: str = BARS) -> list[Text]:
+def render(facts: Mapping[str, Any], width: int, height: int, bars: str = BARS) -> list[Text]:
     """At most `height` lines, none wider than `width` cells.
 
     A group of results has a line of means so far, one of the means of the window, one of their trends, and
@@ -52,7 +45,8 @@ def render(facts: Mapping[str, Any], *, width: int, height: int, bars: str = BAR
     results = screen.results()
     trust = screen.trust(facts["overall"])
     room = height - len(head) - len(foot)
-    compared = screen.comparison()[: max(0, room // 3)]
+    comparison = facts["comparison"]
+    compared = [] if comparison is None else comparison_lines(comparison)[: max(0, room // 3)]
     room -= len(compared)
     if room - len(trust) >= min(2 * len(facts["templates"]), LEAST_TEMPLATES) + LEAST_RESULTS:
         head += trust
@@ -69,8 +63,6 @@ def render(facts: Mapping[str, Any], *, width: int, height: int, bars: str = BAR
 
 
 class _Screen:
-    """The parts of the screen."""
-
     def __init__(self, facts: Mapping[str, Any], width: int, bars: str) -> None:
         self._facts = facts
         self._width = width
@@ -98,16 +90,13 @@ class _Screen:
         return self._row(more, [column.heading for column in grid.columns], "dim")
 
     def group(self, name: str, group: Mapping[str, Any], *, trends: bool) -> list[Text]:
-        columns = self._grid.columns
-        values = [column.of(group) or {} for column in columns]
-        pairs = list(zip(columns, values, strict=True))
+        values = [column.of(group) or {} for column in self._grid.columns]
         means = self._cells([value.get("mean", value.get("total")) for value in values])
         recent = self._cells([value.get("window") for value in values])
         lines = [self._row(name, means, "bold"), self._row(self._window, recent)]
         if trends:
-            bars = [
-                sparkline(value.get("trend", ()), column.width, bars=self._bars) for column, value in pairs
-            ]
+            pairs = zip(self._grid.columns, values, strict=True)
+            bars = [sparkline(value.get("trend", ()), column.width, self._bars) for column, value in pairs]
             lines.append(self._row("", bars, "cyan"))
         return lines
 
@@ -137,17 +126,10 @@ class _Screen:
         if not trends and 2 * len(shown) > room:
             shown = shown[: max(0, room - 1) // 2]
         trusted = TRUSTED_LINES * len(shown) <= room - ROOMY_RESULTS
-        lines = [
-            line
-            for name, group in shown
-            for line in (
-                *self.group(name, group, trends=trends),
-                *(self.trust(group) if trusted else ()),
-            )
-        ]
-        if more := len(self._templates) - len(shown):
-            lines.append(Text(f"... and {more} more template{'s' * (more > 1)}", "dim"))
-        return lines
+        lines: list[Text] = []
+        for name, group in shown:
+            lines += self.group(name, group, trends=trends) + (self.trust(group) if trusted else [])
+        return lines + _more(len(self._templates) - len(shown), "template", "dim")
 
     def alerts(self) -> list[Text]:
         alerts = self._facts["alerts"]
@@ -155,16 +137,9 @@ class _Screen:
         for alert in alerts[:SHOWN_ALERTS]:
             value = "no values" if alert["value"] is None else f"{alert['value']:.4g}"
             lines.append(Text(f"ALERT {_quote(alert['alert'])}: {value}", "bold red"))
-        if more := len(alerts) - len(lines):
-            lines.append(Text(f"... and {more} more alert{'s' * (more > 1)}", "bold red"))
-        return lines
-
-    def comparison(self) -> list[Text]:
-        comparison = self._facts["comparison"]
-        return [] if comparison is None else comparison_lines(comparison)
+        return lines + _more(len(alerts) - len(lines), "alert", "bold red")
 
     def results(self) -> list[Text]:
-        """A heading, and a line for each."""
         results = self._facts["results"]
         if not results:
             return []
@@ -187,6 +162,10 @@ class _Screen:
         for column, cell in zip(grid.columns, cells, strict=False):
             line.append(cell.rjust(column.width + grid.gap))
         return line
+
+
+def _more(count: int, what: str, style: str) -> list[Text]:
+    return [Text(f"... and {count} more {what}{'s' * (count > 1)}", style)] if count else []
 
 
 def _window_name(window: Mapping[str, float]) -> str:
@@ -251,7 +230,6 @@ def _without_values(coverage: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple
 
 
 def _clock(seconds: float) -> str:
-    """Such as 1:02:03."""
     minutes, second = divmod(int(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}"

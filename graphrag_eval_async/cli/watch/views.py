@@ -12,7 +12,7 @@ from functools import partial
 from io import StringIO
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import anyio.to_thread
 
@@ -29,40 +29,30 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
+    from graphrag_eval_async.aggregates import Last, Seconds
     from graphrag_eval_async.cli.exits import Interrupts
-    from graphrag_eval_async.cli.watch.counting import Showing
+    from graphrag_eval_async.cli.watch.facts import Facts
 
 DRAW_SECONDS = 0.25
 DRAW_SHARE = 0.1
 """The share of the time that drawing may take: with thousands of templates, it happens less often."""
 
-MAX_MESSAGES = 1000
-"""How many messages wait while nobody reads; older ones are lost."""
-
-PRINTED_RESULTS = 10
-"""In each line of JSON."""
+MAX_MESSAGES = 1000  # how many messages wait while nobody reads; older ones are lost
+PRINTED_RESULTS = 10  # in each line of JSON
 
 
-class Source(Protocol):
-    """What is shown."""
-
-    async def prepare(self) -> None:
-        """Do the slow part of `collect` in slices, so that others can run."""
-
-    def collect(self, detailed: float) -> dict[str, Any]:
-        """The facts, with details of templates if there are at most `detailed` of them."""
-
-
-def open_view(source: Source, showing: Showing, interrupts: Interrupts) -> View:
+def open_view(
+    source: Facts, window: Last | Seconds, interval: float, interrupts: Interrupts
+) -> Screen | Lines:
     """The view on the terminal behind standard output or, without a terminal, as lines of JSON.
 
     Raises:
         UsageError: there is no standard output.
     """
     if sys.stdout is not None and (terminal := Terminal(sys.stdout)).is_usable:
-        return Screen(terminal, source, Trends(showing.window))
+        return Screen(terminal, source, Trends(window))
     stdout = open_output(partial(LineFile, wait=interrupts.wait_writable), "-")
-    return Lines(stdout, source, showing.interval)
+    return Lines(stdout, source, interval)
 
 
 class Screen:
@@ -72,7 +62,7 @@ class Screen:
         loops: coroutines to run meanwhile; they raise `OSError` if something cannot be written.
     """
 
-    def __init__(self, terminal: Terminal, source: Source, trends: Trends) -> None:
+    def __init__(self, terminal: Terminal, source: Facts, trends: Trends) -> None:
         self._terminal = terminal
         self._source = source
         self._trends = trends
@@ -83,24 +73,11 @@ class Screen:
         self.loops = (self._run,)
 
     def say(self, message: str) -> None:
-        """Show a line about something that happened, soon."""
         self._messages.append(one_line(message))
 
-    def finish(self) -> None:
-        """Show the final state.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        self._draw(self._facts(), last=True)
-
-    def clear(self) -> None:
-        """Remove the view; messages stay.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        self._draw(None, last=True)
+    def finish(self, *, shown: bool) -> None:
+        """Show the final state or, if it is not to be `shown`, remove the view; messages stay."""
+        self._draw(self._facts() if shown else None, last=True)
 
     async def _run(self) -> NoReturn:
         # Warnings, of whichever package, would go through the view.
@@ -121,9 +98,7 @@ class Screen:
 
     def _draw(self, facts: dict[str, Any] | None, *, last: bool = False) -> None:
         def lines(width: int, height: int) -> list[Text]:
-            if facts is None:
-                return []
-            return render(facts, width=width, height=height, bars=self._terminal.bars)
+            return [] if facts is None else render(facts, width, height, self._terminal.bars)
 
         if facts is not None:
             complete(facts)
@@ -139,21 +114,19 @@ class _Said(StringIO):
     def __init__(self, say: Callable[[str], object]) -> None:
         super().__init__()
         self._say = say
+        self._rest = ""
 
     def write(self, text: str) -> int:
-        *lines, rest = (self.getvalue() + text).split("\n")
-        self.seek(0)
-        self.truncate()
+        *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
             self._say(line)
-        super().write(rest)
         return len(text)
 
 
 class Lines:
     """The same without a terminal: facts on stdout at an interval, and messages on stderr."""
 
-    def __init__(self, stdout: LineFile, source: Source, interval: float) -> None:
+    def __init__(self, stdout: LineFile, source: Facts, interval: float) -> None:
         self._stdout = stdout
         self._source = source
         self._interval = interval
@@ -165,13 +138,12 @@ class Lines:
         self._messages.append(one_line(message))
         self._said.set()
 
-    def finish(self) -> None:
+    def finish(self, *, shown: bool) -> None:
         self._tell()
+        if not shown:
+            return
         with suppress(BrokenPipeError, InterruptedError):
             self._stdout.write([_line(self._source.collect(inf))])
-
-    def clear(self) -> None:
-        """Do nothing: what was printed stays."""
 
     async def _print_facts(self) -> NoReturn:
         took = 0.0
@@ -179,7 +151,7 @@ class Lines:
             await asyncio.sleep(max(self._interval, took / DRAW_SHARE))
             start = monotonic()
             await self._source.prepare()
-            # Not on the event loop: of many templates, it takes a second.
+            # Not on the event loop: with many templates, it takes a second.
             line = await anyio.to_thread.run_sync(_line, self._source.collect(inf))
             took = monotonic() - start
             await self._stdout.send(line)
@@ -194,9 +166,6 @@ class Lines:
     def _tell(self) -> None:
         for message in _take_all(self._messages):
             tell(sys.stderr, message)
-
-
-View = Screen | Lines
 
 
 def _line(facts: dict[str, Any]) -> bytes:

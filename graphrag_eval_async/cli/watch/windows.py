@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict, deque
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +22,7 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def parse_duration(text: str) -> float:
-    """A duration in seconds, over 0, from text such as 30, 30s, 5m, 1.5h or 500ms.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """A duration in seconds, over 0, from text such as 30, 30s, 5m, 1.5h or 500ms."""
     match = _DURATION.fullmatch(text)
     seconds = float(match[1]) * _SECONDS[match[2] or "s"] if match else 0.0
     if not 0 < seconds < math.inf:
@@ -34,18 +31,12 @@ def parse_duration(text: str) -> float:
 
 
 def parse_window(text: str) -> Last | Seconds:
-    """A window of the last n results, such as 200, or of the last seconds, such as 5m.
-
-    Raises:
-        ValueError: it is neither.
-    """
-    try:
+    """A window of the last n results, such as 200, or of the last seconds, such as 5m."""
+    with suppress(ValueError):
         if text.isascii() and text.isdecimal() and int(text):
             return Last(int(text))
         if text[-1:].isalpha():
             return Seconds(parse_duration(text))
-    except ValueError:
-        pass
     raise ValueError(f"{text!r}: expected a number, such as 200, or a duration with a unit, such as 5m")
 
 
@@ -58,7 +49,6 @@ def duration_name(seconds: float) -> str:
 
 
 def window_facts(window: Last | Seconds) -> dict[str, float]:
-    """A window as JSON has it."""
     return {"last": window.count} if isinstance(window, Last) else {"seconds": window.seconds}
 
 

@@ -11,7 +11,7 @@ from graphrag_eval_async import evaluate_stream, load_config, load_reference
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.aggregates.exact import Sums
 from graphrag_eval_async.cli.watch.alerts import parse_alert
-from graphrag_eval_async.cli.watch.counting import Counting, Showing
+from graphrag_eval_async.cli.watch.counting import Counting
 from graphrag_eval_async.cli.watch.facts import Facts, complete
 from graphrag_eval_async.cli.watch.screen import render
 from graphrag_eval_async.inference.comparison import RunningComparison
@@ -46,11 +46,11 @@ def with_answers(template: dict[str, Any]) -> dict[str, Any]:
 async def facts_of(responses: list[Any], *, judged: bool = False, **more: Any) -> dict[str, Any]:
     reference = load_reference([with_answers(template) for template in REFERENCE])
     config = load_config(CONFIG, judge=True) if judged else None
-    showing = Showing(Last(2), more.pop("show", "last"), 10.0, [parse_alert("error_rate > 0 over 1")], None)
-    counting = Counting(showing, include_errors=False)
+    alerts = [parse_alert("error_rate > 0 over 1")]
+    counting = Counting(Last(2), more.pop("show", "last"), alerts, include_errors=False)
     judge = ScriptedJudge(lambda _: VERDICT) if judged else None
     stream = evaluate_stream(reference, responses, config=config, judge=judge, ordered=True, **more)
-    facts = Facts(stream, LAG, counting, showing, config, reference, ["a.jsonl", "logs"])
+    facts = Facts(stream, LAG, counting, config, reference, ["a.jsonl", "logs"], 0.95)
     assert facts.collect()["overall"]["samples"] == {"total": 0, "window": 0}
     async with stream:
         async for result in stream:
@@ -177,12 +177,12 @@ async def test_facts_of_judges() -> None:
 
 
 async def test_templates_have_details_if_there_are_not_too_many() -> None:
-    reference, showing = load_reference(REFERENCE), Showing(Last(2), "last", 10.0, [], None)
-    counting = Counting(showing, include_errors=False)
+    reference = load_reference(REFERENCE)
+    counting = Counting(Last(2), "last", [], include_errors=False)
     async with evaluate_stream(reference, [response("q1"), response("q3")]) as stream:
         async for result in stream:
             counting.add(result)
-        facts = Facts(stream, LAG, counting, showing, None, reference, [])
+        facts = Facts(stream, LAG, counting, None, reference, [], 0.95)
         for most, detailed in ((1, False), (2, True)):
             collected = facts.collect(most)
             complete(collected)
@@ -196,14 +196,14 @@ async def test_what_takes_long_lets_others_run(
 ) -> None:
     """Between any two templates, of all results and of a comparison."""
     monkeypatch.setattr("graphrag_eval_async.cli.watch.facts.SLICE_SECONDS", pause)
-    reference, showing = load_reference(REFERENCE), Showing(Last(2), "last", 10.0, [], None)
+    reference = load_reference(REFERENCE)
     comparison = RunningComparison()
-    counting = Counting(showing, include_errors=False, comparison=comparison)
+    counting = Counting(Last(2), "last", [], include_errors=False, comparison=comparison)
     async with evaluate_stream(reference, [response("q1"), response("q3")]) as stream:
         async for result in stream:
             comparison.add_baseline(result)
             counting.add(result)
-        facts = Facts(stream, LAG, counting, showing, None, reference, [])
+        facts = Facts(stream, LAG, counting, None, reference, [], 0.95)
         expected = facts.collect()
         taken, task = 0, asyncio.ensure_future(facts.prepare())
         while not task.done():
@@ -216,15 +216,15 @@ async def test_what_takes_long_lets_others_run(
 
 
 async def test_a_template_of_which_all_is_pending() -> None:
-    reference, showing = load_reference(REFERENCE), Showing(Last(2), "last", 10.0, [], None)
-    counting = Counting(showing, include_errors=False)
+    reference = load_reference(REFERENCE)
+    counting = Counting(Last(2), "last", [], include_errors=False)
     async with evaluate_stream(reference, [response("q1")]) as stream:
         result = await anext(stream)
         counting.add(result)
         stream.aggregates.add(
             result | {"template_id": ODD, "response_id": "odd", "pending": ["answer_correctness"]}
         )
-        facts = Facts(stream, LAG, counting, showing, None, reference, [])
+        facts = Facts(stream, LAG, counting, None, reference, [], 0.95)
         collected = facts.collect()
         complete(collected)
         check_details(collected, stream.aggregates.snapshot(detail=True))

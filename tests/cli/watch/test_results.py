@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.cli.watch.counting import LastResults, WorstResults, shorten
+from graphrag_eval_async.cli.watch.counting import Selection, shorten
 from graphrag_eval_async.records.results import observe
 
 RESULT: dict[str, Any] = {
@@ -63,7 +63,7 @@ def of(number: int, status: str = "success", **metrics: float) -> dict[str, Any]
 
 
 def test_the_last() -> None:
-    last = LastResults(3)
+    last = Selection("last", 3)
     for i in range(5):
         last.add(of(i))
     assert [result["question_id"] for result in last.facts()] == ["4", "3", "2"]
@@ -79,7 +79,7 @@ SCORES = st.dictionaries(
 
 @given(st.lists(st.tuples(st.sampled_from(["error", "success"]), SCORES), max_size=30), st.integers(1, 8))
 def test_the_worst_against_sorting_all(results: list[tuple[str, dict[str, float]]], kept: int) -> None:
-    worst = WorstResults(kept)
+    worst = Selection("worst", kept)
     rated = []
     for i, (status, metrics) in enumerate(results):
         worst.add(of(i, status, **metrics))

@@ -64,15 +64,12 @@ def _colours() -> Iterator[None]:
         yield
 
 
-def test_only_what_differs_is_written() -> None:
+def test_the_same_lines_are_written_once() -> None:
     screen = Screen()
     screen.show("one", "two", "three")
     assert screen.emulator.screen == ["one", "two", "three"]
-    written = screen.show("one", "2", "three")
+    screen.show("one", "2", "three")
     assert screen.emulator.screen == ["one", "2", "three"]
-    assert "2" in written
-    assert "one" not in written
-    assert "three" not in written
     assert screen.show("one", "2", "three") == ""
 
 

@@ -51,6 +51,10 @@ class Shown:
         return facts()
 
 
+def _shown() -> Any:
+    return Shown()
+
+
 async def test_what_others_write_to_the_terminal_stands_above_the_view(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -58,7 +62,7 @@ async def test_what_others_write_to_the_terminal_stands_above_the_view(
     stderr = Stream()
     monkeypatch.setattr(sys, "stderr", stderr)
     terminal = Drawn()
-    view = Screen(terminal, Shown(), Trends(Last(200)))
+    view = Screen(terminal, _shown(), Trends(Last(200)))
     async with leaving_nothing():
         task = asyncio.create_task(view.loops[0]())
         await terminal.times.get()
@@ -70,7 +74,7 @@ async def test_what_others_write_to_the_terminal_stands_above_the_view(
         await terminal.times.get()
         task.cancel()
         await asyncio.wait([task])
-    view.finish()
+    view.finish(shown=True)
     terminal.show_written()
     shown = [*terminal.emulator.gone, *terminal.emulator.screen]
     assert shown[:4] == ["one", "two", "old\\x1b[2J ways", "said"]
@@ -96,13 +100,13 @@ class Slow(Drawn):
 async def test_no_view_is_drawn_after_the_end() -> None:
     """One that is being drawn when its task is cancelled is in a thread, which goes on."""
     terminal = Slow()
-    view = Screen(terminal, Shown(), Trends(Last(200)))
+    view = Screen(terminal, _shown(), Trends(Last(200)))
     async with leaving_nothing():
         task = asyncio.create_task(view.loops[0]())
         await asyncio.to_thread(wait, terminal.begun)
         task.cancel()
         await asyncio.wait([task])
-        ending = asyncio.create_task(asyncio.to_thread(view.clear))
+        ending = asyncio.create_task(asyncio.to_thread(view.finish, shown=False))
         await asyncio.wait([ending], timeout=0.05)  # Which it would not need to end too early.
         terminal.go_on.set()
         await ending
@@ -134,7 +138,7 @@ async def test_intervals_of_lines_are_not_made_on_the_event_loop(monkeypatch: py
 
     monkeypatch.setattr("graphrag_eval_async.cli.watch.views.complete", complete)
     stdout: Any = Printed()
-    shown = Shown()
+    shown: Any = Shown()
     view = Lines(stdout, shown, 0.001)
     async with leaving_nothing():
         task = asyncio.create_task(view.loops[0]())
@@ -150,15 +154,15 @@ async def test_intervals_of_lines_are_not_made_on_the_event_loop(monkeypatch: py
 
 
 def test_a_screen_asks_for_details_of_as_many_templates_as_it_may_show() -> None:
-    shown = Shown()
-    Screen(Terminal(80, 60), shown, Trends(Last(200))).finish()
+    shown: Any = Shown()
+    Screen(Terminal(80, 60), shown, Trends(Last(200))).finish(shown=True)
     assert [detailed for detailed, _ in shown.asked] == [10]
 
 
 async def test_messages_are_told_once_whenever_it_ends(capfd: pytest.CaptureFixture[str]) -> None:
     for turns in range(8):
         stdout: Any = Printed()
-        view = Lines(stdout, Shown(), 1000)
+        view = Lines(stdout, _shown(), 1000)
         async with leaving_nothing():
             task = asyncio.create_task(view.loops[1]())
             await asyncio.sleep(0)
@@ -167,5 +171,5 @@ async def test_messages_are_told_once_whenever_it_ends(capfd: pytest.CaptureFixt
                 await asyncio.sleep(0)
             task.cancel()
             await asyncio.wait([task])
-            view.finish()
+            view.finish(shown=True)
         assert capfd.readouterr().err == "said\n", turns
