@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import AggregationError, describe
 from graphrag_eval_async.inference import check_level
-from graphrag_eval_async.inference.pairs import SIDES, Question, RunningPairSums
+from graphrag_eval_async.inference.pairs import SIDES, Question, RunningPairSums, change_between, mean_of
 from graphrag_eval_async.inference.provenance import add_judge, judge_warnings, reference_hash
 from graphrag_eval_async.inference.verdicts import (
     NOTES,
@@ -38,7 +37,7 @@ class _Run:
 
     results: int = 0  # Complete ones.
     lone: int = 0  # Questions that the other run does not have.
-    metrics: set[str] = field(default_factory=set)  # Those with a value.
+    metrics: set[str] = field(default_factory=lambda: {ERROR_RATE})  # Those with a value.
     failed: set[str] = field(default_factory=set)  # Metrics that were asked for but failed.
     judges: Judges = field(default_factory=dict)
 
@@ -60,9 +59,8 @@ class RunningComparison:
         """With `include_errors`, the metrics of results with ``status: error`` count as well."""
         self._include_errors = include_errors
         self._questions: dict[str, Question] = {}
-        # By template and metric, the pairs; by metric and template, how many questions the baseline has.
-        self._pairs: dict[str, defaultdict[str, RunningPairSums]]
-        self._pairs = defaultdict(partial(defaultdict, RunningPairSums))
+        self._pairs: defaultdict[str, RunningPairSums] = defaultdict(RunningPairSums)  # By template.
+        # By metric and template, how many questions the baseline has.
         self._templates: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._runs = {side: _Run() for side in SIDES}
         self._fractions: set[str] = set()
@@ -96,14 +94,16 @@ class RunningComparison:
             self._expect(question, side)
             return
         laid_out = seen.as_dict()
-        values = [(ERROR_RATE, float(seen.failed))]
-        values += [(metric, value) for metric, value in seen.values if metric != ERROR_RATE]
+        values = seen.values
+        if ERROR_RATE in seen.metrics:  # An output of this name would be mistaken for the rate.
+            values = [each for each in values if each[0] != ERROR_RATE]
+        values.append((ERROR_RATE, float(seen.failed)))
         self._count(question, -1, side)
         question.add(side, seen.template_id, values, reference_hash(laid_out))
         self._count(question, 1, side)
         own = self._runs[side]
         own.results += 1
-        own.metrics.update([metric for metric, _ in values])
+        own.metrics.update(seen.metrics)
         # A failed agent fails every metric, asked for or not; an absent answer is lost, whoever judges it.
         own.failed.update([metric for metric, kind in seen.tallies if kind != RESPONSE_ERROR])
         add_judge(own.judges, laid_out.get("judge"))
@@ -123,30 +123,24 @@ class RunningComparison:
             for metric in question.values[side]:
                 self._templates[metric][template] += sign
         self._differing += sign * question.differs
-        if not question.is_shared:
-            if lone := question.only_in:
-                self._runs[lone].lone += sign
-            return
-        group = self._pairs[question.template]
-        for metric, pair in question.pairs():
-            group[metric].count(pair, sign)
+        if question.is_shared:
+            pairs = self._pairs[question.template]
+            (pairs.add if sign > 0 else pairs.remove)(question)
+        elif lone := question.only_in:
+            self._runs[lone].lone += sign
 
     def sums(self) -> LiveSums:
         """The sums that `look` makes rows of. They do not change, so another thread may read them."""
         return LiveSums(
-            {
-                template: {metric: pairs.sums() for metric, pairs in group.items()}
-                for template, group in self._pairs.items()
-            },
+            {template: pairs.sums() for template, pairs in self._pairs.items()},
             {metric: sum(map(bool, questions.values())) for metric, questions in self._templates.items()},
             frozenset(self._fractions),
         )
 
     def prepare(self) -> Iterator[None]:
         """Do the slow part of `sums` in steps; results may come between them."""
-        for group in [*self._pairs.values()]:
-            for pairs in [*group.values()]:
-                pairs.sums()
+        for pairs in [*self._pairs.values()]:
+            pairs.sums()
             yield
 
     def look(self, *, level: float = 0.95) -> LiveRows:
@@ -216,8 +210,8 @@ class RunningComparison:
         baseline, candidate = self._runs.values()
         if not (baseline.results and candidate.results):
             return []
-        groups = self._pairs.values()
-        paired = {metric for group in groups for metric, pairs in group.items() if pairs.sums().pairs}
+        groups = (pairs.sums() for pairs in self._pairs.values())
+        paired = {metric for group in groups for metric, sums in group.items() if sums.pairs}
         lone = (baseline.metrics | candidate.metrics) - paired
         return [f"{metric}: no question has it on both sides" for metric in sorted(lone, key=position)]
 
@@ -226,11 +220,19 @@ def _worse(questions: Mapping[str, Question]) -> dict[str, list[dict[str, Any]]]
     """By score, the questions in which the candidate is worse, the worst first."""
     losses: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for question_id, question in questions.items():
-        for metric, pair in question.pairs():
-            if is_score(metric) and (pair.change > 0 if lower_is_better(metric) else pair.change < 0):
-                values = dict(zip((*SIDES, "difference"), pair[:3], strict=True))
+        values, others = question.sides()
+        for metric in values.keys() & others.keys():
+            (baseline, _), (candidate, _) = mean_of(values[metric]), mean_of(others[metric])
+            change = change_between(baseline, candidate)
+            if is_score(metric) and (change > 0 if lower_is_better(metric) else change < 0):
                 losses[metric].append(
-                    {"question_id": question_id, "template_id": question.template, **values}
+                    {
+                        "question_id": question_id,
+                        "template_id": question.template,
+                        "baseline": baseline,
+                        "candidate": candidate,
+                        "difference": change,
+                    }
                 )
     return {
         metric: sorted(losses[metric], key=lambda shown: -abs(shown["difference"]))
