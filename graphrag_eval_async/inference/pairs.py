@@ -5,7 +5,9 @@ from __future__ import annotations
 from itertools import chain
 from math import copysign, isclose, isfinite
 from sys import float_info
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+
+import orjson
 
 from graphrag_eval_async.aggregates.exact import ONE, Sums, mean, sum_floats
 from graphrag_eval_async.inference.confidence import show_confidence
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 Side = Literal["baseline", "candidate"]
 SIDES: tuple[Side, Side] = ("baseline", "candidate")
+
+REFERENCE_KEYS = ("question_text", "reference_answer", "reference_steps")
 
 BATCH = 1024
 """At most this many questions of a template wait to be summed together."""
@@ -94,6 +98,11 @@ class Question:
         elif reference is not None:
             self.differs |= reference != self._reference
 
+    def expect(self, side: Side) -> None:
+        """Note that a complete result is still to come."""
+        if side not in self.values and side not in self.pending:
+            self.pending += (side,)
+
     @property
     def template(self) -> str:
         """The template on the baseline or, without one, on the candidate; of several, the first by name."""
@@ -119,6 +128,23 @@ class Question:
     def sides(self) -> tuple[Metrics, Metrics]:
         """The values of the baseline and of the candidate by metric, if both have any."""
         return self.values["baseline"], self.values["candidate"]
+
+
+def reference_hash(result: Mapping[str, Any]) -> int | None:
+    """A hash of the reference data in a result, without what scoring adds; None if there are none."""
+    reference = [result.get(key) for key in REFERENCE_KEYS]
+    if reference.count(None) == len(reference):
+        return None
+    if isinstance(groups := reference[-1], list):
+        reference[-1] = [[*map(_plain, group)] if isinstance(group, list) else group for group in groups]
+    try:
+        return hash(orjson.dumps(reference, option=orjson.OPT_SORT_KEYS))
+    except TypeError:  # It holds what orjson does not write, such as a lone surrogate or an int of 65 bits.
+        return hash(repr(reference))
+
+
+def _plain(step: Any) -> Any:
+    return {key: value for key, value in step.items() if key != "matches"} if isinstance(step, dict) else step
 
 
 class PairSums(NamedTuple):
