@@ -35,6 +35,8 @@ def literal(text: str, datatype: str | None = None) -> Term:
 
 def number(term: dict[str, Any]) -> int | float | Fraction | None:
     text, datatype = term["value"].strip(" \t\r\n"), term.get("datatype")
+    if datatype not in FLOATS and len(text) >= 300:
+        return None
     if datatype in INTEGERS and re.fullmatch(r"[+-]?\d+", text, re.ASCII):
         return int(text)
     mantissa, *exponent = re.split("[eE]", text, maxsplit=1) if datatype in FLOATS else [text]
@@ -44,7 +46,7 @@ def number(term: dict[str, Any]) -> int | float | Fraction | None:
         return None
     if exponent and not re.fullmatch(r"[+-]?\d+", exponent[0], re.ASCII):
         return None
-    return Fraction(text) if math.isinf(float(text)) and datatype not in FLOATS else float(text)
+    return float(text)
 
 
 def truth(term: dict[str, Any]) -> bool | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections import defaultdict
 from functools import partial
 from itertools import chain, compress, count, islice
@@ -11,7 +10,7 @@ from operator import ne
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from graphrag_eval_async.steps.sparql.columns import INFINITE, LargeDecimal, unique
+from graphrag_eval_async.steps.sparql.columns import unique
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -21,24 +20,10 @@ if TYPE_CHECKING:
 
 Number: TypeAlias = "int | float"
 
-# The types of numbers that are compared by closeness, even with integers.
-INEXACT = frozenset({float, LargeDecimal})
-_EXACT = frozenset({int})
-NUMERIC = INEXACT | _EXACT
+NUMERIC = frozenset({int, float})
 
-_isclose = partial(math.isclose, rel_tol=1e-8, abs_tol=1e-8)
-
-
-def close(one: Number, other: Number) -> bool:
-    """Whether two numbers are within 1e-8, relative to the greater or absolute."""
-    try:
-        return _isclose(one, other)
-    except OverflowError:
-        pass
-    if one in INFINITE or other in INFINITE:
-        return False
-    one, other = int(one), int(other)  # beyond a double, fractions make no difference
-    return abs(one - other) * 10**8 <= max(abs(one), abs(other))
+close = partial(math.isclose, rel_tol=1e-8, abs_tol=1e-8)
+"""Whether two numbers are within 1e-8, relative to the greater or absolute."""
 
 
 def near(one: Cell, other: Cell) -> bool:
@@ -67,7 +52,7 @@ class Classes:
         self.loose: set[Value] = set()
         self._budget = budget
         types = frozenset().union(*(column.types for column in columns))
-        if not types.isdisjoint(INEXACT):
+        if float in types:
             self._chain_numbers(columns)
         if len({_FAMILIES[kind] for kind in types - {NoneType}}) > 1:
             self._join_alike(columns)
@@ -80,15 +65,14 @@ class Classes:
         """Join numbers that are linked by neighbours, in numerical order, which are close.
 
         Closeness never spans two such chains: a number between two close ones is close to both. Integers
-        by themselves are equal or not. Of numbers beyond a double there is one chain, since the same text is
-        one of them as an integer and infinite as a double.
+        by themselves are equal or not.
         """
         runs = []
         for column in columns:
             self._budget.spend(len(column.values))
             runs.append(sorted(_of_types(column, NUMERIC)))
-        exact = self._union(columns, _EXACT)
-        inexact = self._union(columns, INEXACT) if exact else frozenset()
+        exact = self._union(columns, frozenset({int}))
+        inexact = self._union(columns, frozenset({float})) if exact else frozenset()
         for linked in _chains(self._merged(runs)):
             self._budget.spend(len(linked))
             if exact and inexact.isdisjoint(linked):
@@ -108,7 +92,7 @@ class Classes:
         return [*numbers[:1], *compress(islice(numbers, 1, None), map(ne, numbers, islice(numbers, 1, None)))]
 
     def _join_alike(self, columns: Iterable[Column]) -> None:
-        """Join numbers, booleans (with them, numbers too long) and plain texts that are written alike.
+        """Join numbers, booleans and plain texts that are written alike.
 
         The class that results holds together only if all in it are written alike.
         """
@@ -132,7 +116,7 @@ class Classes:
         self.loose.update(name for name, texts in spellings.items() if len(texts) > 1)
 
 
-_FAMILIES = {int: "number", float: "number", LargeDecimal: "number", tuple: "boolean", str: "text"}
+_FAMILIES = {int: "number", float: "number", tuple: "boolean", str: "text"}
 
 
 def _of_types(column: Column, kinds: frozenset[type]) -> frozenset[Any]:
@@ -154,12 +138,8 @@ def _written(columns: Iterable[Column], kinds: frozenset[type]) -> Iterator[tupl
 
 def _chains(numbers: list[Number]) -> Iterator[list[Number]]:
     """Slices, two or more long, of sorted numbers in which each is linked to the next."""
-    try:
-        links = list(map(_isclose, numbers, islice(numbers, 1, None)))
-    except OverflowError:
-        links = list(map(_linked, numbers, islice(numbers, 1, None)))
     start = stop = 0
-    for index in compress(count(), links):
+    for index in compress(count(), map(close, numbers, islice(numbers, 1, None))):
         if index != stop:
             if stop > start:
                 yield numbers[start : stop + 1]
@@ -167,8 +147,3 @@ def _chains(numbers: list[Number]) -> Iterator[list[Number]]:
         stop = index + 1
     if stop > start:
         yield numbers[start : stop + 1]
-
-
-def _linked(lower: Number, upper: Number) -> bool:
-    """Whether two numbers are close, or written alike as doubles, in which all of them are infinite."""
-    return close(lower, upper) or lower > sys.float_info.max or upper < -sys.float_info.max

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 from itertools import compress
 from operator import ne
-from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
@@ -16,9 +14,8 @@ if TYPE_CHECKING:
 
 H = TypeVar("H", bound="Hashable")
 
-# A number, a boolean as one of _BOOLEANS, the digits of a number too long for int(), or a text for everything
-# else; None for an unbound cell.
-Value: TypeAlias = "int | float | tuple[bool] | tuple[str] | str | None"
+# A number, a boolean as one of _BOOLEANS, or a text for everything else; None for an unbound cell.
+Value: TypeAlias = "int | float | tuple[bool] | str | None"
 # The type of the value, the value and the text: 5, 5.0 and 05 are different cells.
 Cell: TypeAlias = "tuple[type, Any, str | None]"
 
@@ -38,6 +35,9 @@ _KINDS: Mapping[str | None, str] = {
     for name in names.split()
 }
 
+# Integers and decimals are texts from here on, so that each fits into a double.
+_LONG = 300
+
 # So many items may share a hash, or be in sets that are not looked at.
 _MOST_ALIKE, _MANY = 50, 1000
 
@@ -50,55 +50,29 @@ _NUMBERS: Mapping[str, tuple[str, Callable[[str], int | float]]] = {
     _DOUBLE: ("+-0123456789.eE", float),
 }
 _INFINITIES = {"INF": math.inf, "+INF": math.inf, "-INF": -math.inf}
-INFINITE = frozenset({math.inf, -math.inf})
-_WHOLE_PART = re.compile(r"([+-]?)0*([0-9]+)(?:\.[0-9]*)?")
 # Not plain booleans, since True equals 1.
 _BOOLEANS = {"true": (True,), "1": (True,), "false": (False,), "0": (False,)}
-
-
-class LargeDecimal(int):
-    """The whole part of a decimal beyond a double. Unlike integers, it is compared by closeness."""
-
-    __slots__ = ()
-
-
-# Any number of integers can be made up that share a hash; of doubles a few dozen, and of texts none.
-_GUESSABLE = frozenset({int, LargeDecimal})
 
 
 class Column:
     """The cells of one variable in row order: for each its text, None where unbound, and its value."""
 
-    __slots__ = ("_distinct", "_types", "name", "texts", "values")
+    __slots__ = ("_distinct", "name", "texts", "types", "values")
 
     def __init__(self, name: str, texts: Sequence[str | None], values: Sequence[Value]) -> None:
         self.name = name
         self.texts = texts
         self.values = values
+        self.types = frozenset(map(type, values))
         self._distinct: frozenset[Value] | None = None
-        self._types: frozenset[type] | None = None
-
-    # The two below are computed when first asked for, which several threads may do without harm.
 
     @property
     def distinct(self) -> frozenset[Value]:
         """The different values; of equal numbers of different types, one. Raises what `unique` does."""
-        if self._distinct is None:
-            distinct = frozenset if self.types.isdisjoint(_GUESSABLE) else unique
-            self._distinct = distinct(self.values)
+        if self._distinct is None:  # Several threads may do this without harm.
+            # Any number of integers can be made up that share a hash; of doubles a few dozen, of texts none.
+            self._distinct = (unique if int in self.types else frozenset)(self.values)
         return self._distinct
-
-    @property
-    def types(self) -> frozenset[type]:
-        """The Python types of the values."""
-        if self._types is None:
-            self._types = frozenset(map(type, self.values))
-        return self._types
-
-    @property
-    def typed(self) -> bool:
-        """Whether there are numbers or booleans."""
-        return not self.types <= {str, NoneType}
 
     def at(self, rows: Collection[int]) -> Column:
         """The cells in some of the rows."""
@@ -137,8 +111,9 @@ def check_hashes(items: Collection[Hashable]) -> None:
 def values_of(texts: list[str], datatypes: list[str | None]) -> Sequence[Value]:
     """The values of bound cells.
 
-    A double or float beyond a double is infinite. A cell is a text like any other where it is NaN or outside
-    the lexical space of its type (the ranges of types derived from integer are not looked at).
+    A double or float beyond a double is infinite. A cell is a text like any other where it is NaN, an integer
+    or decimal of `_LONG` characters or more, or outside the lexical space of its type (the ranges of types
+    derived from integer are not looked at).
     """
     different = set(datatypes)
     if different.isdisjoint(_KINDS):
@@ -150,13 +125,12 @@ def values_of(texts: list[str], datatypes: list[str | None]) -> Sequence[Value]:
 def _numbers_in_bulk(texts: list[str], kind: str) -> list[int | float] | None:
     """The numbers, or None where any of the texts is not plainly one."""
     alphabet, parse = _NUMBERS.get(kind, ("", float))
-    if "".join(texts).strip(alphabet):
+    if "".join(texts).strip(alphabet) or (kind != _DOUBLE and max(map(len, texts)) >= _LONG):
         return None
     try:
-        numbers = list(map(parse, texts))
+        return list(map(parse, texts))
     except ValueError:
         return None
-    return numbers if kind == _DOUBLE or INFINITE.isdisjoint(numbers) else None
 
 
 def _value(text: str, kind: str | None) -> Value:
@@ -168,20 +142,9 @@ def _value(text: str, kind: str | None) -> Value:
     if kind == _DOUBLE and trimmed in _INFINITIES:
         return _INFINITIES[trimmed]
     alphabet, parse = _NUMBERS[kind]
-    if trimmed.strip(alphabet):
+    if trimmed.strip(alphabet) or (kind != _DOUBLE and len(trimmed) >= _LONG):
         return text
     try:
-        number = parse(trimmed)
-        if kind != _DECIMAL or number not in INFINITE:
-            return number
-    except ValueError:  # no number, or one of more digits than int() takes
-        pass
-    whole = _WHOLE_PART.fullmatch(trimmed)
-    return _whole_number(whole[1] + whole[2], int if kind == _INTEGER else LargeDecimal) if whole else text
-
-
-def _whole_number(digits: str, kind: type[int]) -> int | tuple[str]:
-    try:
-        return kind(digits)
-    except ValueError:  # more digits than int() takes
-        return (digits.removeprefix("+"),)
+        return parse(trimmed)
+    except ValueError:
+        return text

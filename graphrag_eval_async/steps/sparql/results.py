@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_PLAIN = {str, type(None)}
+
 # Tables with more cells than this for each that is bound are looked at for variables never bound.
 _WORTH_A_LOOK = 4
 # A larger table with more cells than this for each that is bound is refused.
@@ -62,7 +64,7 @@ class SparqlResults:
     def distinct(self) -> SparqlResults:
         """The same, which must have columns, without repeated rows; computed when first asked for."""
         if self._distinct is None:
-            cells = (column.cells() if column.typed else column.texts for column in self.columns)
+            cells = (column.cells() if column.types - _PLAIN else column.texts for column in self.columns)
             rows = dict(zip(zip(*cells, strict=True), count())).values()
             columns = [column.at(rows) for column in self.columns]
             self._distinct = SparqlResults(self.variables, columns, len(rows))
