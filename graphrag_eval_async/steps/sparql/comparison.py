@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps.sparql.budget import STEPS_PER_CELL, STEPS_PER_LOOSE_CELL, STEPS_PER_PAIR
-from graphrag_eval_async.steps.sparql.classes import Classes, near
-from graphrag_eval_async.steps.sparql.columns import check_hashes
+from graphrag_eval_async.steps.sparql.columns import Classes, check_hashes, near
 from graphrag_eval_async.steps.sparql.rows import Matching
 from graphrag_eval_async.steps.sparql.search import Task, agree_unordered
 

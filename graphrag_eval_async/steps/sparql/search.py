@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import count, islice
 from operator import ge
 from typing import TYPE_CHECKING, TypeAlias, cast
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.steps.sparql.budget import Budget
-    from graphrag_eval_async.steps.sparql.classes import Classes
-    from graphrag_eval_async.steps.sparql.columns import Column
+    from graphrag_eval_async.steps.sparql.columns import Classes, Column
     from graphrag_eval_async.steps.sparql.rows import Row
 
 _Signature: TypeAlias = "frozenset[Hashable]"
@@ -67,7 +65,7 @@ class _Projection:
         added: those columns.
         views: all columns, the added ones included.
         counted: of each number, there must be as many actual rows as there are among these; at least as
-            many when the rows are a set. None asks for one of each.
+            many when the rows are a set.
     """
 
     def __init__(
@@ -75,16 +73,14 @@ class _Projection:
         numbers: Sequence[int],
         added: Sequence[_View],
         views: Sequence[_View],
-        counted: Iterable[int] | None,
+        counted: Iterable[int],
         task: Task,
     ) -> None:
         task.budget.spend(len(numbers))
         rows = list(zip(numbers, *(view.ids for view in added), strict=True))
         self._number_of = dict(zip(dict.fromkeys(rows), count()))
         self.numbers = list(map(self._number_of.__getitem__, rows))
-        self._counts = Counter(
-            set(self.numbers) if counted is None else map(self.numbers.__getitem__, counted)
-        )
+        self._counts = Counter(map(self.numbers.__getitem__, counted))
         self._task = task
         self._loose = [index for index, view in enumerate(views) if view.loose]
         self._loose_numbers = self._find_loose([views[index] for index in self._loose])
@@ -200,7 +196,8 @@ class _Search:
             (view for view in wanted if len(choices[view.signature]) > 1),
             key=lambda view: (view.loose, len(choices[view.signature]), -len(view.signature)),
         )
-        self._rows = range(len(wanted[0].ids))
+        self._height = len(wanted[0].ids)
+        self._counted = self._needed(wanted)
         self._projections: list[_Projection] = []
 
     @property
@@ -244,21 +241,15 @@ class _Search:
         """The reference's, in the forced columns and so many free ones; made when first needed, and kept."""
         if depth == len(self._projections):
             views = self._forced + self._free[:depth]
-            numbers = self._projections[-1].numbers if depth else [0] * len(self._rows)
+            numbers = self._projections[-1].numbers if depth else [0] * self._height
             added = views[-1:] if depth else views
             self._projections.append(_Projection(numbers, added, views, self._counted, self._task))
         return self._projections[depth]
 
-    @cached_property
-    def _counted(self) -> Collection[int] | None:
-        """The reference's rows, each of which needs an actual row of its own: as a set, the different ones.
-
-        None where there is nothing to search, so that it would only cost time to find them.
-        """
+    def _needed(self, wanted: list[_View]) -> Collection[int]:
+        """The reference's rows that need an actual row of their own: of a set, the different ones."""
+        rows = range(self._height)
         if self._task.duplicates:
-            return self._rows
-        if not self._free:
-            return None
-        self._task.budget.spend(len(self._rows))
-        ids = [view.ids for view in self._forced + self._free]
-        return dict(zip(zip(*ids, strict=True), self._rows, strict=True)).values()
+            return rows
+        self._task.budget.spend(self._height)
+        return dict(zip(zip(*(view.ids for view in wanted), strict=True), rows, strict=True)).values()
