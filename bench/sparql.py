@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import orjson
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
-from graphrag_eval_async.steps.sparql import Budget, compare, prepare_reference, read_results
+from graphrag_eval_async.steps.sparql.budget import Budget
+from graphrag_eval_async.steps.sparql.comparison import compare, prepare_reference
+from graphrag_eval_async.steps.sparql.results import read_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

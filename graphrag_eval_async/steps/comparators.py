@@ -20,20 +20,18 @@ from graphrag_eval_async.steps.failure import Facts
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
-from graphrag_eval_async.steps.sparql import (
+from graphrag_eval_async.steps.sparql.comparison import (
     agree_but_for_order,
-    are_plain,
     compare,
-    is_same_table,
     lacks_columns,
     prepare_reference,
-    read_document,
 )
+from graphrag_eval_async.steps.sparql.results import are_plain, is_same_table, read_document
 from graphrag_eval_async.steps.time_series import data_points_comparator, time_series_comparator
 
 if TYPE_CHECKING:
     from graphrag_eval_async.steps.actual import Score
-    from graphrag_eval_async.steps.sparql import SparqlReference
+    from graphrag_eval_async.steps.sparql.comparison import SparqlReference
 
     Explain: TypeAlias = Callable[[ActualStep], Facts]
     Build: TypeAlias = Callable[[Mapping[str, Any]], tuple[Score, Explain]]

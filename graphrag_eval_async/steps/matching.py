@@ -12,7 +12,7 @@ from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded
 from graphrag_eval_async.records.outputs import is_empty
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.failure import ALL_RIGHT, Facts
-from graphrag_eval_async.steps.sparql import Budget
+from graphrag_eval_async.steps.sparql.budget import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

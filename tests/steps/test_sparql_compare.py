@@ -7,7 +7,9 @@ from typing import Any, TypedDict, Unpack
 import pytest
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.steps.sparql import Budget, compare, prepare_reference, read_results
+from graphrag_eval_async.steps.sparql.budget import Budget
+from graphrag_eval_async.steps.sparql.comparison import compare, prepare_reference
+from graphrag_eval_async.steps.sparql.results import read_results
 from tests.cases import each
 
 XSD = "http://www.w3.org/2001/XMLSchema#"

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async.steps.sparql import Budget, compare, prepare_reference, read_results
+from graphrag_eval_async.steps.sparql.budget import Budget
+from graphrag_eval_async.steps.sparql.comparison import compare, prepare_reference
+from graphrag_eval_async.steps.sparql.results import read_results
 
 if TYPE_CHECKING:
     import random

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.steps.sparql import read_results
+from graphrag_eval_async.steps.sparql.results import read_results
 from tests.cases import each
 
 XSD = "http://www.w3.org/2001/XMLSchema#"

@@ -203,13 +203,10 @@ class Classes:
         Closeness never spans two such chains: a number between two close ones is close to both. Integers
         by themselves are equal or not.
         """
-        runs = []
-        for column in columns:
-            self._budget.spend(len(column.values))
-            runs.append(sorted(_of_types(column, NUMERIC)))
-        exact = self._union(columns, frozenset({int}))
-        inexact = self._union(columns, frozenset({float})) if exact else frozenset()
-        for linked in _chains(self._merged(runs)):
+        self._budget.spend(2 * sum(len(column.values) for column in columns))
+        exact = _union(columns, frozenset({int}))
+        inexact = _union(columns, frozenset({float}))
+        for linked in _chains(sorted(exact | inexact)):
             self._budget.spend(len(linked))
             if exact and inexact.isdisjoint(linked):
                 continue
@@ -217,15 +214,6 @@ class Classes:
             self._class_of.update((number, name) for number in linked)
             if not close(name, linked[-1]) or len(exact.intersection(linked)) > 1:
                 self.loose.add(name)
-
-    def _union(self, columns: Iterable[Column], kinds: frozenset[type]) -> frozenset[Number]:
-        return frozenset().union(*(_of_types(column, kinds) for column in columns))
-
-    def _merged(self, runs: Iterable[list[Number]]) -> list[Number]:
-        """The different numbers of all runs, sorted, which takes little longer than merging them."""
-        numbers = sorted(chain.from_iterable(runs))
-        self._budget.spend(len(numbers))
-        return [*numbers[:1], *compress(islice(numbers, 1, None), map(ne, numbers, islice(numbers, 1, None)))]
 
     def _join_alike(self, columns: Iterable[Column]) -> None:
         """Join numbers, booleans and plain texts that are written alike.
@@ -262,6 +250,10 @@ def _of_types(column: Column, kinds: frozenset[type]) -> frozenset[Any]:
     if column.types.isdisjoint(kinds):
         return frozenset()
     return unique([value for value in column.values if type(value) in kinds])
+
+
+def _union(columns: Iterable[Column], kinds: frozenset[type]) -> frozenset[Number]:
+    return frozenset().union(*(_of_types(column, kinds) for column in columns))
 
 
 def _written(columns: Iterable[Column], kinds: frozenset[type]) -> Iterator[tuple[Any, Value]]:
