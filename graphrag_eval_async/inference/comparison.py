@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import AggregationError, describe
-from graphrag_eval_async.inference import check_level
+from graphrag_eval_async.inference.confidence import check_level
 from graphrag_eval_async.inference.pairs import (
     SIDES,
     Question,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from graphrag_eval_async.inference.pairs import Side
-    from graphrag_eval_async.inference.verdicts import LiveRows
+    from graphrag_eval_async.inference.verdicts import Rows
     from graphrag_eval_async.records.evaluation import Evaluation
 
 JUDGED_BY = {"model": "models", "prompts": "prompts", "embedding": "embedding models"}
@@ -150,7 +150,7 @@ class RunningComparison:
             pairs.sums()
             yield
 
-    def look(self, *, level: float = 0.95) -> LiveRows:
+    def look(self, *, level: float = 0.95) -> Rows:
         """`overall` and `per_template` of a snapshot without the sign test, which is void if it is looked at
         while results come. The verdicts of templates are by their confidence sequences, at a level that is
         higher for there being several templates.

@@ -6,8 +6,7 @@ from functools import partial
 from typing import Any
 
 from graphrag_eval_async.aggregates import Aggregates
-from graphrag_eval_async.inference import check_level
-from graphrag_eval_async.inference.confidence import show_confidence
+from graphrag_eval_async.inference.confidence import check_level, show_confidence
 
 
 class RunningAggregates(Aggregates):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphrag_eval_async.aggregates.exact import ONE, Sums, mean, sum_units, to_units
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.inference import check_level
-from graphrag_eval_async.inference.confidence import confidence_sequence, is_above
+from graphrag_eval_async.inference.confidence import check_level, confidence_sequence, is_above
 from graphrag_eval_async.records.metrics import (
     BOUNDED_METRICS,
     RESULT_METRICS,
