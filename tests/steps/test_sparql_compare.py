@@ -9,8 +9,8 @@ import pytest
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps.sparql.budget import Budget
 from graphrag_eval_async.steps.sparql.comparison import compare, prepare_reference
-from graphrag_eval_async.steps.sparql.results import read_results
 from tests.cases import each
+from tests.steps.test_sparql_read import read_results
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 

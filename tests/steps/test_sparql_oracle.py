@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.steps.sparql.budget import Budget
 from graphrag_eval_async.steps.sparql.comparison import compare, prepare_reference
-from graphrag_eval_async.steps.sparql.results import read_results
+from tests.steps.test_sparql_read import read_results
 
 if TYPE_CHECKING:
     import random

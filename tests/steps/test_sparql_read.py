@@ -9,10 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.steps.sparql.results import read_results
+from graphrag_eval_async.steps.sparql.results import SparqlResults, read_document, results_of
 from tests.cases import each
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
+
+
+def read_results(output: Any) -> SparqlResults:
+    return results_of(read_document(output))
 
 
 def select(*bindings: Any, names: Any = ("x",)) -> dict[str, Any]:
