@@ -19,8 +19,7 @@ from graphrag_eval_async import Last, RunningAggregates
 from graphrag_eval_async.aggregates.exact import Sums
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.confidence import confidence_sequence
-from graphrag_eval_async.inference.deciding import Deciding
-from graphrag_eval_async.inference.until import Until
+from graphrag_eval_async.inference.until import Deciding, Until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

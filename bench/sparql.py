@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import orjson
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
-from graphrag_eval_async.steps.sparql import Budget, compare, prepare_reference, read_results
+from graphrag_eval_async.steps.sparql.budget import Budget
+from graphrag_eval_async.steps.sparql.comparison import compare, prepare_reference
+from graphrag_eval_async.steps.sparql.results import read_document, results_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,13 +42,13 @@ def encode(table: Sequence[Sequence[str]], prefix: str, datatype: str | None = N
 
 def score(expected: bytes, actual: bytes, *, ignore_duplicates: bool = True) -> float | None:
     """The whole way from bytes to score; None where the search budget ran out."""
-    results = read_results(expected)
+    results = results_of(read_document(expected))
     required = [column.name for column in results.columns][:REQUIRED]
     reference = prepare_reference(
         results, required_columns=required, ordered=False, ignore_duplicates=ignore_duplicates
     )
     try:
-        return compare(reference, read_results(actual), Budget())
+        return compare(reference, results_of(read_document(actual)), Budget())
     except ComparisonBudgetExceeded:
         return None
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import AggregationError, describe
-from graphrag_eval_async.inference import check_level
-from graphrag_eval_async.inference.pairs import SIDES, Question, RunningPairSums
-from graphrag_eval_async.inference.provenance import add_judge, judge_warnings, reference_hash
+from graphrag_eval_async.inference.confidence import check_level
+from graphrag_eval_async.inference.pairs import (
+    SIDES,
+    Question,
+    RunningPairSums,
+    change_between,
+    mean_of,
+    reference_hash,
+)
 from graphrag_eval_async.inference.verdicts import (
     NOTES,
     LiveSums,
@@ -27,20 +31,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from graphrag_eval_async.inference.pairs import Side
-    from graphrag_eval_async.inference.provenance import Judges
-    from graphrag_eval_async.inference.verdicts import LiveRows
+    from graphrag_eval_async.inference.verdicts import Rows
     from graphrag_eval_async.records.evaluation import Evaluation
 
+JUDGED_BY = {"model": "models", "prompts": "prompts", "embedding": "embedding models"}
+"""What a result says about its judge: the keys, and a plural for each."""
 
-@dataclass(slots=True)
+SHOWN_CHARACTERS = 60
+
+
 class _Run:
     """What is known of one run besides its values."""
 
-    results: int = 0  # Complete ones.
-    lone: int = 0  # Questions that the other run does not have.
-    metrics: set[str] = field(default_factory=set)  # Those with a value.
-    failed: set[str] = field(default_factory=set)  # Metrics that were asked for but failed.
-    judges: Judges = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.results = 0  # Complete ones.
+        self.lone = 0  # Questions that the other run does not have.
+        self.metrics = {ERROR_RATE}  # Those with a value.
+        self.failed: set[str] = set()  # Metrics that were asked for but failed.
+        self.judges: dict[str, set[str]] = {key: set() for key in JUDGED_BY}
 
 
 class RunningComparison:
@@ -60,9 +68,8 @@ class RunningComparison:
         """With `include_errors`, the metrics of results with ``status: error`` count as well."""
         self._include_errors = include_errors
         self._questions: dict[str, Question] = {}
-        # By template and metric, the pairs; by metric and template, how many questions the baseline has.
-        self._pairs: dict[str, defaultdict[str, RunningPairSums]]
-        self._pairs = defaultdict(partial(defaultdict, RunningPairSums))
+        self._pairs: defaultdict[str, RunningPairSums] = defaultdict(RunningPairSums)  # By template.
+        # By metric and template, how many questions the baseline has.
         self._templates: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._runs = {side: _Run() for side in SIDES}
         self._fractions: set[str] = set()
@@ -93,28 +100,28 @@ class RunningComparison:
         if question is None:
             question = self._questions[question_id] = Question()
         if seen.pending is not None:
-            self._expect(question, side)
+            self._count(question, -1, side)
+            question.expect(side)
+            self._count(question, 1, side)
             return
         laid_out = seen.as_dict()
-        values = [(ERROR_RATE, float(seen.failed))]
-        values += [(metric, value) for metric, value in seen.values if metric != ERROR_RATE]
+        values = seen.values
+        if ERROR_RATE in seen.metrics:  # An output of this name would be mistaken for the rate.
+            values = [each for each in values if each[0] != ERROR_RATE]
+        values.append((ERROR_RATE, float(seen.failed)))
         self._count(question, -1, side)
         question.add(side, seen.template_id, values, reference_hash(laid_out))
         self._count(question, 1, side)
         own = self._runs[side]
         own.results += 1
-        own.metrics.update([metric for metric, _ in values])
+        own.metrics.update(seen.metrics)
         # A failed agent fails every metric, asked for or not; an absent answer is lost, whoever judges it.
         own.failed.update([metric for metric, kind in seen.tallies if kind != RESPONSE_ERROR])
-        add_judge(own.judges, laid_out.get("judge"))
+        if isinstance(judge := laid_out.get("judge"), dict):
+            for key, names in own.judges.items():
+                if isinstance(name := judge.get(key), str):
+                    names.add(name)
         self._fractions.update(seen.fractions)
-
-    def _expect(self, question: Question, side: Side) -> None:
-        """Note that a complete result of a question is still to come."""
-        if side not in question.values and side not in question.pending:
-            self._count(question, -1, side)
-            question.pending += (side,)
-            self._count(question, 1, side)
 
     def _count(self, question: Question, sign: int, side: Side) -> None:
         """Add what a question contributes to all sums or, with a `sign` of -1, remove it."""
@@ -123,33 +130,27 @@ class RunningComparison:
             for metric in question.values[side]:
                 self._templates[metric][template] += sign
         self._differing += sign * question.differs
-        if not question.is_shared:
-            if lone := question.only_in:
-                self._runs[lone].lone += sign
-            return
-        group = self._pairs[question.template]
-        for metric, pair in question.pairs():
-            group[metric].count(pair, sign)
+        if question.is_shared:
+            pairs = self._pairs[question.template]
+            (pairs.add if sign > 0 else pairs.remove)(question)
+        elif lone := question.only_in:
+            self._runs[lone].lone += sign
 
     def sums(self) -> LiveSums:
         """The sums that `look` makes rows of. They do not change, so another thread may read them."""
         return LiveSums(
-            {
-                template: {metric: pairs.sums() for metric, pairs in group.items()}
-                for template, group in self._pairs.items()
-            },
+            {template: pairs.sums() for template, pairs in self._pairs.items()},
             {metric: sum(map(bool, questions.values())) for metric, questions in self._templates.items()},
             frozenset(self._fractions),
         )
 
     def prepare(self) -> Iterator[None]:
         """Do the slow part of `sums` in steps; results may come between them."""
-        for group in [*self._pairs.values()]:
-            for pairs in [*group.values()]:
-                pairs.sums()
+        for pairs in [*self._pairs.values()]:
+            pairs.sums()
             yield
 
-    def look(self, *, level: float = 0.95) -> LiveRows:
+    def look(self, *, level: float = 0.95) -> Rows:
         """`overall` and `per_template` of a snapshot without the sign test, which is void if it is looked at
         while results come. The verdicts of templates are by their confidence sequences, at a level that is
         higher for there being several templates.
@@ -164,7 +165,7 @@ class RunningComparison:
         """What else may be looked at all the time, in constant time: `warnings` that no further result takes
         back, and how many questions are `only_in_baseline` and `only_in_candidate`.
         """
-        warnings = [*judge_warnings({side: own.judges for side, own in self._runs.items()})]
+        warnings = _judge_warnings({side: own.judges for side, own in self._runs.items()})
         if differing := self._differing:
             warnings.append(f"the reference data differ in {_questions(differing)}")
         return {"warnings": warnings, **{f"only_in_{side}": own.lone for side, own in self._runs.items()}}
@@ -216,8 +217,8 @@ class RunningComparison:
         baseline, candidate = self._runs.values()
         if not (baseline.results and candidate.results):
             return []
-        groups = self._pairs.values()
-        paired = {metric for group in groups for metric, pairs in group.items() if pairs.sums().pairs}
+        groups = (pairs.sums() for pairs in self._pairs.values())
+        paired = {metric for group in groups for metric, sums in group.items() if sums.pairs}
         lone = (baseline.metrics | candidate.metrics) - paired
         return [f"{metric}: no question has it on both sides" for metric in sorted(lone, key=position)]
 
@@ -226,12 +227,14 @@ def _worse(questions: Mapping[str, Question]) -> dict[str, list[dict[str, Any]]]
     """By score, the questions in which the candidate is worse, the worst first."""
     losses: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for question_id, question in questions.items():
-        for metric, pair in question.pairs():
-            if is_score(metric) and (pair.change > 0 if lower_is_better(metric) else pair.change < 0):
-                values = dict(zip((*SIDES, "difference"), pair[:3], strict=True))
-                losses[metric].append(
-                    {"question_id": question_id, "template_id": question.template, **values}
-                )
+        values, others = question.sides()
+        for metric in filter(is_score, values.keys() & others.keys()):
+            (baseline, _), (candidate, _) = mean_of(values[metric]), mean_of(others[metric])
+            change = change_between(baseline, candidate)
+            if change > 0 if lower_is_better(metric) else change < 0:
+                place = {"question_id": question_id, "template_id": question.template}
+                means = {"baseline": baseline, "candidate": candidate, "difference": change}
+                losses[metric].append(place | means)
     return {
         metric: sorted(losses[metric], key=lambda shown: -abs(shown["difference"]))
         for metric in sorted(losses, key=position)
@@ -258,6 +261,28 @@ def _uneven(overall: Mapping[str, Mapping[str, Any]]) -> list[str]:
         f"{', '.join(metrics)}: the sign test leaves out {_questions(count)} with more values on one side"
         for count, metrics in alike.items()
     ]
+
+
+def _judge_warnings(judges: Mapping[str, Mapping[str, set[str]]]) -> list[str]:
+    """Of judges that differ, between the two runs if both were judged, or within one."""
+    warnings = []
+    for key, plural in JUDGED_BY.items():
+        names = {side: _listed(sorted(own[key])) for side, own in judges.items() if own[key]}
+        if len(names) == len(SIDES) and judges["baseline"][key] != judges["candidate"][key]:
+            told = "; ".join(f"{side}: {listed}" for side, listed in names.items())
+            warnings.append(f"the two were judged by different {plural}: {told}")
+        else:
+            warnings += [
+                f"the {side} was judged by several {plural}: {listed}"
+                for side, listed in names.items()
+                if len(judges[side][key]) > 1
+            ]
+    return warnings
+
+
+def _listed(names: list[str]) -> str:
+    shown = [name[:SHOWN_CHARACTERS] for name in names[:3]]
+    return ", ".join(shown + [f"{len(names) - 3} more"] * (len(names) > 3))
 
 
 def _questions(count: int) -> str:

@@ -1,9 +1,9 @@
 """Confidence sequences: intervals for a mean that hold at all times at once, however often one looks.
 
-An interval made for one look at n values is wrong sooner or later if one looks at each n. These come from
-betting: a gambler who starts with 1 and plays fair games ever multiplies that by 20 with a probability of at
-most 1/20 (Ville 1939, "Étude critique de la notion de collectif"). The interval contains the means m against
-which no gambler has made 20 of 1 so far, in games that are fair if the mean is m.
+An interval for one look at n values is wrong sooner or later if one looks at each n. These come from betting:
+a gambler who plays fair games ever multiplies the stake by 20 with a probability of at most 1/20 (Ville 1939,
+"Étude critique de la notion de collectif"). The interval contains the means m against which no gambler has
+done so yet, in games that are fair if the mean is m.
 
 A fair game multiplies the wealth by ``1 + λ(x - m)`` for each value x. These games pay less, so that the
 winnings depend only on n, the sum and the sum of squares, and so not on the order of the values:
@@ -26,6 +26,8 @@ from __future__ import annotations
 from functools import lru_cache
 from math import exp, fsum, inf, lgamma, log, log1p, nan
 from typing import TYPE_CHECKING, NamedTuple
+
+from graphrag_eval_async.errors import UsageError, describe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,12 +62,22 @@ SEARCHES = 24
 """At most, for one end: each resumes where the previous one stopped refuting means."""
 
 
+def check_level(level: object, *, name: str = "level") -> None:
+    """Check a confidence level; `name` is what a message calls it.
+
+    Raises:
+        UsageError: it is not a float between 0 and 1, both excluded.
+    """
+    if not isinstance(level, float) or not 0 < level < 1:
+        raise UsageError(f"{name}: expected a number between 0 and 1, got {describe(level)}")
+
+
 @lru_cache(maxsize=4096)
 def confidence_sequence(sums: Sums, *, level: float = 0.95) -> tuple[float, float]:
     """The interval for the mean, as a pair of its ends, from 0 to 1.
 
-    If all values have the same mean, given the values before them, the intervals of all times contain it with
-    a probability of at least `level`. A mean that drifts is not covered.
+    If all values have the same mean, given those before them, all intervals together contain it with a
+    probability of at least `level`. A mean that drifts is not covered.
 
     Args:
         sums: of the values so far, one at least.
@@ -83,14 +95,19 @@ def show_confidence(sums: Sums, level: float) -> dict[str, float]:
 def is_above(mean: float, sums: Sums, *, level: float) -> bool:
     """Whether the lower end of `confidence_sequence` is more than `mean`, which is between 0 and 1.
 
-    If it is not, this takes a hundredth of the time, since the end need not be found.
+    If it is not, this takes a hundredth of the time, since the end need not be found. For ``y <= c``,
+    ``log(1 + y)`` is at most ``y - y**2 * (c - log(1 + c)) / c**2``. Here y is ``λ(x - mean)``, whose sum
+    over the values is greatest at one λ, so that no game can have won more.
     """
-    if sums.total <= sums.n * mean:
+    n, total, squares = sums
+    lead, wanted = total - n * mean, -log(1 - level)
+    if lead <= 0:
         return False
-    parts, wanted = _log_parts(mean, sums) + _fans_parts(mean, sums), -log(1 - level)
-    if max(parts) < wanted - log(len(parts)) or _log_sum(parts) < wanted:
+    most = (1 - mean) / mean
+    spread = squares - 2 * mean * total + n * mean**2
+    if lead**2 * most**2 < 3.999 * wanted * spread * (most - log1p(most)):  # 4, but for rounding.
         return False
-    return _lower_end(sums, level) > mean
+    return log_wealth(mean, sums) >= wanted and _lower_end(sums, level) > mean
 
 
 class _Place(NamedTuple):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from graphrag_eval_async.aggregates import Aggregates
-from graphrag_eval_async.inference import check_level
+from graphrag_eval_async.inference.confidence import check_level, show_confidence
 
 
 class RunningAggregates(Aggregates):
@@ -42,6 +43,4 @@ class RunningAggregates(Aggregates):
         check_level(level)
         if not detail:
             return super().snapshot()
-        from graphrag_eval_async.inference.confidence import show_confidence  # Takes long to import.
-
-        return self._details(lambda sums: show_confidence(sums, level))
+        return self._details(partial(show_confidence, level=level))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import lru_cache, reduce
 from math import nextafter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphrag_eval_async.inference.pairs import PairSums
 from graphrag_eval_async.records.metrics import COST, ERROR_RATE, RESOURCES, is_bounded, metric_position
@@ -34,13 +34,16 @@ UNDECIDED = "undecided"
 
 Row: TypeAlias = dict[str, Any]
 
+Rows: TypeAlias = dict[str, dict[str, Any]]
+"""``overall``, rows by metric, and ``per_template``, rows by template and metric."""
+
 BITS = 1300
 """Fractional bits of the weights in a sign test: the rounding error is below the smallest double."""
 
 
 @lru_cache(maxsize=4096)
 def sign_test(wins: int, losses: int) -> float:
-    """The p-value of the exact two-sided sign test; ties are not counted. It is valid for one look only.
+    """The p-value, for one look only, of the exact two-sided sign test; ties are not counted.
 
     Twice the binomial probability of at most so many of the rarer kind, at most 1 (Dixon and Mood 1946, "The
     statistical sign test").
@@ -61,10 +64,10 @@ def sign_test(wins: int, losses: int) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values: of the hypotheses that are true, any falls below a bound with at most a probability
-    of that bound, however the tests depend on each other.
+    """Adjusted p-values: of the hypotheses that are true, any is below a bound with at most that probability,
+    however the tests depend on each other.
 
-    It is the step-down procedure of Holm (1979, "A simple sequentially rejective multiple test procedure").
+    Source: Holm (1979), "A simple sequentially rejective multiple test procedure".
     """
     adjusted = [0.0] * len(p_values)
     highest = 0.0
@@ -89,13 +92,6 @@ def position(metric: str) -> tuple[bool, tuple[int, str]]:
     return metric != ERROR_RATE, metric_position(metric)
 
 
-class LiveRows(TypedDict):
-    """Rows by metric, and by template and metric."""
-
-    overall: dict[str, Row]
-    per_template: dict[str, dict[str, Row]]
-
-
 class LiveSums(NamedTuple):
     """Immutable sums that rows are made of; each new row takes about half a millisecond.
 
@@ -109,14 +105,13 @@ class LiveSums(NamedTuple):
     templates: Mapping[str, int]
     fractions: Collection[str]
 
-    def look(self, level: float) -> LiveRows:
+    def look(self, level: float) -> Rows:
         """Rows that may be looked at again and again: verdicts are by confidence sequences alone.
 
         Those of templates have a higher level, so that all templates of a metric hold together at `level`
-        (Bonferroni's correction). The baseline fixes the number of templates, so the level stays the same,
-        and so all verdicts hold together at all times.
+        (Bonferroni's correction). The baseline fixes how many there are, so the level stays the same.
         """
-        rows: LiveRows = {"overall": {}, "per_template": {}}
+        rows: Rows = {"overall": {}, "per_template": {}}
         for metric, groups in self._by_metric().items():
             rows["overall"][metric] = self._row(metric, reduce(PairSums.plus, groups.values()), level)
             shared = min(1 - (1 - level) / self.templates[metric], nextafter(1.0, 0.0))
@@ -124,9 +119,9 @@ class LiveSums(NamedTuple):
                 rows["per_template"].setdefault(template, {})[metric] = self._row(metric, sums, shared)
         return rows
 
-    def decide(self, level: float) -> LiveRows:
+    def decide(self, level: float) -> Rows:
         """Rows for one look at finished runs: with p-values, and verdicts by them."""
-        rows: LiveRows = {"overall": {}, "per_template": {}}
+        rows: Rows = {"overall": {}, "per_template": {}}
         for metric, groups in self._by_metric().items():
             sums = reduce(PairSums.plus, groups.values())
             row = rows["overall"][metric] = self._tested(metric, sums, level)

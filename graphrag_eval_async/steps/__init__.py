@@ -1,17 +1,16 @@
 """Scoring an agent's steps against the reference's: pure, synchronous, one comparator per module."""
 
 from graphrag_eval_async.steps.comparators import Comparator, PreparedStep, check_step, prepare_step
-from graphrag_eval_async.steps.failure import Facts, FailureReason, failure_of, right_answer
+from graphrag_eval_async.steps.failure import Facts, failure_of, right_answer
 from graphrag_eval_async.steps.matching import StepsScore, score_steps
 from graphrag_eval_async.steps.retrieval import average_precision, read_texts, recall_at_k
-from graphrag_eval_async.steps.sparql import QUICK_SEARCH_STEPS, Budget
+from graphrag_eval_async.steps.sparql.budget import QUICK_SEARCH_STEPS, Budget
 
 __all__ = [
     "QUICK_SEARCH_STEPS",
     "Budget",
     "Comparator",
     "Facts",
-    "FailureReason",
     "PreparedStep",
     "StepsScore",
     "average_precision",

@@ -19,15 +19,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_EXACT_FLOAT = 2**53
-"""A float beyond it may stand for another whole number: decoding makes floats of integers beyond 64 bits."""
-
 
 def read_output(step: Mapping[str, Any], read: Callable[[Any], T]) -> T:
     """`read(step["output"])`.
 
     Raises:
-        MalformedStep: there is no output, or `read` raises it, to whose message the key is added.
+        MalformedStep: there is no output, or `read` raises it; the message starts with the key.
     """
     if step.get("output") is None:
         raise MalformedStep("output: missing")
@@ -38,7 +35,7 @@ def read_output(step: Mapping[str, Any], read: Callable[[Any], T]) -> T:
 
 
 def read_args(step: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments of a step, empty where it has none.
+    """The arguments of a step, empty if it has none.
 
     Raises:
         MalformedStep: they are not an object.
@@ -52,19 +49,19 @@ def read_args(step: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def read_whole_number(args: Mapping[str, Any], key: str) -> int | None:
-    """A whole number among the arguments, 5.0 included; None where it is absent or null.
+    """A whole number among the arguments, 5.0 included; None if it is absent or null.
 
     Raises:
-        MalformedStep: it is anything else, or a float too large to be exact.
+        MalformedStep: it is anything else.
     """
     value = args.get(key)
     if value is None:
         return None
-    if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_EXACT_FLOAT:
+    if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    raise MalformedStep(f"args.{key}: must be a whole number, as a float at most 2**53")
+    raise MalformedStep(f"args.{key}: must be a whole number")
 
 
 class _Unreadable(str):
@@ -87,38 +84,29 @@ class ActualStep:
         self._known: dict[Callable[[Any], Any], Any] = {}
 
     def output(self, read: Callable[[Any], T]) -> T:
-        """`read(step["output"])`, remembered under `read`, which is therefore to be a module's function.
+        """`read(step["output"])`, remembered under `read`, which must be a module's function.
 
         Raises:
             MalformedStep: there is no output, or `read` raises it.
         """
+        return self._read(self.step, read)
+
+    def results(self) -> SparqlResults:
+        """The output as SPARQL results, remembered as well.
+
+        Raises:
+            MalformedStep: it is something else.
+        """
+        return self._read({"output": self.output(read_document)}, results_of)
+
+    def _read(self, step: Mapping[str, Any], read: Callable[[Any], T]) -> T:
         known = self._known
         if read not in known:
             try:
-                known[read] = read_output(self.step, read)
+                known[read] = read_output(step, read)
             except MalformedStep as error:
                 known[read] = _Unreadable(error)
         value = known[read]
-        if type(value) is _Unreadable:
-            raise MalformedStep(value)
-        return cast(T, value)
-
-    def results(self) -> SparqlResults:
-        """The output as SPARQL results, remembered likewise.
-
-        Raises:
-            MalformedStep: they are none.
-        """
-        return self._derived(results_of, self.output(read_document))
-
-    def _derived(self, make: Callable[[Any], T], source: Any) -> T:
-        known = self._known
-        if make not in known:
-            try:
-                known[make] = make(source)
-            except MalformedStep as error:
-                known[make] = _Unreadable(f"output: {error}")
-        value = known[make]
         if type(value) is _Unreadable:
             raise MalformedStep(value)
         return cast(T, value)

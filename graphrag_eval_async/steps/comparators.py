@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from inspect import iscoroutinefunction
 from math import nan
 from numbers import Real
@@ -15,26 +15,23 @@ import msgspec
 
 from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep, UsageError
 from graphrag_eval_async.records.copying import copy_json
-from graphrag_eval_async.steps.actual import read_output
+from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.failure import Facts
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
-from graphrag_eval_async.steps.sparql import (
+from graphrag_eval_async.steps.sparql.comparison import (
     agree_but_for_order,
-    are_plain,
     compare,
-    is_same_table,
     lacks_columns,
     prepare_reference,
-    read_document,
-    results_of,
 )
+from graphrag_eval_async.steps.sparql.results import are_plain, is_same_table, read_document
 from graphrag_eval_async.steps.time_series import data_points_comparator, time_series_comparator
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.steps.actual import ActualStep, Score
-    from graphrag_eval_async.steps.sparql import SparqlReference
+    from graphrag_eval_async.steps.actual import Score
+    from graphrag_eval_async.steps.sparql.comparison import SparqlReference
 
     Explain: TypeAlias = Callable[[ActualStep], Facts]
     Build: TypeAlias = Callable[[Mapping[str, Any]], tuple[Score, Explain]]
@@ -50,9 +47,13 @@ def _nothing_more(_actual: ActualStep) -> Facts:
 class PreparedStep(msgspec.Struct, frozen=True):
     """A reference step, read once.
 
-    `names` are those of the actual steps that `score` accepts. `score` raises `MalformedStep` where it cannot
-    read the actual step, `ComparisonBudgetExceeded`, or `ComparatorError`. `explain`, of an actual step that
-    has scored below 1, returns what only the comparator knows of the reason; it raises the first two.
+    Attributes:
+        step: the step itself.
+        names: of the actual steps that `score` accepts.
+        score: raises `MalformedStep` if it cannot read the actual step, `ComparisonBudgetExceeded`, or
+            `ComparatorError`.
+        explain: of an actual step that scored below 1, what only the comparator knows of the reason; raises
+            the first two.
     """
 
     step: Mapping[str, Any]
@@ -74,7 +75,7 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
         prepare_step(step, comparators)
     elif not are_plain(step.get("output"), step.get("required_columns") or ()):
         prepare_step(step)
-        _SparqlStep(step).reference()
+        _prepare_sparql(step, ActualStep(step))
 
 
 def prepare_step(
@@ -114,50 +115,33 @@ def _misses_documents(_actual: ActualStep) -> Facts:
     return Facts(misses_documents=True)
 
 
-class _SparqlStep:
-    """Compares the results of a reference step, which are decoded and laid out as columns when needed."""
+def _sparql_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain]:
+    """Compares with results that are decoded, and laid out as columns, when first needed."""
+    expected = ActualStep(step)
 
-    __slots__ = ("_document", "_reference", "_step")
+    @cache
+    def reference() -> SparqlReference:
+        return _prepare_sparql(step, expected)
 
-    def __init__(self, step: Mapping[str, Any]) -> None:
-        self._step = step
-        self._document: dict[str, Any] | None = None
-        self._reference: SparqlReference | None = None
-
-    def document(self) -> dict[str, Any]:
-        """Raises `MalformedStep` if it is none."""
-        if self._document is None:
-            self._document = read_output(self._step, read_document)
-        return self._document
-
-    def reference(self) -> SparqlReference:
-        """Raises `MalformedStep` if the reference step cannot be right."""
-        if self._reference is None:
-            self._reference = _prepare_sparql(self._step, self.document())
-        return self._reference
-
-    def score(self, actual: ActualStep) -> float:
-        if is_same_table(self.document(), actual.output(read_document)):
+    def score(actual: ActualStep) -> float:
+        if is_same_table(expected.output(read_document), actual.output(read_document)):
             return 1.0
-        return compare(self.reference(), actual.results(), actual.budget)
+        return compare(reference(), actual.results(), actual.budget)
 
-    def explain(self, actual: ActualStep) -> Facts:
-        reference, results = self.reference(), actual.results()
+    def explain(actual: ActualStep) -> Facts:
+        results = actual.results()
         return Facts(
-            lacks_columns=lacks_columns(reference, results),
-            only_disordered=agree_but_for_order(reference, results, actual.budget),
+            lacks_columns=lacks_columns(reference(), results),
+            only_disordered=agree_but_for_order(reference(), results, actual.budget),
         )
 
-
-def _sparql_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain]:
-    sparql = _SparqlStep(step)
-    return sparql.score, sparql.explain
+    return score, explain
 
 
-def _prepare_sparql(step: Mapping[str, Any], document: dict[str, Any]) -> SparqlReference:
+def _prepare_sparql(step: Mapping[str, Any], expected: ActualStep) -> SparqlReference:
     try:
-        results = results_of(document)
-    except (ComparisonBudgetExceeded, MalformedStep) as error:  # Of a reference, it cannot be right.
+        results = expected.results()
+    except ComparisonBudgetExceeded as error:  # A reference like that cannot be right.
         raise MalformedStep(f"output: {error}") from None
     return prepare_reference(
         results,

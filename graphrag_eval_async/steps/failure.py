@@ -1,38 +1,25 @@
 """Why a response failed: the `failure` of a result whose question has reference steps.
 
-The steps are right where their score is 1, whichever groups `steps_groups` has scored. Where they are not,
-the reason is that of one reference step: the earliest, among the groups that were compared, that is matched
-by nothing or with a score below 1. The actual step to blame for it is the one that it took, if any, else the
-latest of a name that it accepts that no other reference step took, those that returned something first.
+The steps are right if their score is 1, whichever groups `steps_groups` has scored. If not, the reason is
+that of one reference step: the earliest, in the groups compared, that nothing matches with a score of 1. The
+actual step to blame is the one that it took. If it took none, it is the latest that has a name which the
+reference step accepts and that no other reference step took; those that returned something come first.
 Without any, the agent never took that step: this is `no_steps`, too.
 
 A response that ended in an error has no score: its failure is `step_error` if it has steps, else `no_steps`.
 
-The answer counts only where it was judged. It is right where `answer_f1` is `RIGHT_ANSWER` or more. Where
-answer correctness is off, `ragas_answer_correctness` takes its place; where it failed, nothing does, so that
-all answers of a run are measured alike.
+The answer counts only if it was judged. It is right if `answer_f1` is `RIGHT_ANSWER` or more. If answer
+correctness is off, `ragas_answer_correctness` takes its place; if it failed, nothing does, so that all
+answers of a run are measured alike.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-FailureReason = Literal[
-    "none",
-    "no_steps",
-    "step_error",
-    "wrong_query_result",
-    "empty_result",
-    "missing_columns",
-    "wrong_order",
-    "missed_retrieval",
-    "right_steps_wrong_answer",
-    "wrong_steps_right_answer",
-]
 
 RIGHT_ANSWER = 0.5
 """Of the claims that a right answer and its reference make, at least half match: F1 is the share of them."""
@@ -67,7 +54,7 @@ class Facts(NamedTuple):
 ALL_RIGHT = Facts(right_steps=True)
 
 # The first that holds decides.
-_RULES: tuple[tuple[FailureReason, Callable[[Facts], object]], ...] = (
+_RULES: tuple[tuple[str, Callable[[Facts], object]], ...] = (
     ("none", lambda facts: facts.right_steps and facts.right_answer is not False),
     ("right_steps_wrong_answer", lambda facts: facts.right_steps),
     ("wrong_steps_right_answer", lambda facts: facts.right_answer),
@@ -82,7 +69,7 @@ _RULES: tuple[tuple[FailureReason, Callable[[Facts], object]], ...] = (
 
 
 @cache  # Facts differ in few ways.
-def failure_of(facts: Facts) -> FailureReason:
+def failure_of(facts: Facts) -> str:
     """The name of the first rule that holds."""
     return next(name for name, holds in _RULES if holds(facts))
 
@@ -91,6 +78,5 @@ def right_answer(result: Mapping[str, Any]) -> bool | None:
     """Whether the answer is right by its judged metrics; None where it has none of those that say so."""
     if "answer_eval_error" in result:
         return None
-    values = (result.get(metric) for metric in _ANSWER_METRICS)
-    score = next((value for value in values if value is not None), None)
-    return None if score is None else score >= RIGHT_ANSWER
+    scores = [result[metric] for metric in _ANSWER_METRICS if result.get(metric) is not None]
+    return scores[0] >= RIGHT_ANSWER if scores else None

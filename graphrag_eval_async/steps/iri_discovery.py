@@ -24,7 +24,7 @@ _BARE_END = re.compile(rf"[.;:!?)\]']*(?:[{_OUTSIDE},]|\Z)")
 
 
 def iri_discovery_comparator(step: Mapping[str, Any]) -> Score:
-    """1 where the reference's IRI is a URI binding of a search or stands in the output of a query."""
+    """1 if the reference's IRI is a URI binding of a search, or in the output of a query."""
     iri = read_output(step, _read_iri)
 
     def score(actual: ActualStep) -> float:
@@ -87,17 +87,14 @@ def _stands_in(iri: str, text: str) -> bool:
     """Whether the text contains the IRI whole, not as a part of another."""
     start = text.find(iri)
     while start >= 0:
-        if _is_whole(text, start, start + len(iri)):
+        before, end = text[max(0, start - 1) : start], start + len(iri)
+        if before == "<":
+            is_whole = text.startswith(">", end)
+        elif before == '"':
+            is_whole = _END.match(text, end) is not None
+        else:
+            is_whole = bool((not before or _BARE_START.match(before)) and _BARE_END.match(text, end))
+        if is_whole:
             return True
         start = text.find(iri, start + 1)
     return False
-
-
-def _is_whole(text: str, start: int, end: int) -> bool:
-    match text[start - 1 : start]:
-        case "<":
-            return text.startswith(">", end)
-        case '"':
-            return _END.match(text, end) is not None
-        case before:
-            return bool((not before or _BARE_START.match(before)) and _BARE_END.match(text, end))

@@ -11,9 +11,9 @@ from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
 from graphrag_eval_async.steps.actual import read_output
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from graphrag_eval_async.steps.actual import ActualStep, Score
+    from graphrag_eval_async.steps.actual import Score
 
 
 def read_json(output: Any) -> Any:
@@ -67,23 +67,18 @@ def _same_booleans(left: Any, right: Any) -> bool:
 
 
 def json_comparator(step: Mapping[str, Any]) -> Score:
-    """1 where the outputs are equal as JSON values, whatever the white space and the order of keys."""
-    expected = read_output(step, read_json)
-
-    def score(actual: ActualStep) -> float:
-        return float(json_equal(expected, actual.output(read_json)))
-
-    return score
+    """1 if the outputs are equal as JSON values, whatever the white space and the order of keys."""
+    return _comparator(step, read_json)
 
 
 def same_output_comparator(step: Mapping[str, Any]) -> Score:
-    """1 where the outputs are equal: texts to the letter, decoded values as JSON values."""
-    expected = read_output(step, _as_is)
+    """1 if the outputs are equal: texts to the letter, decoded values as JSON values."""
+    return _comparator(step, _as_is)
 
-    def score(actual: ActualStep) -> float:
-        return float(json_equal(expected, actual.output(_as_is)))
 
-    return score
+def _comparator(step: Mapping[str, Any], read: Callable[[Any], Any]) -> Score:
+    expected = read_output(step, read)
+    return lambda actual: float(json_equal(expected, actual.output(read)))
 
 
 def _as_is(output: Any) -> Any:

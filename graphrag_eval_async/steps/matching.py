@@ -12,7 +12,7 @@ from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded
 from graphrag_eval_async.records.outputs import is_empty
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.failure import ALL_RIGHT, Facts
-from graphrag_eval_async.steps.sparql import Budget
+from graphrag_eval_async.steps.sparql.budget import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,10 +28,13 @@ _is_nothing_text = re.compile(r"(null|\{\s*\})?").fullmatch
 class StepsScore(msgspec.Struct, frozen=True):
     """How far an agent's steps match the reference's.
 
-    `score` runs from 0 to 1. `matches` holds, in order of the reference, the indices of the group, of the
-    step in the group, and of the actual step that it took. `errors` says which comparisons failed, and why.
-    `facts` are those that decide what the failure is. `compared` has, by their index, the actual
-    steps that were compared.
+    Attributes:
+        score: from 0 to 1.
+        matches: in order of the reference, the indices of the group, of the step in the group, and of the
+            actual step that it took.
+        errors: which comparisons failed, and why.
+        facts: those that decide what the failure is.
+        compared: by their index, the actual steps that were compared.
     """
 
     score: float
@@ -66,7 +69,10 @@ def score_steps(
             each of them scores 0 then, and `errors` says so.
     """
     if usable is None:
-        usable = [_usable_name(step) for step in actual_steps]
+        usable = [
+            step.get("name") if step.get("status") == "success" and step.get("output") is not None else None
+            for step in actual_steps
+        ]
     matcher = _Matcher(actual_steps, usable, budget or Budget(), quick=quick)
     shares = []
     end = len(actual_steps)
@@ -79,8 +85,8 @@ def score_steps(
         end = min([end, *taken])
     score = _sum(shares) / (len(groups) if mode == "all" and groups else 1)
     facts = ALL_RIGHT if score == 1 else matcher.facts()
-    matches = tuple(sorted(matcher.matches)) if matcher.matches else ()
-    return StepsScore(score, matches, tuple(matcher.errors.values()), facts, matcher.compared)
+    errors = tuple(matcher.errors.values())
+    return StepsScore(score, tuple(sorted(matcher.matches)), errors, facts, matcher.compared)
 
 
 def _sum(scores: Sequence[float]) -> float:
@@ -94,15 +100,12 @@ class _Short(NamedTuple):
     """
 
     step: PreparedStep
-    group_index: int
-    step_index: int
+    place: tuple[int, int]
     blamable: list[int]
 
 
 class _Matcher:
     """The actual steps of one response, each wrapped once, and what came of comparing them."""
-
-    __slots__ = ("_actual_steps", "_budget", "_quick", "_short", "_usable", "compared", "errors", "matches")
 
     def __init__(
         self,
@@ -132,7 +135,7 @@ class _Matcher:
             score = 0.0
             for index in free:
                 if usable[index] in step.names:
-                    score = self._score(group_index, step_index, step, index)
+                    score = self._score(step, (group_index, step_index, index))
                     if score > 0:
                         free.remove(index)
                         taken.append(index)
@@ -140,7 +143,7 @@ class _Matcher:
                         self.matches.append((group_index, step_index, index))
                         break
             if score < 1 and short is None:
-                short = _Short(step, group_index, step_index, [index] if score else free)
+                short = _Short(step, (group_index, step_index), [index] if score else free)
         self._short = short or self._short
         return taken, scores
 
@@ -149,7 +152,7 @@ class _Matcher:
         if self._short is None:
             return Facts()
         steps, names = self._actual_steps, self._short.step.names
-        named = [index for index in self._short.blamable if _has_name(steps[index], names)]
+        named = [index for index in self._short.blamable if steps[index].get("name") in names]
         if not named:
             return Facts()
         blamed = next((index for index in named if self._usable[index] in names), named[0])
@@ -159,22 +162,19 @@ class _Matcher:
         output = steps[blamed].get("output") if actual is None else actual.parsed
         if _is_nothing(output) and not _is_nothing(self._short.step.step.get("output")):
             return Facts(attempted=True, empty=True)
-        return self._explain(self._short, blamed)._replace(attempted=True)
+        facts = Facts()
+        if actual is not None and (*self._short.place, blamed) not in self.errors:
+            try:
+                facts = self._short.step.explain(actual)
+            except MalformedStep:
+                pass
+            except ComparisonBudgetExceeded:
+                if self._quick:
+                    raise
+        return facts._replace(attempted=True)
 
-    def _explain(self, short: _Short, index: int) -> Facts:
-        actual = self.compared.get(index)
-        if actual is None or (short.group_index, short.step_index, index) in self.errors:
-            return Facts()  # They were not compared.
-        try:
-            return short.step.explain(actual)
-        except MalformedStep:
-            return Facts()
-        except ComparisonBudgetExceeded:
-            if self._quick:
-                raise
-            return Facts()
-
-    def _score(self, group_index: int, step_index: int, step: PreparedStep, index: int) -> float:
+    def _score(self, step: PreparedStep, place: tuple[int, int, int]) -> float:
+        group_index, step_index, index = place
         actual = self.compared.get(index)
         if actual is None:
             actual = self.compared[index] = ActualStep(self._actual_steps[index], self._budget)
@@ -185,22 +185,10 @@ class _Matcher:
         except (ComparisonBudgetExceeded, ComparatorError) as error:
             if self._quick and isinstance(error, ComparisonBudgetExceeded):
                 raise
-            place = f"reference_steps[{group_index}][{step_index}] ({step.step['name']})"
-            message = f"{place} against actual_steps[{index}]: {str(error)[:MAX_MESSAGE]}"
-            self.errors[group_index, step_index, index] = message
+            reference = f"reference_steps[{group_index}][{step_index}] ({step.step['name']})"
+            message = f"{reference} against actual_steps[{index}]: {str(error)[:MAX_MESSAGE]}"
+            self.errors[place] = message
             return 0.0
-
-
-def _usable_name(step: object) -> str | None:
-    """The name of an actual step, which may be anything, if it succeeded and returned something."""
-    if not isinstance(step, dict) or step.get("status") != "success" or step.get("output") is None:
-        return None
-    name = step.get("name")
-    return name if isinstance(name, str) else None
-
-
-def _has_name(step: object, names: frozenset[str]) -> bool:
-    return isinstance(step, dict) and isinstance(name := step.get("name"), str) and name in names
 
 
 def _is_nothing(output: Any) -> bool:

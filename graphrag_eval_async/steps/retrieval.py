@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import MalformedStep, UsageError
-from graphrag_eval_async.steps.actual import MAX_EXACT_FLOAT, read_args, read_output, read_whole_number
+from graphrag_eval_async.steps.actual import read_args, read_output, read_whole_number
 from graphrag_eval_async.steps.json_values import read_json
 
 if TYPE_CHECKING:
@@ -102,18 +102,8 @@ def _read_documents(output: Any) -> list[dict[str, Any]]:
 
 
 def _read_ids(output: Any) -> list[Hashable]:
-    """The documents' ids by rank, None where one has none."""
-    return [_read_id(document) for document in _read_documents(output)]
-
-
-def _read_id(document: Mapping[str, Any]) -> Hashable:
-    match document.get("id"):
-        case bool(flag):  # In a set, true would be 1.
-            return (flag,)
-        case None | str() as text:
-            return text
-        case int(number) if -(2**63) <= number < 2**64:
-            return number
-        case float(number) if abs(number) <= MAX_EXACT_FLOAT:
-            return number
-    raise MalformedStep("a document's id must be a string, a boolean or a number of at most 64 bits")
+    """The documents' ids by rank, None for documents without one."""
+    ids = [document.get("id") for document in _read_documents(output)]
+    if not all(isinstance(each, str | int | float | None) and not isinstance(each, bool) for each in ids):
+        raise MalformedStep("a document's id must be a string or a number")
+    return ids

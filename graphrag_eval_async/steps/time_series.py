@@ -57,9 +57,9 @@ def time_series_comparator(step: Mapping[str, Any]) -> Score:
 
     def score(actual: ActualStep) -> float:
         args = read_args(actual.step)
-        if _read_texts(args, "mrid") != mrid:
-            return 0.0
-        return float((limit is None and mrid is not None) or read_whole_number(args, "limit") == limit)
+        any_limit = limit is None and mrid is not None
+        same = _read_texts(args, "mrid") == mrid
+        return float(same and (any_limit or read_whole_number(args, "limit") == limit))
 
     return score
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.inference.until import Until, parse_condition, unknown_metric
+from graphrag_eval_async.inference.until import Deciding, Until, parse_condition, unknown_metric
 from graphrag_eval_async.records.evaluation import Evaluation
 from graphrag_eval_async.records.metrics import is_bounded
 from graphrag_eval_async.records.outcomes import OF_PENDING
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphrag_eval_async.evaluator import Evaluator
-    from graphrag_eval_async.inference.deciding import Sample
+    from graphrag_eval_async.inference.until import Sample
     from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.records import Record
     from graphrag_eval_async.sinks.journal.admission import KeptLine
@@ -146,8 +146,6 @@ class UntilDecided:
         responses: Responses,
     ) -> None:
         """Count what `intake` makes of `responses`, and what `resuming` brings back of earlier runs."""
-        from graphrag_eval_async.inference.deciding import Deciding  # which other streams do not need
-
         self.end: Callable[[], object] = _do_nothing
         self._until = until
         self._deciding = Deciding(until)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -165,18 +163,3 @@ def test_which_metrics_are_bounded() -> None:
 def test_levels(level: Any) -> None:
     with pytest.raises(UsageError, match="level: expected a number between 0 and 1, got"):
         RunningAggregates().snapshot(detail=True, level=level)
-
-
-def test_what_is_imported_only_when_it_is_asked_for() -> None:
-    program = """
-import sys
-from graphrag_eval_async import RunningAggregates
-aggregates = RunningAggregates()
-aggregates.add({"template_id": "a", "steps_score": 0.5})
-aggregates.snapshot()
-assert "graphrag_eval_async.inference.confidence" not in sys.modules
-aggregates.snapshot(detail=True)
-assert "graphrag_eval_async.inference.confidence" in sys.modules
-assert "numpy" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

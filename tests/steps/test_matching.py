@@ -72,18 +72,12 @@ def test_iri_discovery_takes_steps_of_two_other_names() -> None:
 
 
 MALFORMED: list[Any] = [
-    None,
-    1,
-    "a",
-    [],
     {},
     {"name": "a"},
     {"name": "a", "status": "success"},
     {"status": "success", "output": "1"},
     act("1", status=None),
     act("1", status=["success"]),
-    act("1", name=["a"]),
-    act("1", name={"a"}),
     act("1", name=None),
     act(None),
 ]
@@ -225,8 +219,7 @@ reference_groups = st.lists(
 )
 statuses = st.sampled_from(["success"] * 4 + ["error"])
 actual_steps: st.SearchStrategy[list[Any]] = st.lists(
-    st.builds(act, st.sampled_from(["x", "y", "z", "bad", None]), names, statuses)
-    | st.sampled_from([None, {}, {"name": []}]),
+    st.builds(act, st.sampled_from(["x", "y", "z", "bad", None]), names, statuses) | st.just({}),
     max_size=8,
 )
 

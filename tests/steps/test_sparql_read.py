@@ -9,11 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.steps.sparql import read_results
-from graphrag_eval_async.steps.sparql.columns import LargeDecimal
+from graphrag_eval_async.steps.sparql.results import SparqlResults, read_document, results_of
 from tests.cases import each
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
+
+
+def read_results(output: Any) -> SparqlResults:
+    return results_of(read_document(output))
 
 
 def select(*bindings: Any, names: Any = ("x",)) -> dict[str, Any]:
@@ -87,12 +90,7 @@ def test_triple_terms_read_as_canonical_json() -> None:
         ("5", "integer", 5),
         (" +05\n", "unsignedByte", 5),
         ("300", "byte", 300),
-        ("9" * 4000, "integer", int("9" * 4000)),
-        ("+" + "0" * 5000 + "5", "integer", 5),
-        ("-0" + "9" * 5000, "integer", ("-" + "9" * 5000,)),
-        ("-" + "9" * 400 + ".5", "decimal", LargeDecimal("-" + "9" * 400)),
-        ("+0" + "9" * 5000 + ".5", "decimal", ("9" * 5000,)),
-        ("0" * 5000 + "5.5", "decimal", 5.5),
+        ("9" * 299, "integer", int("9" * 299)),
         ("1e400", "double", float("inf")),
         ("-1" + "0" * 5000, "float", float("-inf")),
         ("5.", "decimal", 5.0),
@@ -129,11 +127,11 @@ def test_typed_values(text: str, datatype: str, value: object) -> None:
                 "٣",
                 "1e2",
                 "- 1",
-                "+-" + "9" * 5000,
-                "9" * 5000 + ".0",
+                "+-5",
+                "9" * 300,
             )
         ),
-        *((text, "decimal") for text in ("", ".", "1e2", "INF", "NaN", "1_0.0", "9" * 400 + ".0.", "٣.٣")),
+        *((text, "decimal") for text in ("", ".", "1e2", "INF", "NaN", "1_0.0", "9" * 400, "9.0.", "٣.٣")),
         *(
             (text, "double")
             for text in ("NaN", "nan", "inf", "Infinity", "infinity", "+-1", "1e", "0x1p3", "1\x0b")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.steps.sparql.budget import Budget
-from graphrag_eval_async.steps.sparql.classes import near
+from graphrag_eval_async.steps.sparql.columns import near
 from graphrag_eval_async.steps.sparql.rows import rows_cover, rows_pair_off
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from graphrag_eval_async import (
     load_reference,
     read_jsonl,
 )
-from graphrag_eval_async.inference.deciding import Deciding, Sample
+from graphrag_eval_async.inference.until import Deciding, Sample
 from tests.conftest import answer, leaving_nothing, settle, templates
 from tests.deadlines import in_time
 from tests.judge.support import ScriptedJudge

@@ -18,7 +18,7 @@ from graphrag_eval_async.records.metrics import ERROR_RATE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from graphrag_eval_async.inference.verdicts import LiveRows
+    from graphrag_eval_async.inference.verdicts import Rows
 
 SHOWN = (ERROR_RATE, *SCORES)
 
@@ -88,6 +88,7 @@ def final_lines(comparison: RunningComparison, level: float) -> list[str]:
 
 
 def _templates(live: LiveRows) -> Iterator[str]:
+    """What is decided in templates, by metric."""
     for metric in live["overall"]:
         groups = {name: group[metric] for name, group in live["per_template"].items() if metric in group}
         if told := decided(groups):

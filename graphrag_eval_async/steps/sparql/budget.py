@@ -1,13 +1,11 @@
-"""How much work comparisons may take.
+"""How much work comparisons may take, counted in steps, so that no clock decides a score.
 
-Work is counted in steps, not timed, so that no clock decides a score. A step stands for what it takes to
-project one row of a table on its columns and to look it up, in loops that run in C: 0.05 to 0.3 microseconds
-where this was written. Work in Python costs several steps, by the prices below, so that as many steps take
-about as long on any input. Every loop over rows or columns pays before it starts, or as it goes, and so every
-few tens of milliseconds at 10,000 rows, which is when `Budget.stop` takes effect.
+A step is about what it takes to project one row on its columns and to look it up, in loops that run in C:
+0.05 to 0.3 microseconds. Work in Python costs several steps. Every loop over rows or columns pays before it
+starts or as it goes, so `Budget.stop` takes effect within tens of milliseconds at 10,000 rows.
 
-What a comparison needs in any case, however little its columns look alike, is granted for each cell of the
-two tables. What remains is search: its budget is shared by all comparisons of one response.
+What any comparison needs is granted for each cell of the two tables. The rest is search: all comparisons of
+one response share its budget.
 """
 
 from __future__ import annotations
@@ -20,17 +18,19 @@ from graphrag_eval_async.errors import ComparisonBudgetExceeded
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# For all searches of one response together: one to three seconds.
 SEARCH_STEPS = 10_000_000
-# What they may take on an event loop: a few milliseconds.
+"""For all searches of one response: one to three seconds."""
+
 QUICK_SEARCH_STEPS = 20_000
-# Granted for each cell of the two tables, searched or not.
+"""The same on an event loop: a few milliseconds."""
+
 STEPS_PER_CELL = 8
+"""Granted for each cell of the two tables."""
 
 # A row with cells that need a closer look is taken apart and hashed: so much, and so much for each such cell.
 STEPS_PER_LOOSE_ROW = 4
 STEPS_PER_LOOSE_CELL = 2
-# To find out where to look for what is near a row, or could be matched with it.
+# To find what is near a row, or could be matched with it.
 STEPS_PER_LOOKUP = 16
 # To look closely at a pair of rows, whose cells cost a step each; or at a pair of cells.
 STEPS_PER_PAIR = 8
@@ -59,7 +59,7 @@ class Budget:
             raise ComparisonBudgetExceeded("stopped")
 
     def stop(self) -> None:
-        """Let every later `spend` raise. May be called from any thread."""
+        """Make every later `spend` raise. May be called from any thread."""
         self._stopped = True
 
     @contextmanager

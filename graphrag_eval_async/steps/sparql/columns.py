@@ -1,10 +1,11 @@
-"""Columns of results: the text of each cell, and the value that its type gives it."""
+"""Columns of results: the text of each cell, the value that its type gives it, and which cells are near."""
 
 from __future__ import annotations
 
 import math
-import re
-from itertools import compress
+from collections import defaultdict
+from functools import partial
+from itertools import chain, compress, count, islice
 from operator import ne
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -12,13 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+
+    from graphrag_eval_async.steps.sparql.budget import Budget
 
 H = TypeVar("H", bound="Hashable")
 
-# A number, a boolean as one of _BOOLEANS, the digits of a number too long for int(), or a text for everything
-# else; None for an unbound cell.
-Value: TypeAlias = "int | float | tuple[bool] | tuple[str] | str | None"
+Number: TypeAlias = "int | float"
+# A number, a boolean as one of _BOOLEANS, or a text for everything else; None for an unbound cell.
+Value: TypeAlias = "int | float | tuple[bool] | str | None"
 # The type of the value, the value and the text: 5, 5.0 and 05 are different cells.
 Cell: TypeAlias = "tuple[type, Any, str | None]"
 
@@ -38,6 +41,9 @@ _KINDS: Mapping[str | None, str] = {
     for name in names.split()
 }
 
+# Integers and decimals are texts from here on, so that each fits into a double.
+_LONG = 300
+
 # So many items may share a hash, or be in sets that are not looked at.
 _MOST_ALIKE, _MANY = 50, 1000
 
@@ -50,55 +56,29 @@ _NUMBERS: Mapping[str, tuple[str, Callable[[str], int | float]]] = {
     _DOUBLE: ("+-0123456789.eE", float),
 }
 _INFINITIES = {"INF": math.inf, "+INF": math.inf, "-INF": -math.inf}
-INFINITE = frozenset({math.inf, -math.inf})
-_WHOLE_PART = re.compile(r"([+-]?)0*([0-9]+)(?:\.[0-9]*)?")
 # Not plain booleans, since True equals 1.
 _BOOLEANS = {"true": (True,), "1": (True,), "false": (False,), "0": (False,)}
-
-
-class LargeDecimal(int):
-    """The whole part of a decimal beyond a double. Unlike integers, it is compared by closeness."""
-
-    __slots__ = ()
-
-
-# Any number of integers can be made up that share a hash; of doubles a few dozen, and of texts none.
-_GUESSABLE = frozenset({int, LargeDecimal})
 
 
 class Column:
     """The cells of one variable in row order: for each its text, None where unbound, and its value."""
 
-    __slots__ = ("_distinct", "_types", "name", "texts", "values")
+    __slots__ = ("_distinct", "name", "texts", "types", "values")
 
     def __init__(self, name: str, texts: Sequence[str | None], values: Sequence[Value]) -> None:
         self.name = name
         self.texts = texts
         self.values = values
+        self.types = frozenset(map(type, values))
         self._distinct: frozenset[Value] | None = None
-        self._types: frozenset[type] | None = None
-
-    # The two below are computed when first asked for, which several threads may do without harm.
 
     @property
     def distinct(self) -> frozenset[Value]:
         """The different values; of equal numbers of different types, one. Raises what `unique` does."""
-        if self._distinct is None:
-            distinct = frozenset if self.types.isdisjoint(_GUESSABLE) else unique
-            self._distinct = distinct(self.values)
+        if self._distinct is None:  # Several threads may do this without harm.
+            # Any number of integers can be made up that share a hash; of doubles a few dozen, of texts none.
+            self._distinct = (unique if int in self.types else frozenset)(self.values)
         return self._distinct
-
-    @property
-    def types(self) -> frozenset[type]:
-        """The Python types of the values."""
-        if self._types is None:
-            self._types = frozenset(map(type, self.values))
-        return self._types
-
-    @property
-    def typed(self) -> bool:
-        """Whether there are numbers or booleans."""
-        return not self.types <= {str, NoneType}
 
     def at(self, rows: Collection[int]) -> Column:
         """The cells in some of the rows."""
@@ -137,8 +117,9 @@ def check_hashes(items: Collection[Hashable]) -> None:
 def values_of(texts: list[str], datatypes: list[str | None]) -> Sequence[Value]:
     """The values of bound cells.
 
-    A double or float beyond a double is infinite. A cell is a text like any other where it is NaN or outside
-    the lexical space of its type (the ranges of types derived from integer are not looked at).
+    A double or float beyond a double is infinite. A cell is a text like any other where it is NaN, an integer
+    or decimal of `_LONG` characters or more, or outside the lexical space of its type (the ranges of types
+    derived from integer are not looked at).
     """
     different = set(datatypes)
     if different.isdisjoint(_KINDS):
@@ -150,13 +131,12 @@ def values_of(texts: list[str], datatypes: list[str | None]) -> Sequence[Value]:
 def _numbers_in_bulk(texts: list[str], kind: str) -> list[int | float] | None:
     """The numbers, or None where any of the texts is not plainly one."""
     alphabet, parse = _NUMBERS.get(kind, ("", float))
-    if "".join(texts).strip(alphabet):
+    if "".join(texts).strip(alphabet) or (kind != _DOUBLE and max(map(len, texts)) >= _LONG):
         return None
     try:
-        numbers = list(map(parse, texts))
+        return list(map(parse, texts))
     except ValueError:
         return None
-    return numbers if kind == _DOUBLE or INFINITE.isdisjoint(numbers) else None
 
 
 def _value(text: str, kind: str | None) -> Value:
@@ -168,20 +148,130 @@ def _value(text: str, kind: str | None) -> Value:
     if kind == _DOUBLE and trimmed in _INFINITIES:
         return _INFINITIES[trimmed]
     alphabet, parse = _NUMBERS[kind]
-    if trimmed.strip(alphabet):
+    if trimmed.strip(alphabet) or (kind != _DOUBLE and len(trimmed) >= _LONG):
         return text
     try:
-        number = parse(trimmed)
-        if kind != _DECIMAL or number not in INFINITE:
-            return number
-    except ValueError:  # no number, or one of more digits than int() takes
-        pass
-    whole = _WHOLE_PART.fullmatch(trimmed)
-    return _whole_number(whole[1] + whole[2], int if kind == _INTEGER else LargeDecimal) if whole else text
+        return parse(trimmed)
+    except ValueError:
+        return text
 
 
-def _whole_number(digits: str, kind: type[int]) -> int | tuple[str]:
-    try:
-        return kind(digits)
-    except ValueError:  # more digits than int() takes
-        return (digits.removeprefix("+"),)
+NUMERIC = frozenset({int, float})
+
+close = partial(math.isclose, rel_tol=1e-8, abs_tol=1e-8)
+"""Whether two numbers are within 1e-8, relative to the greater or absolute."""
+
+
+def near(one: Cell, other: Cell) -> bool:
+    """Whether two cells count as equal: by value where their types compare, by text where they do not."""
+    if one == other:
+        return True
+    (one_type, one_value, one_text), (other_type, other_value, other_text) = one, other
+    if one_type in NUMERIC and other_type in NUMERIC:
+        exact = one_type is other_type is int
+        return bool(one_value == other_value) if exact else close(one_value, other_value)
+    return bool(one_value == other_value if one_type is other_type else one_text == other_text)
+
+
+class Classes:
+    """Classes of values such that near cells always share one.
+
+    Nearness is not transitive, so that the converse holds only outside the `loose` classes. A class is named
+    by one of its values.
+    """
+
+    __slots__ = ("_budget", "_class_of", "loose")
+
+    def __init__(self, columns: Collection[Column], budget: Budget) -> None:
+        # Only of values that share a class with different ones.
+        self._class_of: dict[Value, Value] = {}
+        self.loose: set[Value] = set()
+        self._budget = budget
+        types = frozenset().union(*(column.types for column in columns))
+        if float in types:
+            self._chain_numbers(columns)
+        if len({_FAMILIES[kind] for kind in types - {NoneType}}) > 1:
+            self._join_alike(columns)
+
+    def of(self, values: Collection[Value]) -> Collection[Value]:
+        """The class of each value."""
+        return list(map(self._class_of.get, values, values)) if self._class_of else values
+
+    def _chain_numbers(self, columns: Iterable[Column]) -> None:
+        """Join numbers that are linked by neighbours, in numerical order, which are close.
+
+        Closeness never spans two such chains: a number between two close ones is close to both. Integers
+        by themselves are equal or not.
+        """
+        self._budget.spend(2 * sum(len(column.values) for column in columns))
+        exact = _union(columns, frozenset({int}))
+        inexact = _union(columns, frozenset({float}))
+        for linked in _chains(sorted(exact | inexact)):
+            self._budget.spend(len(linked))
+            if exact and inexact.isdisjoint(linked):
+                continue
+            name = linked[0]
+            self._class_of.update((number, name) for number in linked)
+            if not close(name, linked[-1]) or len(exact.intersection(linked)) > 1:
+                self.loose.add(name)
+
+    def _join_alike(self, columns: Iterable[Column]) -> None:
+        """Join numbers, booleans and plain texts that are written alike.
+
+        The class that results holds together only if all in it are written alike.
+        """
+        numbers = dict(_written(columns, NUMERIC))
+        booleans = dict(_written(columns, frozenset({tuple})))
+        class_of = self._class_of
+        mixed = set()
+        for text in booleans.keys() & numbers.keys():
+            class_of[booleans[text]] = name = class_of.get(numbers[text], numbers[text])
+            mixed.add(name)
+        typed = {text: class_of.get(value, value) for text, value in chain(booleans.items(), numbers.items())}
+        for column in columns:
+            self._budget.spend(len(column.values))
+            for text in typed.keys() & column.distinct if str in column.types else ():
+                class_of[text] = typed[text]
+                mixed.add(typed[text])
+        spellings = defaultdict(set)
+        for text, name in typed.items():
+            if name in mixed:
+                spellings[name].add(text)
+        self.loose.update(name for name, texts in spellings.items() if len(texts) > 1)
+
+
+_FAMILIES = {int: "number", float: "number", tuple: "boolean", str: "text"}
+
+
+def _of_types(column: Column, kinds: frozenset[type]) -> frozenset[Any]:
+    """The values of such types."""
+    if column.types <= kinds:
+        return column.distinct
+    if column.types.isdisjoint(kinds):
+        return frozenset()
+    return unique([value for value in column.values if type(value) in kinds])
+
+
+def _union(columns: Iterable[Column], kinds: frozenset[type]) -> frozenset[Number]:
+    return frozenset().union(*(_of_types(column, kinds) for column in columns))
+
+
+def _written(columns: Iterable[Column], kinds: frozenset[type]) -> Iterator[tuple[Any, Value]]:
+    """Text and value of the cells of such types."""
+    for column in columns:
+        if not column.types.isdisjoint(kinds):
+            cells = zip(column.texts, column.values, strict=True)
+            yield from (cell for cell in cells if type(cell[1]) in kinds)
+
+
+def _chains(numbers: list[Number]) -> Iterator[list[Number]]:
+    """Slices, two or more long, of sorted numbers in which each is linked to the next."""
+    start = stop = 0
+    for index in compress(count(), map(close, numbers, islice(numbers, 1, None))):
+        if index != stop:
+            if stop > start:
+                yield numbers[start : stop + 1]
+            start = index
+        stop = index + 1
+    if stop > start:
+        yield numbers[start : stop + 1]

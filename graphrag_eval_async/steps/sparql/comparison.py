@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.steps.sparql.budget import STEPS_PER_CELL
-from graphrag_eval_async.steps.sparql.classes import Classes
-from graphrag_eval_async.steps.sparql.columns import check_hashes
-from graphrag_eval_async.steps.sparql.ordered import agree_in_order
-from graphrag_eval_async.steps.sparql.projection import Task
-from graphrag_eval_async.steps.sparql.search import agree_unordered
+from graphrag_eval_async.steps.sparql.budget import STEPS_PER_CELL, STEPS_PER_LOOSE_CELL, STEPS_PER_PAIR
+from graphrag_eval_async.steps.sparql.columns import Classes, check_hashes, near
+from graphrag_eval_async.steps.sparql.rows import Matching
+from graphrag_eval_async.steps.sparql.search import Task, agree_unordered
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.sparql.budget import Budget
     from graphrag_eval_async.steps.sparql.columns import Column, Value
     from graphrag_eval_async.steps.sparql.results import SparqlResults
+    from graphrag_eval_async.steps.sparql.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +153,58 @@ def _tables_agree(reference: SparqlReference, actual: SparqlResults, budget: Bud
         with budget.granted(cells * STEPS_PER_CELL):
             classes = Classes([*required, *found], budget)
             if reference.rows_as is list:
-                return agree_in_order(required, found, classes, budget)
+                return _agree_in_order(required, found, classes, budget)
             return agree_unordered(required, found, Task(classes, budget, reference.rows_as is Counter))
     except ComparisonBudgetExceeded as error:
         raise ComparisonBudgetExceeded(
             f"{len(required)} columns of {expected.row_count} rows, {len(found)} of {actual.row_count} "
             f"in the actual output: {error}"
         ) from None
+
+
+def _agree_in_order(
+    required: Sequence[Column], actual: Sequence[Column], classes: Classes, budget: Budget
+) -> bool:
+    """Whether required columns can be paired with actual ones that are near them in each row.
+
+    No column depends on how the others are paired.
+    """
+    offered = _by_classes(actual, classes, budget)
+    for ids, wanted in _by_classes(required, classes, budget).items():
+        offers = offered[ids]
+        if len(wanted) > len(offers):
+            return False
+        loose = [row for row, name in enumerate(ids) if name in classes.loose]
+        if loose and not _pair_off(wanted, offers, loose, budget):
+            return False
+    return True
+
+
+def _by_classes(
+    columns: Sequence[Column], classes: Classes, budget: Budget
+) -> dict[tuple[Value, ...], list[Column]]:
+    grouped: dict[tuple[Value, ...], list[Column]] = defaultdict(list)
+    for column in columns:
+        budget.spend(len(column.values))
+        grouped[tuple(classes.of(column.values))].append(column)
+    return grouped
+
+
+def _pair_off(wanted: list[Column], offers: list[Column], loose: list[int], budget: Budget) -> bool:
+    left, right = _count(wanted, budget), _count(offers, budget)
+
+    def partners(cells: Row) -> Iterator[Row]:
+        for other in right:
+            budget.spend(len(loose) * STEPS_PER_PAIR)
+            if all(near(cells[row], other[row]) for row in loose):
+                yield other
+
+    return Matching(left, right, partners, budget).saturates()
+
+
+def _count(columns: Sequence[Column], budget: Budget) -> Counter[Row]:
+    counts: Counter[Row] = Counter()
+    for column in columns:
+        budget.spend(len(column.values) * STEPS_PER_LOOSE_CELL)
+        counts[tuple(column.cells())] += 1
+    return counts

@@ -6,6 +6,7 @@ https://www.w3.org/TR/sparql11-results-json/
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from itertools import count, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_PLAIN = {str, type(None)}
+
 # Tables with more cells than this for each that is bound are looked at for variables never bound.
 _WORTH_A_LOOK = 4
 # A larger table with more cells than this for each that is bound is refused.
@@ -28,12 +31,10 @@ _FEW_CELLS, _CELLS_PER_BOUND = 1_000_000, 50
 
 
 class SparqlResults:
-    """What a query returned: `boolean` for ASK, otherwise `row_count` rows.
+    """What a query returned: `boolean` for ASK, otherwise `row_count` rows; immutable.
 
     `columns` holds a column for each of the `variables` that is bound in any row: those never bound would
     only take up room. `flaw` says what was overlooked in reading, if anything.
-
-    Nothing that shows changes after construction: any number of comparisons may share one object.
     """
 
     __slots__ = ("_distinct", "boolean", "columns", "flaw", "row_count", "variables")
@@ -62,25 +63,11 @@ class SparqlResults:
     def distinct(self) -> SparqlResults:
         """The same, which must have columns, without repeated rows; computed when first asked for."""
         if self._distinct is None:
-            cells = (column.cells() if column.typed else column.texts for column in self.columns)
+            cells = (column.cells() if column.types - _PLAIN else column.texts for column in self.columns)
             rows = dict(zip(zip(*cells, strict=True), count())).values()
             columns = [column.at(rows) for column in self.columns]
             self._distinct = SparqlResults(self.variables, columns, len(rows))
         return self._distinct
-
-
-def read_results(output: Any) -> SparqlResults:
-    """Read SPARQL results JSON: its text (`str` or `bytes`), or what that decodes to.
-
-    Variables listed twice in `head.vars` count once. What a row binds to a variable that `head.vars` does
-    not list must be well formed, and is ignored. Either is noted as the results' `flaw`.
-
-    Raises:
-        MalformedStep: it is something else; the message says where.
-        ComparisonBudgetExceeded: the table would be so much larger than what is bound in it that columns of
-            its cells cannot be afforded.
-    """
-    return results_of(read_document(output))
 
 
 def read_document(output: Any) -> dict[str, Any]:
@@ -89,7 +76,12 @@ def read_document(output: Any) -> dict[str, Any]:
     Raises:
         MalformedStep: it is something else.
     """
-    document = _loads(output) if isinstance(output, (str, bytes)) else output
+    document = output
+    if isinstance(output, (str, bytes)):
+        try:
+            document = orjson.loads(output)
+        except orjson.JSONDecodeError as error:
+            raise _malformed("", str(error)) from None
     if not isinstance(document, dict):
         raise _malformed("", f"expected an object, got {type(document).__name__}")
     return document
@@ -154,7 +146,15 @@ def are_plain(output: Any, required: Collection[str]) -> bool:
 
 
 def results_of(document: dict[str, Any]) -> SparqlResults:
-    """The results that a document holds; raises what `read_results` does."""
+    """The results that a document holds.
+
+    Variables listed twice in `head.vars` count once. What a row binds to a variable that `head.vars` does
+    not list must be well formed, and is ignored. Either is noted as the results' `flaw`.
+
+    Raises:
+        MalformedStep: it is something else; the message says where.
+        ComparisonBudgetExceeded: the table is so sparse that columns of its cells cannot be afforded.
+    """
     head = _member(document, "head", dict)
     if "boolean" in document:
         if "results" in document:
@@ -162,19 +162,14 @@ def results_of(document: dict[str, Any]) -> SparqlResults:
         return SparqlResults(boolean=_member(document, "boolean", bool))
     variables = _variables(_member(head, "vars", list, "head."))
     bindings = _member(_member(document, "results", dict), "bindings", list, "results.")
-    columns, flaw = _read_in_bulk(variables, bindings), None
+    columns, flaw = None, None
+    with suppress(KeyError, TypeError, ValueError):  # Anything out of the ordinary.
+        columns = _columns(variables, bindings) if variables else None
     if columns is None:
         columns, flaw = _read_with_care(variables, bindings)
     if len(variables) < len(head["vars"]):
         flaw = f"head.vars: {Counter(head['vars']).most_common(1)[0][0]!r} is listed twice"
     return SparqlResults(variables, columns, len(bindings), flaw=flaw)
-
-
-def _loads(text: str | bytes) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise _malformed("", str(error)) from None
 
 
 def _malformed(where: str, problem: str) -> MalformedStep:
@@ -205,14 +200,6 @@ def _variables(names: list[Any]) -> dict[str, None]:
 
 _VALUE = itemgetter("value")
 _STRING = frozenset({str})
-
-
-def _read_in_bulk(variables: Collection[str], bindings: list[Any]) -> list[Column] | None:
-    """The columns, in loops that run in C; None where anything is out of the ordinary."""
-    try:
-        return _columns(variables, bindings) if variables else None
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 def _columns(variables: Collection[str], rows: list[dict[str, Any]]) -> list[Column]:

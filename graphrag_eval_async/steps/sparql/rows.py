@@ -9,15 +9,14 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from graphrag_eval_async.steps.sparql.budget import STEPS_PER_LOOKUP, STEPS_PER_PAIR
-from graphrag_eval_async.steps.sparql.classes import NUMERIC, close, near
+from graphrag_eval_async.steps.sparql.columns import NUMERIC, close, near
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Any
 
     from graphrag_eval_async.steps.sparql.budget import Budget
-    from graphrag_eval_async.steps.sparql.classes import Number
-    from graphrag_eval_async.steps.sparql.columns import Cell
+    from graphrag_eval_async.steps.sparql.columns import Cell, Number
 
 T = TypeVar("T")
 # A number for the classes of its cells, which near rows share, then the cells that need a closer look.

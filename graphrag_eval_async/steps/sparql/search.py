@@ -6,18 +6,139 @@ The pairing grows column by column, and a branch ends as soon as the rows' proje
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from itertools import count, islice
+from operator import ge
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
-from graphrag_eval_async.steps.sparql.projection import Projection, View
+from graphrag_eval_async.steps.sparql.budget import STEPS_PER_LOOSE_CELL, STEPS_PER_LOOSE_ROW, STEPS_PER_PAIR
+from graphrag_eval_async.steps.sparql.rows import NearRows, rows_cover, rows_pair_off
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from graphrag_eval_async.steps.sparql.columns import Column
-    from graphrag_eval_async.steps.sparql.projection import Signature, Task
+    from graphrag_eval_async.steps.sparql.budget import Budget
+    from graphrag_eval_async.steps.sparql.columns import Classes, Column
+    from graphrag_eval_async.steps.sparql.rows import Row
+
+_Signature: TypeAlias = "frozenset[Hashable]"
+
+# How many rows are tried before all are: a wrong branch mostly shows here.
+_PROBE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What every part of one comparison needs; `duplicates` tells a multiset of rows from a set."""
+
+    classes: Classes
+    budget: Budget
+    duplicates: bool
+
+
+class _View:
+    """A column by the classes of its cells; `left` counts the equal actual columns not paired yet."""
+
+    __slots__ = ("column", "ids", "left", "loose", "signature")
+
+    def __init__(self, column: Column, task: Task) -> None:
+        classes = task.classes
+        task.budget.spend(len(column.values))
+        distinct = frozenset(classes.of(column.distinct))
+        self.column = column
+        self.ids = classes.of(column.values)
+        self.signature: _Signature = frozenset(Counter(self.ids).items()) if task.duplicates else distinct
+        self.loose = not classes.loose.isdisjoint(distinct)
+        self.left = 1
+
+    def content(self) -> Hashable:
+        """What makes two columns interchangeable."""
+        return tuple(self.column.cells() if self.loose else self.ids)
+
+
+class _Projection:
+    """The reference's rows in some columns, each known by a number for the classes of its cells there.
+
+    Args:
+        numbers: the rows' numbers without the columns that are added.
+        added: those columns.
+        views: all columns, the added ones included.
+        counted: of each number, there must be as many actual rows as there are among these; at least as
+            many when the rows are a set.
+    """
+
+    def __init__(
+        self,
+        numbers: Sequence[int],
+        added: Sequence[_View],
+        views: Sequence[_View],
+        counted: Iterable[int],
+        task: Task,
+    ) -> None:
+        task.budget.spend(len(numbers))
+        rows = list(zip(numbers, *(view.ids for view in added), strict=True))
+        self._number_of = dict(zip(dict.fromkeys(rows), count()))
+        self.numbers = list(map(self._number_of.__getitem__, rows))
+        self._counts = Counter(map(self.numbers.__getitem__, counted))
+        self._task = task
+        self._loose = [index for index, view in enumerate(views) if view.loose]
+        self._loose_numbers = self._find_loose([views[index] for index in self._loose])
+        self._loose_rows = Counter(self._rows(self.numbers, views))
+        self._near_rows = NearRows(self._loose_rows, task.budget)
+
+    def admit(
+        self, numbers: Sequence[int], added: Sequence[_View], views: Sequence[_View]
+    ) -> list[int] | None:
+        """The actual rows, numbered as the reference's are; None where the two cannot agree.
+
+        The arguments are for the actual columns what those of the class are for the reference's.
+        """
+        ids = [numbers, *(view.ids for view in added)]
+        self._task.budget.spend(STEPS_PER_PAIR + min(_PROBE, len(numbers)) + len(views) // 16)
+        if not all(map(self._number_of.__contains__, islice(zip(*ids, strict=True), _PROBE))):
+            return None
+        self._task.budget.spend(len(numbers))
+        found = list(map(self._number_of.get, zip(*ids, strict=True)))
+        counts = Counter(found)
+        if self._task.duplicates:
+            agree = counts == self._counts
+        else:
+            agree = None not in counts and all(
+                map(ge, map(counts.__getitem__, self._counts), self._counts.values())
+            )
+        renumbered = cast("list[int]", found)
+        return renumbered if agree and self._near(renumbered, views) else None
+
+    def _near(self, numbers: list[int], views: Sequence[_View]) -> bool:
+        if not self._loose_numbers:
+            return True
+        some = islice(self._rows(numbers, views), _PROBE)
+        if any(next(self._near_rows(row), None) is None for row in some):
+            return False
+        self._spend_on_rows()
+        agree = rows_pair_off if self._task.duplicates else rows_cover
+        return agree(self._loose_rows, Counter(self._rows(numbers, views)), self._task.budget)
+
+    def _find_loose(self, views: Sequence[_View]) -> set[int]:
+        """The numbers of rows for which equal classes do not mean that they are near."""
+        self._spend_on_rows()
+        loose = self._task.classes.loose
+        return {
+            number
+            for view in views
+            for number, name in zip(self.numbers, view.ids, strict=True)
+            if name in loose
+        }
+
+    def _spend_on_rows(self) -> None:
+        if columns := len(self._loose):
+            steps = STEPS_PER_LOOSE_ROW + columns * STEPS_PER_LOOSE_CELL
+            self._task.budget.spend(len(self.numbers) * steps)
+
+    def _rows(self, numbers: list[int], views: Sequence[_View]) -> Iterator[Row]:
+        cells = zip(numbers, *(views[index].column.cells() for index in self._loose), strict=True)
+        return (row for row in cells if row[0] in self._loose_numbers)
 
 
 def agree_unordered(required: Sequence[Column], actual: Sequence[Column], task: Task) -> bool:
@@ -26,10 +147,10 @@ def agree_unordered(required: Sequence[Column], actual: Sequence[Column], task: 
     Raises:
         ComparisonBudgetExceeded: the search took too long.
     """
-    wanted = [View(column, task) for column in required]
-    offered: dict[Signature, list[View]] = defaultdict(list)
+    wanted = [_View(column, task) for column in required]
+    offered: dict[_Signature, list[_View]] = defaultdict(list)
     for column in actual:
-        view = View(column, task)
+        view = _View(column, task)
         offered[view.signature].append(view)
     # Only columns with the same signature can be paired, and all of them are candidates.
     needed = Counter(view.signature for view in wanted)
@@ -52,11 +173,11 @@ def _agree_as_multisets(required: Sequence[Column], actual: Sequence[Column], ta
         return False
 
 
-def _merge_equal(views: list[View]) -> list[View]:
+def _merge_equal(views: list[_View]) -> list[_View]:
     """One view for all columns that are equal row by row, since trying one of them is enough."""
     if len(views) == 1:
         return views
-    different: dict[Hashable, View] = {}
+    different: dict[Hashable, _View] = {}
     for view in views:
         kept = different.setdefault(view.content(), view)
         kept.left += kept is not view
@@ -66,7 +187,7 @@ def _merge_equal(views: list[View]) -> list[View]:
 class _Search:
     """Depth first: columns with one candidate all at once, then the others one by one."""
 
-    def __init__(self, wanted: list[View], choices: Mapping[Signature, list[View]], task: Task) -> None:
+    def __init__(self, wanted: list[_View], choices: Mapping[_Signature, list[_View]], task: Task) -> None:
         self._choices = choices
         self._task = task
         self._forced = [view for view in wanted if len(choices[view.signature]) == 1]
@@ -75,8 +196,9 @@ class _Search:
             (view for view in wanted if len(choices[view.signature]) > 1),
             key=lambda view: (view.loose, len(choices[view.signature]), -len(view.signature)),
         )
-        self._rows = range(len(wanted[0].ids))
-        self._projections: list[Projection] = []
+        self._height = len(wanted[0].ids)
+        self._counted = self._needed(wanted)
+        self._projections: list[_Projection] = []
 
     @property
     def ambiguous(self) -> bool:
@@ -105,7 +227,7 @@ class _Search:
                 trail.append((found, self._options(len(trail))))
         return False
 
-    def _options(self, index: int) -> Iterator[View]:
+    def _options(self, index: int) -> Iterator[_View]:
         """What the free column could be paired with now, columns of the same name first."""
         wanted = self._free[index]
         choices = self._choices[wanted.signature]
@@ -115,25 +237,19 @@ class _Search:
             if view.left:
                 yield view
 
-    def _projection(self, depth: int) -> Projection:
+    def _projection(self, depth: int) -> _Projection:
         """The reference's, in the forced columns and so many free ones; made when first needed, and kept."""
         if depth == len(self._projections):
             views = self._forced + self._free[:depth]
-            numbers = self._projections[-1].numbers if depth else [0] * len(self._rows)
+            numbers = self._projections[-1].numbers if depth else [0] * self._height
             added = views[-1:] if depth else views
-            self._projections.append(Projection(numbers, added, views, self._counted, self._task))
+            self._projections.append(_Projection(numbers, added, views, self._counted, self._task))
         return self._projections[depth]
 
-    @cached_property
-    def _counted(self) -> Collection[int] | None:
-        """The reference's rows, each of which needs an actual row of its own: as a set, the different ones.
-
-        None where there is nothing to search, so that it would only cost time to find them.
-        """
+    def _needed(self, wanted: list[_View]) -> Collection[int]:
+        """The reference's rows that need an actual row of their own: of a set, the different ones."""
+        rows = range(self._height)
         if self._task.duplicates:
-            return self._rows
-        if not self._free:
-            return None
-        self._task.budget.spend(len(self._rows))
-        ids = [view.ids for view in self._forced + self._free]
-        return dict(zip(zip(*ids, strict=True), self._rows, strict=True)).values()
+            return rows
+        self._task.budget.spend(self._height)
+        return dict(zip(zip(*(view.ids for view in wanted), strict=True), rows, strict=True)).values()

@@ -16,8 +16,7 @@ from graphrag_eval_async import Until
 from graphrag_eval_async.aggregates.exact import Sums
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.confidence import TOLERANCE, confidence_sequence
-from graphrag_eval_async.inference.deciding import Deciding, Sample
-from graphrag_eval_async.inference.until import Condition, parse_condition
+from graphrag_eval_async.inference.until import Condition, Deciding, Sample, parse_condition
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS
 from tests.cases import each
 from tests.inference.test_confidence import log_wealths
