@@ -11,7 +11,6 @@ import msgspec
 import orjson
 
 from graphrag_eval_async.config import Config, LLMConfig
-from graphrag_eval_async.config.load import metrics_that_embed
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.calls import ResultCalls
 from graphrag_eval_async.judge.session import JudgeSession, judge_setup
@@ -49,7 +48,7 @@ METRICS: dict[str, Callable[[Any], Metric]] = {
 
 def metrics_on(config: Config) -> bool:
     """Whether any metric is judged."""
-    return bool(config.custom_evaluations) or any(getattr(config, name) is not None for name in METRICS)
+    return bool(config.custom_evaluations or config.metrics)
 
 
 def configured(config: Config) -> list[Metric]:
@@ -58,14 +57,13 @@ def configured(config: Config) -> list[Metric]:
     Raises:
         ConfigError: one needs a package that is not installed.
     """
-    sections = {name: getattr(config, name) for name in METRICS}
-    metrics = [METRICS[name](section) for name, section in sections.items() if section is not None]
+    metrics = [METRICS[name](section) for name, section in config.metrics.items()]
     return [*metrics, *map(custom_evaluation, config.custom_evaluations)]
 
 
 def loader(config: Config) -> Callable[[], None]:
     """What imports all that the metrics need."""
-    needs_ragas = any(getattr(config, name) is not None for name in METRICS if name != "answer_correctness")
+    needs_ragas = bool(config.metrics.keys() - {"answer_correctness"})
     return load_ragas if needs_ragas else lambda: None
 
 
@@ -114,7 +112,7 @@ class Judging:
         self._metrics = configured(config)
         self.names = [metric.name for metric in self._metrics]
         self._on_fatal = on_fatal
-        embeds = bool(metrics_that_embed(config))
+        embeds = bool(config.embedding_metrics)
         self._setup = judge_setup(config.llm or LLMConfig(), judge, loader(config), embeds=embeds)
         prompts = [[metric.name, *metric.prompts] for metric in self._metrics]
         models = None if judge is not None else self._setup.identities
