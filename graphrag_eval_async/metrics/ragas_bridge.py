@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from functools import cache, partial
 from importlib import metadata
 from importlib.util import find_spec
@@ -12,9 +11,7 @@ from math import fsum, hypot
 from operator import mul
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from anyio import create_task_group
-
-from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
+from graphrag_eval_async.errors import ConfigError, JudgeError
 from graphrag_eval_async.judge.protocol import ResponseFormat, strict
 
 if TYPE_CHECKING:
@@ -29,12 +26,6 @@ T = TypeVar("T")
 
 INSTALL = "pip install 'graphrag-eval-async[ragas]'"
 
-FITTING = (("langchain-community", (0,), (0, 4)), ("instructor", (1, 11), (9999,)))
-"""What ragas 0.4.3 can be imported beside: from which version on, and below which."""
-
-STARTS = 32
-"""Calls that begin in one turn of the event loop."""
-
 BINARY_FIELDS = ("attributed", "noncommittal", "verdict")
 """The fields of ragas' output models that are 0 or 1, which their types do not say."""
 
@@ -43,29 +34,11 @@ def require_ragas(metric: str) -> str:
     """The version of ragas, which is not imported.
 
     Raises:
-        ConfigError: it is not installed, or beside packages with which it cannot be imported, and `metric`
-            needs it.
+        ConfigError: it is not installed, and `metric` needs it.
     """
-    version = _version("ragas")
-    if find_spec("ragas") is None or version is None:
+    if find_spec("ragas") is None:
         raise ConfigError([f"{metric}: needs the package ragas: {INSTALL}"])
-    for package, least, below in FITTING:
-        found = _version(package)
-        if found is None or not least <= _numbers(found) < below:
-            beside = f"beside {package} {found}" if found else f"without {package}"
-            raise ConfigError([f"{metric}: ragas cannot be imported {beside}: {INSTALL}"])
-    return version
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall("[0-9]+", version)[:2]))
+    return metadata.version("ragas")
 
 
 @cache
@@ -183,30 +156,11 @@ async def together(*calls: Callable[[], Awaitable[Any]]) -> list[Any]:
     """What the calls return, all made at once.
 
     If some fail, the error of the first of them is raised, once the others are done: they are paid for in any
-    case, and so are counted, and cached. Where no call can succeed, none is waited for.
+    case, and so are counted, and cached.
     """
-    results: list[Any] = [None] * len(calls)
-
-    async def run(index: int, call: Callable[[], Awaitable[Any]]) -> None:
-        try:
-            results[index] = await call()
-        except JudgeUnavailable:
-            raise
-        except JudgeError as error:
-            results[index] = error
-
-    try:
-        async with create_task_group() as group:
-            for index, call in enumerate(calls):
-                group.start_soon(run, index, call)
-                if index % STARTS == STARTS - 1:
-                    await asyncio.sleep(0)
-    except ExceptionGroup as errors:
-        results = list(errors.exceptions)
-        if not all(isinstance(error, JudgeUnavailable) for error in results):
-            raise
+    results = await asyncio.gather(*(call() for call in calls), return_exceptions=True)
     for result in results:
-        if isinstance(result, JudgeError):
+        if isinstance(result, BaseException):
             raise result
     return results
 

@@ -16,9 +16,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
+from graphrag_eval_async.errors import ConfigError, JudgeError
 from graphrag_eval_async.judge.protocol import strict
-from graphrag_eval_async.metrics import ragas_bridge
 from graphrag_eval_async.metrics.ragas_bridge import (
     bridge,
     cosine,
@@ -129,37 +128,6 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     ]
 
 
-@pytest.mark.parametrize(
-    ("package", "version", "problem"),
-    [
-        (
-            "langchain-community",
-            "0.4",
-            "answer_relevance: ragas cannot be imported beside langchain-community 0.4: ",
-        ),
-        ("langchain-community", "1.0.0rc1", "beside langchain-community 1.0.0rc1"),
-        ("instructor", "1.9.2", "beside instructor 1.9.2"),
-        ("instructor", None, "without instructor"),
-        ("langchain-community", "0.3.31", None),
-        ("instructor", "2.0", None),
-    ],
-)
-def test_packages_that_do_not_go_together(
-    package: str, version: str | None, problem: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    installed = ragas_bridge._version
-
-    def pretended(name: str) -> str | None:
-        return version if name == package else installed(name)
-
-    monkeypatch.setattr(ragas_bridge, "_version", pretended)
-    if problem is None:
-        require_ragas("answer_relevance")
-    else:
-        with pytest.raises(ConfigError, match=problem):
-            require_ragas("answer_relevance")
-
-
 def test_a_package_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGAS_DO_NOT_TRACK", "true")
     monkeypatch.setitem(sys.modules, "ragas", None)
@@ -242,22 +210,6 @@ async def test_an_error_is_raised_when_all_are_done() -> None:
             await together(partial(end, 3, errors[0]), partial(end, 5, None), partial(end, 0, errors[1]))
     assert caught.value is errors[0]
     assert done == [0, 3, 5]
-
-
-async def test_where_no_call_can_succeed_none_is_waited_for() -> None:
-    waiting = WaitingMetricJudge(fixed())
-
-    async def fail(error: JudgeError) -> None:
-        raise error
-
-    async with leaving_nothing():
-        with pytest.raises(JudgeUnavailable):
-            await together(
-                partial(fail, JudgeError("refused", "no")),
-                partial(waiting.embed, []),
-                partial(fail, JudgeUnavailable("no key")),
-            )
-    assert waiting.cancelled == 1
 
 
 async def test_together_is_cancelled_as_a_whole() -> None:

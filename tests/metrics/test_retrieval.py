@@ -192,44 +192,26 @@ async def test_all_texts_are_judged_at_the_same_time() -> None:
     assert await task == {"retrieval_answer_precision": 1.0}
 
 
-def test_f1_and_its_cost_come_after_what_they_are_made_of() -> None:
-    keys = {
-        "retrieval_context_precision": 0.0,
-        "retrieval_answer_precision_cost": 0.25,
-        "retrieval_answer_precision": 1.0,
-        "retrieval_context_recall": 0.0,
-        "other": 1,
-        "retrieval_answer_recall_cost": 0.5,
-        "retrieval_answer_recall_reason": "So.",
-        "retrieval_answer_recall": 0.5,
-    }
-    before = dict(keys)
-    assert list(add_f1(keys).items()) == [
-        ("other", 1),
-        ("retrieval_answer_recall", 0.5),
-        ("retrieval_answer_recall_reason", "So."),
-        ("retrieval_answer_recall_cost", 0.5),
-        ("retrieval_answer_precision", 1.0),
-        ("retrieval_answer_precision_cost", 0.25),
-        ("retrieval_answer_f1", 2 / 3),
-        ("retrieval_answer_f1_cost", 0.75),
-        ("retrieval_context_recall", 0.0),
-        ("retrieval_context_precision", 0.0),
-        ("retrieval_context_f1", 0.0),
-    ]
-    assert keys == before
-
-
-def test_no_f1_where_one_side_failed() -> None:
-    keys = {
-        "retrieval_answer_recall": 0.5,
-        "retrieval_answer_recall_cost": 0.0,
-        "retrieval_answer_precision_error": "timeout: ...",
-        "retrieval_answer_precision_cost": 0.0,
-    }
-    assert add_f1(keys) == keys | {"retrieval_answer_f1_cost": 0.0}
-    assert add_f1({"retrieval_answer_recall_cost": 1.0}) == {"retrieval_answer_recall_cost": 1.0}
-    assert add_f1({}) == {}
+@pytest.mark.parametrize(
+    ("keys", "added"),
+    [
+        (
+            {"m_recall": 0.5, "m_recall_cost": 0.5, "m_precision": 1.0, "m_precision_cost": 0.25},
+            {"m_f1": 2 / 3, "m_f1_cost": 0.75},
+        ),
+        ({"m_recall": 0.0, "m_precision": 0.0}, {"m_f1": 0.0}),
+        (
+            {"m_recall": 0.5, "m_recall_cost": 0.0, "m_precision_error": "x", "m_precision_cost": 0.0},
+            {"m_f1_cost": 0.0},
+        ),
+        ({"m_recall_cost": 1.0}, {}),
+        ({}, {}),
+    ],
+)
+def test_f1_and_its_cost(keys: dict[str, Any], added: dict[str, Any]) -> None:
+    after = dict(keys)
+    add_f1(after, "m")
+    assert [*after.items()] == [*keys.items(), *added.items()]
 
 
 def test_what_they_say_of_themselves() -> None:
