@@ -172,7 +172,8 @@ class JudgeSession:
             await asyncio.wait([self._starting])  # Its thread cannot be cancelled.
             if not self._starting.cancelled():
                 self._starting.exception()
-        if self.cache is not None:
-            await self.cache.aclose()
+        cache, self.cache = self.cache, None
+        if cache is not None:
+            await cache.aclose()
         if self._opened is not None and self._close is not None:
             await self._close(self._opened)
