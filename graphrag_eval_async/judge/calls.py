@@ -35,8 +35,8 @@ class Call(NamedTuple):
     Attributes:
         kind: "completion" or "embedding".
         key: equal for equal calls.
-        request: returns what sends it once, with messages that correct an earlier reply, and about how many
-            tokens that takes.
+        request: returns what sends it once, with messages that correct an earlier reply, and an estimate of
+            the tokens that takes.
         check: returns the reply if it is usable; raises `JudgeError`.
     """
 
@@ -69,10 +69,6 @@ class ResultCalls:
         self.session.retry.limiter.deadlines.stop(self.scope)
         return self.scope.__exit__(*exc_info)
 
-    def metric(self) -> MetricCalls:
-        """What one metric calls the judge by."""
-        return MetricCalls(self)
-
 
 class MetricCalls:
     """The calls of one metric for one result: a `MetricJudge` that knows what they cost."""
@@ -94,43 +90,42 @@ class MetricCalls:
         self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
     ) -> T:
         """See `MetricJudge`."""
-        session = self._session
-        await session.throttle.acquire(self._result.order)
-        try:
+
+        def make() -> Call:
             messages = prompt()
             texts = (text for message in messages for text in (message["role"], message["content"]))
-            key = session.key("complete", form.schema, str(repeat), *texts)
+            key = self._session.key("complete", form.schema, str(repeat), *texts)
 
             def request(judge: Judge, correction: Sequence[Message]) -> tuple[Send, int]:
                 asked = [*messages, *correction]
                 return partial(judge.complete, asked, form.schema), estimate_prompt(asked, form.schema)
 
-            call = Call("completion", key, request, partial(_checked_reply, form))
-            return form.read(await self._shared(call))
-        finally:
-            session.throttle.release()
+            return Call("completion", key, request, partial(_checked_reply, form))
+
+        return form.read(await self._call(make))
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
         """See `MetricJudge`."""
-        session = self._session
-        await session.throttle.acquire(self._result.order)
+
+        def request(judge: Judge, _: Sequence[Message]) -> tuple[Send, int]:
+            return partial(judge.embed, texts), sum(map(estimate_tokens, texts))
+
+        def make() -> Call:
+            key = self._session.key("embed", None, *texts)
+            return Call("embedding", key, request, partial(_checked_vectors, len(texts)))
+
+        vectors: list[list[float]] = await self._call(make)
+        return vectors
+
+    async def _call(self, make: Callable[[], Call]) -> Any:
+        """The reply to a call, made when admitted: the judge's, the cache's, or that of an equal call."""
+        session, result = self._session, self._result
+        await session.throttle.acquire(result.order)
         try:
-
-            def request(judge: Judge, _: Sequence[Message]) -> tuple[Send, int]:
-                return partial(judge.embed, texts), sum(map(estimate_tokens, texts))
-
-            key = session.key("embed", None, *texts)
-            call = Call("embedding", key, request, partial(_checked_vectors, len(texts)))
-            vectors: list[list[float]] = await self._shared(call)
-            return vectors
+            call = make()
+            return await session.single_flight.call(call.key, result.scope, partial(self._cached, call))
         finally:
             session.throttle.release()
-
-    async def _shared(self, call: Call) -> Any:
-        """What the call replies, or the cache, or an equal call in flight."""
-        return await self._session.single_flight.call(
-            call.key, self._result.scope, partial(self._cached, call)
-        )
 
     async def _cached(self, call: Call, flight: Flight) -> Any:
         session = self._session

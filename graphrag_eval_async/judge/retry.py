@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
-from math import isfinite
 from random import uniform
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -93,7 +92,6 @@ class Retry:
     async def _attempt(self, request: Request) -> Any:
         sent_in = await self.limiter.acquire(request.order, request.tokens, request.kind)
         try:
-            self.limiter.check(request.kind)
             request.sent()
             reply, used = await self._send(request)
         except Exception as error:
@@ -164,14 +162,12 @@ class Retry:
             if error.kind == "rate_limited" or _is_pause(error):
                 self.limiter.pause(_retry_after(error))
             return error
-        try:
-            text = str(error)
-        except Exception:  # noqa: BLE001  (of a judge that may be anybody's)
-            text = "without a text"
         if isinstance(error, TimeoutError):
-            return JudgeError("timeout", text or f"no reply within {self._limits.call_timeout_sec:g} seconds")
+            return JudgeError(
+                "timeout", str(error) or f"no reply within {self._limits.call_timeout_sec:g} seconds"
+            )
         final = not isinstance(error, OSError)
-        return JudgeError("unavailable", f"{type(error).__name__}: {text}", final=final)
+        return JudgeError("unavailable", f"{type(error).__name__}: {error}", final=final)
 
 
 def _is_pause(error: JudgeError) -> bool:
@@ -191,6 +187,5 @@ def _backoff(error: JudgeError, failures: int) -> float:
 
 
 def _retry_after(error: JudgeError) -> float:
-    """For how many seconds the server wants to be left alone; 0 where it does not say, or says nonsense."""
-    seconds = error.retry_after or 0.0
-    return max(0.0, seconds) if isfinite(seconds) else 0.0
+    """How many seconds the server asks to wait; 0 where it does not say."""
+    return error.retry_after or 0.0

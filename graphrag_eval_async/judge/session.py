@@ -123,10 +123,7 @@ class JudgeSession:
         self.throttle = Throttle(CALLS, max(PREPARED, 4 * setup.limits.max_concurrency))
         self.single_flight = SingleFlight(self.usage, self.retry.limiter.deadlines, self.throttle)
         self.cache: CallCache | None = None
-        self._open_judge = setup.open
-        self._cache_path = setup.cache
-        self._close = setup.close
-        self._identities = setup.identities
+        self._setup = setup
         self._starting: asyncio.Task[Judge] | None = None
         self._opened: Judge | None = None
         self._orders = 0
@@ -141,9 +138,9 @@ class JudgeSession:
         return await asyncio.shield(self._starting)
 
     async def _start(self) -> Judge:
-        if self._cache_path is not None and self.cache is None:
-            self.cache = await CallCache.open(self._cache_path)
-        self._opened = await asyncio.to_thread(self._open_judge)
+        if self._setup.cache is not None and self.cache is None:
+            self.cache = await CallCache.open(self._setup.cache)
+        self._opened = await asyncio.to_thread(self._setup.open)
         return self._opened
 
     def next_order(self) -> int:
@@ -156,7 +153,7 @@ class JudgeSession:
         # Schemas are few and written once; each is kept, so that no other has its id.
         known = self._keys.get((method, id(schema)))
         if known is None:
-            known = sha256(digest(method, self._identities[method], schema)), schema
+            known = sha256(digest(method, self._setup.identities[method], schema)), schema
             self._keys[method, id(schema)] = known
         key = known[0].copy()
         for text in texts:
@@ -175,5 +172,5 @@ class JudgeSession:
         cache, self.cache = self.cache, None
         if cache is not None:
             await cache.aclose()
-        if self._opened is not None and self._close is not None:
-            await self._close(self._opened)
+        if self._opened is not None and self._setup.close is not None:
+            await self._setup.close(self._opened)
