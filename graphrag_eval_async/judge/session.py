@@ -19,8 +19,7 @@ from graphrag_eval_async.judge.usage import JudgeUsage, Spending
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LimitsConfig, LLMConfig
-    from graphrag_eval_async.judge.pricing import Prices
+    from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
     from graphrag_eval_async.judge.protocol import Judge
 
 STARTS = 2
@@ -40,23 +39,19 @@ class JudgeSetup(NamedTuple):
     """How a judge is opened, and what bounds its calls.
 
     Attributes:
+        llm: the limits, prices and the cache.
         model: the name that results give the judge.
         identities: JSON that tells replies of this judge from those of others, for "complete" and "embed":
             part of the keys of the cache.
         open: called in a thread, before the first call is made.
         close: closes the judge at the end; None leaves that to the caller.
-        limits: on the calls.
-        prices: of the tokens.
-        cache: the path of the cache of calls, if there is to be one.
     """
 
+    llm: LLMConfig
     model: str
     identities: Mapping[str, Any]
     open: Callable[[], Judge]
-    close: Callable[[Any], Awaitable[None]] | None
-    limits: LimitsConfig
-    prices: Prices
-    cache: str | None
+    close: Callable[[Any], Awaitable[None]] | None = None
 
 
 def judge_setup(
@@ -95,7 +90,7 @@ def judge_setup(
         return openai_client.open_judge(llm) if judge is None else judge
 
     close = openai_client.OpenAIJudge.aclose if judge is None else None
-    return JudgeSetup(model, identities, open_judge, close, llm.limits, prices_of(llm), llm.cache)
+    return JudgeSetup(llm, model, identities, open_judge, close)
 
 
 def _identity(model: GenerationConfig | EmbeddingConfig | None) -> Any:
@@ -114,13 +109,13 @@ class JudgeSession:
 
     def __init__(self, setup: JudgeSetup) -> None:
         """Opens nothing yet."""
-        self.limits = setup.limits
-        self.prices = setup.prices
-        self.usage = JudgeUsage(setup.prices)
+        self.limits = setup.llm.limits
+        self.prices = prices_of(setup.llm)
+        self.usage = JudgeUsage(self.prices)
         self.spending = Spending()
-        self.retry = Retry(setup.limits, self.usage)
+        self.retry = Retry(self.limits, self.usage)
         self.starts = Throttle(STARTS)
-        self.throttle = Throttle(CALLS, max(PREPARED, 4 * setup.limits.max_concurrency))
+        self.throttle = Throttle(CALLS, max(PREPARED, 4 * self.limits.max_concurrency))
         self.single_flight = SingleFlight(self.usage, self.retry.limiter.deadlines, self.throttle)
         self.cache: CallCache | None = None
         self._setup = setup
@@ -138,8 +133,8 @@ class JudgeSession:
         return await asyncio.shield(self._starting)
 
     async def _start(self) -> Judge:
-        if self._setup.cache is not None and self.cache is None:
-            self.cache = await CallCache.open(self._setup.cache)
+        if self._setup.llm.cache is not None and self.cache is None:
+            self.cache = await CallCache.open(self._setup.llm.cache)
         self._opened = await asyncio.to_thread(self._setup.open)
         return self._opened
 

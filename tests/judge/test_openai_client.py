@@ -178,14 +178,6 @@ async def test_embeddings_from_elsewhere() -> None:
         assert request.headers["authorization"] == "Bearer another-key"
 
 
-async def test_what_is_not_configured() -> None:
-    judge = open_judge(LLMConfig())
-    for call in (asked(judge), judge.embed(["a"])):
-        with pytest.raises(JudgeError, match=r"invalid_request: llm\..* is not configured"):
-            await call
-    await judge.aclose()
-
-
 async def test_a_server_without_schemas_is_asked_once() -> None:
     async with JudgeServer(FAULTS["schema refused"]) as server:
         judge = open_judge(LLMConfig(generation=generation(base_url=server.base_url)))
