@@ -51,16 +51,12 @@ class ResultCalls:
 
     Attributes:
         order: among the results; the calls of the earliest go first.
-        calls: how many it has made itself; not those that the cache or another's equal call answers.
-        costs: what each reply to these cost, in US dollars; None where that is not known.
     """
 
     def __init__(self, session: JudgeSession) -> None:
         self.session = session
         self.order = session.next_order()
         self.scope = CancelScope()
-        self.calls = 0
-        self.costs: list[float | None] = []
 
     def __enter__(self) -> CancelScope:
         return self.scope.__enter__()
@@ -71,18 +67,24 @@ class ResultCalls:
 
 
 class MetricCalls:
-    """The calls of one metric for one result: a `MetricJudge` that knows what they cost."""
+    """The calls of one metric for one result: a `MetricJudge` that knows what they cost.
+
+    Attributes:
+        calls: how many it has made itself; not those that the cache or another's equal call answers.
+        costs: what each reply to these cost, in US dollars; None where that is not known.
+    """
 
     def __init__(self, result: ResultCalls) -> None:
         self._result = result
         self._session = result.session
-        self._costs: list[float | None] = []
+        self.calls = 0
+        self.costs: list[float | None] = []
 
     @property
     def cost(self) -> float | None:
         """In US dollars; None where a price, or what was used, is not known."""
-        known = [cost for cost in self._costs if cost is not None]
-        if len(known) < len(self._costs) or self._session.prices.input is None:
+        known = [cost for cost in self.costs if cost is not None]
+        if len(known) < len(self.costs) or self._session.prices.input is None:
             return None
         return fsum(known)
 
@@ -137,7 +139,7 @@ class MetricCalls:
                 usage.cache_hits += 1
                 return reply
         usage.calls += 1
-        self._result.calls += 1
+        self.calls += 1
         try:
             reply = await self._checked(call, judge, flight)
             if cache is not None:
@@ -159,11 +161,7 @@ class MetricCalls:
         return call.check(await self._request(call.kind, *call.request(judge, correction), flight))
 
     async def _request(self, kind: str, send: Send, tokens: int, flight: Flight) -> Any:
-        def paid(cost: float | None) -> None:
-            self._costs.append(cost)
-            self._result.costs.append(cost)
-
-        request = Request(kind, self._result.order, send, tokens, flight.sent, paid)
+        request = Request(kind, self._result.order, send, tokens, flight.sent, self.costs.append)
         return await self._session.retry.send(request)
 
 

@@ -35,12 +35,12 @@ class Request(NamedTuple):
     """A request that may be sent several times.
 
     Attributes:
-        kind: what it asks for; a fatal error of one kind ends all of them.
-        order: of the result that it is for; the lowest goes first.
+        kind: one of `KINDS`; a fatal error of one kind ends all of them.
+        order: that of the result; the lowest goes first.
         send: sends it once.
-        tokens: what it will use, about.
-        sent: is called when it is sent.
-        paid: is told what each attempt that came to a reply cost, in US dollars; None where that is unknown.
+        tokens: an estimate of what it will use.
+        sent: called when it is sent.
+        paid: called with the cost of each reply in US dollars; None where that is not known.
     """
 
     kind: str

@@ -185,7 +185,8 @@ class Judging:
                 raise outcome
             _add(judged, task, outcome, judge.cost)
             session.usage.outcomes[outcome.kind if isinstance(outcome, JudgeError) else "ok"] += 1
-        session.spending.add(result.calls, result.costs)
+        costs = [cost for judge in judges for cost in judge.costs]
+        session.spending.add(sum(judge.calls for judge in judges), costs)
         return judged
 
 
