@@ -1,4 +1,4 @@
-"""The bridge to ragas: its metrics call our judge, and nothing of it is imported before it is needed."""
+"""The bridge to ragas: our judge answers its prompts. It is imported when it is needed."""
 
 from __future__ import annotations
 
@@ -58,52 +58,21 @@ def load_ragas() -> None:
     _analytics._analytics_batcher.shutdown()  # Ends its thread, which would wake up every second.
 
 
-def bridge(judge: MetricJudge) -> Any:
-    """A judge as both the LLM and the embedder of ragas' metrics: each of their calls is one of `judge`.
+async def ask_ragas(
+    judge: MetricJudge, prompt: type[BasePrompt[Any, Any]], *, repeat: int = 0, **data: Any
+) -> Any:
+    """The judge's reply to a prompt of ragas filled in with data, as the prompt's output model.
 
-    It also has ``answer(prompt, repeat=0, **data)``, which fills in a prompt of ragas and returns what the
-    judge replies as the prompt's output model, or raises `JudgeError`.
+    Raises:
+        JudgeError: there is no usable reply.
     """
-    return _bridge_class()(judge)
+    model: Any = prompt.output_model
+    return await judge.ask(partial(_messages, prompt, data), format_of_model(model), repeat=repeat)
 
 
-@cache
-def _bridge_class() -> type:
-    load_ragas()
-    from ragas.embeddings.base import BaseRagasEmbedding
-    from ragas.llms.base import InstructorBaseRagasLLM
-
-    class Bridge(InstructorBaseRagasLLM, BaseRagasEmbedding):
-        def __init__(self, judge: MetricJudge) -> None:
-            self.judge = judge
-
-        async def answer(self, prompt: BasePrompt[Any, Any], *, repeat: int = 0, **data: Any) -> Any:
-            model: Any = prompt.output_model
-            write = partial(_messages, prompt, data)
-            return await self.judge.ask(write, format_of_model(model), repeat=repeat)
-
-        async def agenerate(self, prompt: str, response_model: Any) -> Any:
-            messages = [{"role": "user", "content": prompt}]
-            return await self.judge.ask(lambda: messages, format_of_model(response_model))
-
-        async def aembed_texts(self, texts: list[str], **_: Any) -> list[list[float]]:
-            return await self.judge.embed(texts)
-
-        async def aembed_text(self, text: str, **_: Any) -> list[float]:
-            return (await self.judge.embed([text]))[0]
-
-        def generate(self, prompt: str, response_model: Any) -> Any:
-            raise NotImplementedError
-
-        def embed_text(self, text: str, **_: Any) -> list[float]:
-            raise NotImplementedError
-
-    return Bridge
-
-
-def _messages(prompt: BasePrompt[Any, Any], data: dict[str, Any]) -> list[Message]:
+def _messages(prompt: type[BasePrompt[Any, Any]], data: dict[str, Any]) -> list[Message]:
     """A prompt of ragas, filled in; it goes whole as the user message."""
-    head, tail = _around_input(type(prompt))
+    head, tail = _around_input(prompt)
     try:
         filled = prompt.input_model(**data).model_dump_json(indent=4, exclude_none=True)
     except ValueError as error:  # A lone surrogate, which JSON cannot hold.

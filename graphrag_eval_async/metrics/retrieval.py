@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import JudgeError, MalformedStep
 from graphrag_eval_async.metrics.metric import Metric, MetricTask
-from graphrag_eval_async.metrics.ragas_bridge import bridge, has_text, require_ragas, together
+from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, has_text, require_ragas, together
 from graphrag_eval_async.steps import average_precision, read_texts
 
 if TYPE_CHECKING:
@@ -86,11 +86,10 @@ async def _recall(
 
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_recall/
     """
-    llm = bridge(judge)
-    from ragas.metrics.collections import ContextRecall
+    from ragas.metrics.collections.context_recall.util import ContextRecallPrompt
 
-    prompt = ContextRecall(llm=llm).prompt
-    output = await llm.answer(prompt, question=question, context="\n".join(texts), answer=reference)
+    context = "\n".join(texts)
+    output = await ask_ragas(judge, ContextRecallPrompt, question=question, context=context, answer=reference)
     rows = output.classifications
     if not rows:
         raise JudgeError("invalid_reply", "the judge found no statement in the reference")
@@ -109,10 +108,9 @@ async def _precision(
 
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_precision/
     """
-    llm = bridge(judge)
-    from ragas.metrics.collections import ContextPrecision
+    from ragas.metrics.collections.context_precision.util import ContextPrecisionPrompt
 
-    answer = partial(llm.answer, ContextPrecision(llm=llm).prompt, question=question, answer=reference)
-    outputs = await together(*(partial(answer, context=text) for text in texts))
+    ask = partial(ask_ragas, judge, ContextPrecisionPrompt, question=question, answer=reference)
+    outputs = await together(*(partial(ask, context=text) for text in texts))
     useful = [rank for rank, output in enumerate(outputs) if output.verdict]
     return {key: average_precision(useful, range(len(texts))) if useful else 0.0}

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from graphrag_eval_async.errors import ConfigError, JudgeError
 from graphrag_eval_async.judge.protocol import strict
 from graphrag_eval_async.metrics.ragas_bridge import (
-    bridge,
+    ask_ragas,
     cosine,
     format_of_model,
     has_text,
@@ -28,7 +28,7 @@ from graphrag_eval_async.metrics.ragas_bridge import (
     together,
 )
 from tests.conftest import leaving_nothing
-from tests.metrics.ragas_support import ScriptedMetricJudge, WaitingMetricJudge, fixed
+from tests.metrics.ragas_support import PROMPTS, ScriptedMetricJudge, WaitingMetricJudge, fixed
 
 pytestmark = pytest.mark.ragas
 
@@ -173,15 +173,13 @@ def test_a_reply_that_fits() -> None:
     assert format_of_model(Rows) is format_of_model(Rows)
 
 
-async def test_the_bridge_is_llm_and_embedder() -> None:
-    asking = ScriptedMetricJudge(fixed(Verdict={"verdict": 1}))
-    judge = bridge(asking)
-    prompt = 'Judge.\ninput: {"a": "{b}"}\nOutput: '
-    assert await judge.agenerate(prompt, Verdict) == Verdict(verdict=1)
-    assert asking.messages == [[{"role": "user", "content": prompt}]]
-    assert await judge.aembed_text("abc") == [1.0, 3.0]
-    assert await judge.aembed_texts(["", "a"]) == [[1.0, 0.0], [1.0, 1.0]]
-    assert asking.embedded == [["abc"], ["", "a"]]
+@pytest.mark.parametrize(("prompt", "data"), PROMPTS)
+async def test_prompts_are_those_of_ragas(prompt: Any, data: dict[str, Any]) -> None:
+    asking = ScriptedMetricJudge(fixed())
+    with pytest.raises(KeyError):
+        await ask_ragas(asking, prompt, **data)
+    text = prompt().to_string(prompt.input_model(**data))
+    assert asking.messages == [[{"role": "user", "content": text}]]
 
 
 async def test_together_keeps_the_order() -> None:

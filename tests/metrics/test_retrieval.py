@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.metrics.metric import Case
-from graphrag_eval_async.metrics.ragas_bridge import bridge
 from graphrag_eval_async.metrics.retrieval import add_f1, retrieval_answer, retrieval_context
 from tests.conftest import settle
 from tests.metrics.ragas_support import (
@@ -85,19 +84,6 @@ def test_precision_of_perfect_and_of_useless_texts(verdicts: list[int]) -> None:
     assert (precision == 1.0) == (verdicts == sorted(verdicts, reverse=True) and any(verdicts))
     assert (precision == 0.0) == (not any(verdicts))
     assert 0 <= precision <= 1
-
-
-async def test_ragas_itself_runs_on_the_bridge() -> None:
-    script = judge({"a": 1, "b": 0, "c": 1}, [1, 0])
-    inputs: dict[str, Any] = {"user_input": "Why?", "retrieved_contexts": [*"abc"], "reference": "Because."}
-    asking = ScriptedMetricJudge(script)
-    recall = await ContextRecall(llm=bridge(asking)).ascore(**inputs)
-    precision = await ContextPrecision(llm=bridge(asking)).ascore(**inputs)
-    ours = ScriptedMetricJudge(script)
-    keys = await outcome(retrieval_answer(), case(step(*"abc")), ours)
-    assert keys["retrieval_answer_recall"] == recall.value
-    assert keys["retrieval_answer_precision"] == pytest.approx(precision.value, abs=1e-9)
-    assert ours.messages == asking.messages
 
 
 async def test_what_the_judge_is_asked() -> None:
