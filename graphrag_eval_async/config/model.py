@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from graphrag_eval_async.config.secrecy import shown
+from graphrag_eval_async.config.secrecy import Shown, shown
 
 Text = Annotated[str, Meta(pattern=r"\S", description="a string that is not empty")]
 Name = Annotated[
@@ -24,10 +24,10 @@ class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A mapping of the YAML file. Its repr hides secrets; `load_config` checks it."""
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        return [(name, shown(name, getattr(self, name))) for name in self.__struct_fields__]
+        return [(name, Shown(shown(name, getattr(self, name)))) for name in self.__struct_fields__]
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
+        fields = ", ".join(f"{name}={text}" for name, text in self.__rich_repr__())
         return f"{type(self).__name__}({fields})"
 
 

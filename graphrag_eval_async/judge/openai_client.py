@@ -36,9 +36,6 @@ REASONING = re.compile(r"(ft:)?(o\d|gpt-5)")
 
 LIMITS = {"max_tokens", "max_completion_tokens"}
 
-NOT_IN_A_NAME = re.compile("[^A-Za-z0-9_-]")
-"""Of a schema: https://platform.openai.com/docs/api-reference/chat/create"""
-
 
 def check(llm: LLMConfig) -> None:
     """See that the models can be called, as far as can be said without a request.
@@ -189,8 +186,7 @@ def _of_completions(config: GenerationConfig) -> dict[str, Any]:
 
 
 def _with_schema(messages: Sequence[Message], schema: Mapping[str, Any]) -> dict[str, Any]:
-    name = NOT_IN_A_NAME.sub("_", str(schema.get("title", "")))[:64] or "reply"
-    described = {"name": name, "strict": True, "schema": schema}
+    described = {"name": schema["title"], "strict": True, "schema": schema}
     return {"messages": messages, "response_format": {"type": "json_schema", "json_schema": described}}
 
 

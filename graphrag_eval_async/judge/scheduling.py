@@ -55,15 +55,6 @@ class Throttle:
         self._free += 1
         self._start()
 
-    @contextmanager
-    def released(self) -> Iterator[None]:
-        """Within it, one who was admitted makes room for another; afterwards nobody has to go for it."""
-        self.release()
-        try:
-            yield
-        finally:
-            self._free -= 1
-
     def _take(self) -> None:
         self._free -= 1
         self._left -= 1
@@ -116,15 +107,11 @@ class Flight:
 
 
 class SingleFlight:
-    """The calls in flight, by key; `usage` counts those that were answered by another.
+    """The calls in flight, by key; `usage` counts those that were answered by another."""
 
-    Who only waits for another's call takes no place among those that are admitted by `throttle`.
-    """
-
-    def __init__(self, usage: JudgeUsage, deadlines: Deadlines, throttle: Throttle) -> None:
+    def __init__(self, usage: JudgeUsage, deadlines: Deadlines) -> None:
         self._usage = usage
         self._deadlines = deadlines
-        self._throttle = throttle
         self._running: dict[Hashable, Flight] = {}
 
     async def call(self, key: Hashable, scope: CancelScope, make: Callable[[Flight], Awaitable[Any]]) -> Any:
@@ -138,7 +125,7 @@ class SingleFlight:
             make: makes the call, and tells those who share it when a request is sent.
         """
         while (running := self._running.get(key)) is not None:
-            with running.joined(scope), self._throttle.released():
+            with running.joined(scope):
                 await asyncio.wait([running.outcome])
             if not running.outcome.cancelled():
                 self._usage.shared_calls += 1

@@ -116,7 +116,7 @@ class JudgeSession:
         self.retry = Retry(self.limits, self.usage)
         self.starts = Throttle(STARTS)
         self.throttle = Throttle(CALLS, max(PREPARED, 4 * self.limits.max_concurrency))
-        self.single_flight = SingleFlight(self.usage, self.retry.limiter.deadlines, self.throttle)
+        self.single_flight = SingleFlight(self.usage, self.retry.limiter.deadlines)
         self.cache: CallCache | None = None
         self._setup = setup
         self._starting: asyncio.Task[Judge] | None = None

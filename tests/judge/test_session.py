@@ -13,7 +13,6 @@ from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
 from graphrag_eval_async.judge.pricing import estimate_prompt, estimate_reply
 from graphrag_eval_async.judge.protocol import ResponseFormat, SchemaRefused
-from graphrag_eval_async.judge.session import PREPARED
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.cases import each
 from tests.judge.support import COST, PRICES, VERDICT, ScriptedJudge, Verdict, message, session
@@ -396,32 +395,6 @@ def test_an_unknown_model_of_embeddings_is_no_reason_to_stop_completions() -> No
 
 
 # Deadlines
-
-
-def test_those_who_share_a_call_hold_up_nobody() -> None:
-    async def use(one: JudgeSession) -> None:
-        shared = [
-            asyncio.ensure_future(outcome(MetricCalls(ResultCalls(one)), "same"))
-            for _ in range(PREPARED + 10)
-        ]
-        await asyncio.sleep(1)
-        assert await outcome(MetricCalls(ResultCalls(one)), "other") == 1
-        assert now() < 2
-        assert await asyncio.gather(*shared) == [0] * len(shared)
-
-    async def slowly() -> Any:
-        await asyncio.sleep(30)
-        return {"value": 0}
-
-    def script(number: int) -> Any:
-        return slowly() if number == 0 else {"value": number}
-
-    class Slow(ScriptedJudge):
-        async def complete(self, *arguments: Any) -> Any:
-            reply, usage = await super().complete(*arguments)
-            return (await reply if asyncio.iscoroutine(reply) else reply), usage
-
-    asked(Slow(script), use)
 
 
 def test_results_that_share_a_call_have_their_time_together() -> None:
