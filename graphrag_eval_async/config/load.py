@@ -122,7 +122,11 @@ def _check_values(config: Config, problem: Problem) -> None:
         problem("ragas_answer_correctness.weights", "expected a sum above 0")
     _check_names(config.custom_evaluations, problem)
     for index, evaluation in enumerate(config.custom_evaluations):
-        _check_inputs(evaluation, f"custom_evaluations[{index}]", problem)
+        for name in ("steps_name", "steps_keys"):
+            has_steps = {"reference_steps", "actual_steps"} & set(evaluation.inputs)
+            if getattr(evaluation, name) is not None and not has_steps:
+                what = "selects steps: inputs needs actual_steps or reference_steps"
+                problem(f"custom_evaluations[{index}].{name}", what)
 
 
 def _check_needs(config: Config, problem: Problem) -> None:
@@ -191,10 +195,3 @@ def _check_names(evaluations: tuple[CustomEvaluationConfig, ...], problem: Probl
             if key in owners:
                 problem(place, f"{key!r} is already {owners[key]}")
             owners[key] = f"a key of {section}"
-
-
-def _check_inputs(evaluation: CustomEvaluationConfig, key: str, problem: Problem) -> None:
-    if not {"reference_steps", "actual_steps"} & set(evaluation.inputs):
-        for name in ("steps_name", "steps_keys"):
-            if getattr(evaluation, name) is not None:
-                problem(f"{key}.{name}", "selects steps: inputs needs actual_steps or reference_steps")

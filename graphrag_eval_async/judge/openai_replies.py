@@ -6,9 +6,10 @@ statuses and codes of errors: https://platform.openai.com/docs/guides/error-code
 
 from __future__ import annotations
 
-import math
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import DecodeError, Struct, json
@@ -167,32 +168,21 @@ def _advice(status: int, codes: frozenset[str], key: str) -> str | None:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """How long the server asks to wait, in seconds; None where it does not say, or not in a usable way.
+    """How long the server asks to wait, in seconds; None where it does not say so in a usable way.
 
     ``Retry-After`` holds seconds or a date: https://www.rfc-editor.org/rfc/rfc9110#field.retry-after; OpenAI
     and Azure also send ``retry-after-ms``.
     """
     value = headers.get("retry-after", "")
-    for seconds in (_number(headers.get("retry-after-ms", ""), 0.001), _number(value), _until(value)):
-        if seconds is not None:
-            return max(0.0, seconds)
+    for text, unit in [(headers.get("retry-after-ms", ""), 0.001), (value, 1.0)]:
+        with suppress(ValueError):
+            seconds = float(text) * unit
+            if isfinite(seconds):
+                return max(0.0, seconds)
+    with suppress(ValueError, OverflowError):
+        date = parsedate_to_datetime(value)
+        return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
     return None
-
-
-def _number(text: str, unit: float = 1.0) -> float | None:
-    try:
-        value = float(text) * unit
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _until(text: str) -> float | None:
-    try:
-        date = parsedate_to_datetime(text)
-        return (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
-    except (ValueError, OverflowError):
-        return None
 
 
 class Embedding(Struct):

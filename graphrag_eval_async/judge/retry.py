@@ -148,10 +148,7 @@ class Retry:
                 self.limiter.dismiss(kind, partial(JudgeError, "budget", text, final=True))
 
     def _failure(self, error: Exception, kind: str, sent_in: int) -> JudgeError:
-        """What the exception of an attempt stands for; later requests are held up or ended accordingly.
-
-        The one place that catches everything, since a judge may be anybody's.
-        """
+        """The exception of an attempt as a `JudgeError`; later requests are paused or ended accordingly."""
         if isinstance(error, JudgeUnavailable):
             # Every metric needs completions; an unknown model of embeddings is no reason to stop them.
             for ended in KINDS if kind == KINDS[0] else (kind,):
@@ -160,7 +157,7 @@ class Retry:
             if error.kind == "rate_limited":
                 self.limiter.slow_down(sent_in)
             if error.kind == "rate_limited" or _is_pause(error):
-                self.limiter.pause(_retry_after(error))
+                self.limiter.pause(error.retry_after or 0.0)
             return error
         if isinstance(error, TimeoutError):
             return JudgeError(
@@ -171,8 +168,8 @@ class Retry:
 
 
 def _is_pause(error: JudgeError) -> bool:
-    """Whether the server asks for so long a pause that the request has not failed, but is put off."""
-    return error.kind in RETRIED and not error.final and _retry_after(error) > RETRY_AFTER_CAP
+    """Whether the server asks for so long a pause that the request is postponed rather than failed."""
+    return error.kind in RETRIED and not error.final and (error.retry_after or 0.0) > RETRY_AFTER_CAP
 
 
 def _backoff(error: JudgeError, failures: int) -> float:
@@ -180,12 +177,7 @@ def _backoff(error: JudgeError, failures: int) -> float:
 
     Full jitter: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
     """
-    wish = _retry_after(error)
-    if _is_pause(error) or (error.kind == "rate_limited" and wish):
+    asked = error.retry_after or 0.0
+    if _is_pause(error) or (error.kind == "rate_limited" and asked):
         return 0.0  # The rate limiter is paused for so long.
-    return max(wish, uniform(0, min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** (failures - 1))))  # noqa: S311
-
-
-def _retry_after(error: JudgeError) -> float:
-    """How many seconds the server asks to wait; 0 where it does not say."""
-    return error.retry_after or 0.0
+    return max(asked, uniform(0, min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** (failures - 1))))  # noqa: S311

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 
 class Throttle:
-    """Admits tasks, those of the earliest result first, and only a few in each iteration of the event loop.
-
-    Thousands may come at once, one for each document of each record, each with a millisecond's work to do.
-    """
+    """Admits tasks, those of the earliest result first, and only a few in each iteration of the loop."""
 
     def __init__(self, per_iteration: int, limit: int = sys.maxsize) -> None:
         """Admit at most `per_iteration` tasks in each iteration of the loop, and `limit` at a time."""
@@ -78,7 +75,7 @@ class Throttle:
 
 
 class Flight:
-    """The results that wait for one call; the time of each runs from its first request at the latest."""
+    """The results that wait for one call; sending a request starts the time of all of them."""
 
     def __init__(self, deadlines: Deadlines) -> None:
         self._deadlines = deadlines
@@ -115,14 +112,14 @@ class SingleFlight:
         self._running: dict[Hashable, Flight] = {}
 
     async def call(self, key: Hashable, scope: CancelScope, make: Callable[[Flight], Awaitable[Any]]) -> Any:
-        """What `make` returns or raises, or the call with that key that is already running.
+        """What `make` returns or raises, or the equal call that is already running.
 
-        Where the one who makes the call does not finish it, another who waits for it makes it again.
+        If the task that makes the call is cancelled, one that waits for it makes it again.
 
         Args:
             key: equal for equal calls.
-            scope: of the result that it is for.
-            make: makes the call, and tells those who share it when a request is sent.
+            scope: that of the result.
+            make: makes the call; calls `Flight.sent` when a request is sent.
         """
         while (running := self._running.get(key)) is not None:
             with running.joined(scope):

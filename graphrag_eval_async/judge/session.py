@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.protocol import Judge
 
 STARTS = 2
-"""Results whose judging begins in one iteration of the event loop: all metrics of one take a millisecond."""
+"""Results whose judging starts in one iteration of the event loop; each takes a millisecond."""
 
 CALLS = 16
-"""Calls that are prepared in one iteration; to write a prompt takes part of a millisecond."""
+"""Calls prepared in one iteration; each takes part of a millisecond."""
 
 PREPARED = 1024
-"""How many calls may be prepared: those in flight, and those that wait for their turn or for another try."""
+"""How many calls may be prepared at a time: each holds its prompt in memory."""
 
 CONNECTION = ("base_url", "api_key", "api_version")
 """What does not change how a model replies."""
@@ -99,12 +99,11 @@ def _identity(model: GenerationConfig | EmbeddingConfig | None) -> Any:
 
 
 class JudgeSession:
-    """A judge, as the results of one stream use it together.
+    """A judge, as the results of one stream share it.
 
     Attributes:
         usage: counts of all calls.
-        spending: what the finished results have taken.
-        limits: the configured ones.
+        spending: calls and costs of the finished results.
     """
 
     def __init__(self, setup: JudgeSetup) -> None:

@@ -73,9 +73,8 @@ class _Output:
         else:
             self.types = ["number"] if is_fraction else ["number", "string"]
         self.is_fraction = is_fraction and self.types == ["number"]
-        self.wanted = " or ".join(_WANTED[name] for name in self.types)
-        if self.is_fraction:
-            self.wanted = "a number from 0 to 1"
+        wanted = " or ".join(_WANTED[name] for name in self.types)
+        self.wanted = "a number from 0 to 1" if self.is_fraction else wanted
 
     @property
     def schema(self) -> dict[str, Any]:

@@ -89,10 +89,10 @@ class Judging:
 
     Attributes:
         names: of the metrics, as in the configuration.
-        provenance: returns what a result says of its judge: the `model`; the `embedding` model, if a metric
-            embeds; a hash of the `prompts` of all metrics and of the models' parameters; the `outputs` of
-            custom evaluations, and which of these are `fractions`, numbers from 0 to 1, or `texts`.
-        fingerprint: JSON that tells what these metrics say from what others say.
+        provenance: returns the `judge` of a result: the `model`; the `embedding` model, if a metric embeds; a
+            hash of the `prompts` of all metrics and of the models' parameters; the `outputs` of custom
+            evaluations, and which of these are `fractions`, numbers from 0 to 1, or `texts`.
+        fingerprint: JSON that differs wherever other metrics or models could give other results.
     """
 
     def __init__(self, config: Config, *, judge: Judge | None, on_fatal: OnFatal) -> None:
@@ -101,8 +101,8 @@ class Judging:
         Args:
             config: checked; at least one metric is on.
             judge: the caller's own, in place of the configured models.
-            on_fatal: what becomes of a judge that will not answer any call: "raise" lets `run` raise,
-                "continue" makes it the error of each metric.
+            on_fatal: what to do if the judge will not answer any call: "raise" lets `run` raise, "continue"
+                makes it the error of each metric.
 
         Raises:
             ConfigError: a package is missing, a key, or the price that a budget needs.
@@ -195,10 +195,12 @@ def _add(
 ) -> None:
     """Add what came of a task to a result, or to a step of it."""
     keys = judged.keys if task.step is None else judged.of_steps.setdefault(task.step, {})
-    failed = isinstance(outcome, JudgeError)
-    keys |= dict.fromkeys(task.nulls) | {task.error_key: str(outcome)} if failed else outcome
-    # What a failure without a reply cost is not known: that is not nothing.
-    if cost is not None and (cost or not failed):
+    if isinstance(outcome, JudgeError):
+        keys |= dict.fromkeys(task.nulls) | {task.error_key: str(outcome)}
+    else:
+        keys |= outcome
+    # A failure without a reply has an unknown cost, not none.
+    if cost is not None and (cost or not isinstance(outcome, JudgeError)):
         keys[task.cost_key] = cost
     if task.step is not None:
         add_f1(keys, task.metric)
