@@ -47,7 +47,7 @@ def load_config(
         judge: whether the caller brings a judge, which replaces the models in `llm`.
 
     Raises:
-        ConfigError: it cannot be read, or is invalid; lists every problem with its key.
+        ConfigError: it cannot be read, or is invalid; lists the problems, each with its key.
     """
     source = os.fsdecode(config) if isinstance(config, str | os.PathLike) else None
     given = config if source is None else _read(source)

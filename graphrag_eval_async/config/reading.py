@@ -96,10 +96,10 @@ class Reader:
         if sections and (len(options) == 1 or isinstance(value, dict) or NoneType in options):
             return self._section(sections[0], value, key)
         read = self._items(options[0], value, key)
+        if read is FAILED:
+            return FAILED
         try:
-            return (
-                FAILED if read is FAILED else convert(read, kind, strict=type(value) is not FromEnvironment)
-            )
+            return convert(read, kind, strict=not isinstance(value, FromEnvironment))
         except ValidationError:
             return self.problem(key, f"expected {_wanted(options[0])}, got {_described(value, key)}")
 
@@ -107,8 +107,9 @@ class Reader:
         if not isinstance(value, dict):
             return self.problem(key, f"expected a mapping, got {_described(value, key)}")
         known = {field.name: field for field in fields(kind)}
-        for name in value.keys() - known.keys():
-            self.problem(join(key, name), _unknown(name, [*known]))
+        for name in value:
+            if name not in known:
+                self.problem(join(key, name), _unknown(name, [*known]))
         members = {}
         for name, field in known.items():
             if name in value:
@@ -174,6 +175,6 @@ def _described(value: Any, key: str) -> str:
     if isinstance(value, str) and (_is_of_judge(key) or len(value) > MAX_QUOTED):
         return "a string"
     names = {list: "a list", dict: "a mapping", NoneType: "nothing"}
-    if key.endswith(".api_key") and isinstance(value, int | float):
-        return "a number"
+    if _is_of_judge(key) and not key.startswith(("llm.limits.", "llm.pricing.")):
+        names |= {int: "a number", float: "a number"}
     return names.get(type(value)) or describe(value)
