@@ -343,6 +343,7 @@ def test_a_judge_that_cancels_itself_cancels_nobody_else(how: str) -> None:
     [
         (lambda: JudgeError("weird", "no"), "unavailable: UsageError: kind: expected one of timeout, "),  # type: ignore[arg-type]
         (lambda: refused(retry_after="5"), "unavailable: UsageError: retry_after: expected a number"),
+        (lambda: refused(retry_after=inf), "unavailable: UsageError: retry_after: expected a number"),
         (lambda: refused(reply={}), "unavailable: UsageError: reply: expected a text"),
         (lambda: JudgeError("refused", "a\ud800b"), "refused: a\\ud800b"),
         (lambda: TimeoutError("too late"), "timeout: too late"),
