@@ -18,13 +18,10 @@ from bench.report import Row, show
 from graphrag_eval_async import Evaluator
 from graphrag_eval_async.config import load_config
 from graphrag_eval_async.judge.openai_client import open_judge
-from graphrag_eval_async.metrics.ragas_bridge import bridge
+from graphrag_eval_async.metrics.ragas_bridge import format_of_model, load_ragas
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from graphrag_eval_async.judge import Judge, Message
-    from graphrag_eval_async.judge.protocol import ResponseFormat
+    from graphrag_eval_async.judge import Judge
 
 LATENCY = 0.1
 RECORDS = 5
@@ -57,33 +54,40 @@ def _check(result: dict[str, Any]) -> None:
     assert all(f"retrieval_{name}_f1" in step for name in ("answer", "context")), step  # noqa: S101
 
 
-class Plain:
-    """A judge as our bridge to ragas calls it, without limits and without anything at the same time."""
+def bridge(judge: Judge) -> Any:
+    """A judge as the LLM and the embedder of ragas' metrics, without limits and one call after the other."""
+    from ragas.embeddings.base import BaseRagasEmbedding
+    from ragas.llms.base import InstructorBaseRagasLLM
 
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
+    class Bridge(InstructorBaseRagasLLM, BaseRagasEmbedding):
+        async def agenerate(self, prompt: str, response_model: Any) -> Any:
+            form = format_of_model(response_model)
+            return form.read((await judge.complete([{"role": "user", "content": prompt}], form.schema))[0])
 
-    async def ask(
-        self,
-        prompt: Callable[[], Sequence[Message]],
-        form: ResponseFormat[Any],
-        *,
-        repeat: int = 0,  # noqa: ARG002
-    ) -> Any:
-        return form.read((await self._judge.complete(prompt(), form.schema))[0])
+        async def aembed_texts(self, texts: list[str], **_: Any) -> Any:
+            return (await judge.embed(texts))[0]
 
-    async def embed(self, texts: list[str]) -> Any:
-        return (await self._judge.embed(texts))[0]
+        async def aembed_text(self, text: str, **_: Any) -> Any:
+            return (await judge.embed([text]))[0][0]
+
+        def generate(self, prompt: str, response_model: Any) -> Any:
+            raise NotImplementedError
+
+        def embed_text(self, text: str, **_: Any) -> Any:
+            raise NotImplementedError
+
+    return Bridge()
 
 
 async def theirs(settings: dict[str, Any]) -> float:
     """The seconds that the metrics of ragas take, one after the other, each by its own `ascore`."""
+    load_ragas()
     from ragas.metrics import collections as ragas
 
     llm = load_config(settings).llm
     assert llm is not None  # noqa: S101
     judge = open_judge(llm)
-    own = bridge(Plain(judge))
+    own = bridge(judge)
     question = reference()[0]["questions"][0]
     asked, expected = question["question_text"], question["reference_answer"]
     contexts = [_texts(step) for step in (retrieval("response", 0), retrieval("reference", 0))]

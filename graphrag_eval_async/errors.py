@@ -22,6 +22,7 @@ GraphragEvalError
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ class JudgeError(GraphragEvalError):
         """
         if kind not in FAILURES:
             raise UsageError(f"kind: expected one of {', '.join(FAILURES)}, got {kind!r}")
-        if not isinstance(retry_after, float | int | None):
+        if not isinstance(retry_after, float | int | None) or not isfinite(retry_after or 0.0):
             raise UsageError(f"retry_after: expected a number of seconds, got {retry_after!r}")
         if not isinstance(reply, str | None):
             raise UsageError(f"reply: expected a text, got {reply!r}")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from math import inf
 from typing import Any
 from urllib.parse import urlsplit
 
-from msgspec import inspect
+import orjson
 from msgspec.structs import replace
 
 from graphrag_eval_async.config.model import (
@@ -25,10 +24,10 @@ from graphrag_eval_async.config.reading import Reader, join
 from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.records.metrics import COST, RESULT_KEYS
 
-Problem = Callable[[str, str], Any]
-
 GATES = ("error_rate", "missing_rate")
 """Rates that the command line knows, besides metrics."""
+
+Problem = Callable[[str, str], Any]
 
 OF_THE_REQUEST = ("model", "messages", "response_format", "stream", "input", "n")
 """What `parameters` may not hold: each request has its own."""
@@ -48,7 +47,7 @@ def load_config(
         judge: whether the caller brings a judge, which replaces the models in `llm`.
 
     Raises:
-        ConfigError: it cannot be read, or is invalid; lists every problem with its key.
+        ConfigError: it cannot be read, or is invalid; lists the problems, each with its key.
     """
     source = os.fsdecode(config) if isinstance(config, str | os.PathLike) else None
     given = config if source is None else _read(source)
@@ -57,10 +56,10 @@ def load_config(
         for name in METRICS:
             if name in given and given[name] is None:
                 reader.problem(name, "expected a mapping, got nothing; {} turns it on")
-    checked = reader.read(inspect.type_info(Config), given, "")
+    checked = reader.read(given)
     _check_values(checked, reader.problem)
     effective = _effective(checked, judge=judge)
-    if not judge and not reader.problems.keys() & {"llm", "llm.generation", "llm.embedding"}:
+    if not judge and not reader.problems:
         _check_needs(effective, reader.problem)
     if reader.problems:
         problems = [f"{key}: {what}" if key else what for key, what in reader.problems.items()]
@@ -102,7 +101,7 @@ def _read(source: str) -> Any:
 
 def _effective(config: Config, *, judge: bool) -> Config:
     """The configuration with the metrics that are on by default, and without those that are off."""
-    metrics = {name: section for name in METRICS if (section := getattr(config, name)) is not None}
+    metrics = config.metrics
     if metrics or config.custom_evaluations:
         off = dict.fromkeys(name for name, section in metrics.items() if not section.enabled)
         is_judged = config.custom_evaluations or len(off) < len(metrics)
@@ -119,31 +118,25 @@ def _check_values(config: Config, problem: Problem) -> None:
         _check_model(config.llm.generation, "llm.generation", problem)
         _check_model(config.llm.embedding, "llm.embedding", problem)
     metric = config.ragas_answer_correctness
-    if metric is not None and not 0 < sum(metric.weights) < inf:
-        problem("ragas_answer_correctness.weights", "expected a sum that is finite and above 0")
+    if metric is not None and not sum(metric.weights):
+        problem("ragas_answer_correctness.weights", "expected a sum above 0")
     _check_names(config.custom_evaluations, problem)
     for index, evaluation in enumerate(config.custom_evaluations):
-        _check_inputs(evaluation, f"custom_evaluations[{index}]", problem)
+        for name in ("steps_name", "steps_keys"):
+            has_steps = {"reference_steps", "actual_steps"} & set(evaluation.inputs)
+            if getattr(evaluation, name) is not None and not has_steps:
+                what = "selects steps: inputs needs actual_steps or reference_steps"
+                problem(f"custom_evaluations[{index}].{name}", what)
 
 
 def _check_needs(config: Config, problem: Problem) -> None:
     """Report the models that are missing for the metrics that are on."""
-    embedding = metrics_that_embed(config)
-    metrics = [name for name in METRICS if getattr(config, name) is not None]
-    for key in [*metrics, *(f"custom_evaluations[{i}]" for i in range(len(config.custom_evaluations)))]:
-        models = ("generation", "embedding") if key in embedding else ("generation",)
+    custom = [f"custom_evaluations[{index}]" for index in range(len(config.custom_evaluations))]
+    for key in [*config.metrics, *custom]:
+        models = ("generation", "embedding") if key in config.embedding_metrics else ("generation",)
         lacking = [f"llm.{model}" for model in models if getattr(config.llm, model, None) is None]
         if lacking:
             problem(key, f"needs {' and '.join(lacking)}")
-
-
-def metrics_that_embed(config: Config) -> list[str]:
-    """The metrics that are on and need an embedding model."""
-    metrics = [] if config.answer_relevance is None else ["answer_relevance"]
-    correctness = config.ragas_answer_correctness
-    if correctness is not None and correctness.weights[1] > 0:
-        metrics.append("ragas_answer_correctness")
-    return metrics
 
 
 def _check_model(model: GenerationConfig | EmbeddingConfig | None, key: str, problem: Problem) -> None:
@@ -153,6 +146,12 @@ def _check_model(model: GenerationConfig | EmbeddingConfig | None, key: str, pro
         problem(f"{key}.base_url", wrong)
     if model.api_key is not None and not is_key(model.api_key):
         problem(f"{key}.api_key", "expected ASCII characters without white space, as an HTTP header has them")
+    try:
+        is_json = orjson.loads(orjson.dumps(model.parameters)) == model.parameters
+    except TypeError:
+        is_json = False
+    if not is_json:  # numbers that are not finite, or too large
+        problem(f"{key}.parameters", "cannot be written as JSON")
     for parameter in OF_THE_REQUEST:
         if parameter in model.parameters:
             problem(f"{key}.parameters.{parameter}", "may not be given: each request has its own")
@@ -180,32 +179,19 @@ def is_key(text: str) -> bool:
 def _check_names(evaluations: tuple[CustomEvaluationConfig, ...], problem: Problem) -> None:
     """Report names of evaluations and outputs that would give a result the same key twice."""
     owners = dict.fromkeys(RESULT_KEYS, "a key of results") | dict.fromkeys(GATES, "the name of a gate")
-    names = dict.fromkeys(METRICS, "the name of a built-in metric")
     for index, evaluation in enumerate(evaluations):
-        place, name = f"custom_evaluations[{index}].name", evaluation.name
-        if name in names:
-            problem(place, f"{name!r} is already {names[name]}")
-        elif name:
-            names[name] = f"that of custom_evaluations[{index}]"
-            for key in (f"{name}_error", f"{name}{COST}"):
-                if key in owners:
-                    problem(place, f"would have the key {key!r}, which is already {owners[key]}")
-                owners.setdefault(key, f"a key of custom_evaluations[{index}]")
-    for index, evaluation in enumerate(evaluations):
+        section, name = f"custom_evaluations[{index}]", evaluation.name
+        if name in METRICS:
+            problem(f"{section}.name", f"{name!r} is the name of a built-in metric")
+        places = {f"{name}_error": f"{section}.name", f"{name}{COST}": f"{section}.name"}
         for output in evaluation.outputs:
-            place = join(f"custom_evaluations[{index}].outputs", output)
+            place = join(f"{section}.outputs", output)
             if output.endswith(COST):
                 problem(place, f"ends in {COST}, as only costs do")
-            elif output in owners:
-                problem(place, f"is already {owners[output]}")
-            owners.setdefault(output, f"an output of custom_evaluations[{index}]")
-
-
-def _check_inputs(evaluation: CustomEvaluationConfig, key: str, problem: Problem) -> None:
-    inputs = evaluation.inputs
-    if len(set(inputs)) < len(inputs):
-        problem(f"{key}.inputs", "lists an input twice")
-    if inputs and not {"reference_steps", "actual_steps"} & set(inputs):
-        for name in ("steps_name", "steps_keys"):
-            if getattr(evaluation, name) is not None:
-                problem(f"{key}.{name}", "selects steps: inputs needs actual_steps or reference_steps")
+            elif output in places:
+                problem(place, f"{output!r} is already a key of {section}")
+            places.setdefault(output, place)
+        for key, place in places.items():
+            if key in owners:
+                problem(place, f"{key!r} is already {owners[key]}")
+            owners[key] = f"a key of {section}"

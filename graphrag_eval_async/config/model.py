@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from graphrag_eval_async.config.secrecy import shown
+from graphrag_eval_async.config.secrecy import Shown, shown
 
-Text = Annotated[str, Meta(min_length=1)]
-Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{1,64}\Z")]
-Count = Annotated[int, Meta(ge=1)]
-Positive = Annotated[float, Meta(gt=0)]
-Rate = Annotated[float, Meta(ge=0.001)]
-Price = Annotated[float, Meta(ge=0, le=1e9)]
-"""Beyond this, the cost of a call could be more than a number can hold."""
+Text = Annotated[str, Meta(pattern=r"\S", description="a string that is not empty")]
+Name = Annotated[
+    str, Meta(pattern=r"\A[A-Za-z0-9_-]{1,64}\Z", description="1 to 64 letters, digits, _ and -")
+]
+Count = Annotated[int, Meta(ge=1, le=2**53, description="an integer of 1 or more")]
+Positive = Annotated[float, Meta(gt=0, le=1e15, description="a number above 0")]
+Rate = Annotated[float, Meta(ge=0.001, le=1e15, description="a number of 0.001 or more")]
+Amount = Annotated[float, Meta(ge=0, le=1e9, description="a number from 0 to a billion")]
+Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
+Input: TypeAlias = Literal["question", "reference_answer", "reference_steps", "actual_answer", "actual_steps"]
 
 
 class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A mapping of the YAML file. Its repr hides secrets; `load_config` checks it."""
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        return [(name, shown(name, getattr(self, name))) for name in self.__struct_fields__]
+        return [(name, Shown(shown(name, getattr(self, name)))) for name in self.__struct_fields__]
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
+        fields = ", ".join(f"{name}={text}" for name, text in self.__rich_repr__())
         return f"{type(self).__name__}({fields})"
 
 
@@ -44,7 +47,9 @@ class GenerationConfig(Section, frozen=True, kw_only=True):
 
     provider: Literal["openai", "azure"]
     model: Text
-    temperature: Annotated[float, Meta(ge=0, le=2)] | UnsetType | None = UNSET
+    temperature: Annotated[float, Meta(ge=0, le=2, description="a number from 0 to 2")] | UnsetType | None = (
+        UNSET
+    )
     max_tokens: Count | None = 4096
     base_url: Text | None = None
     api_key: Text | None = None
@@ -87,15 +92,15 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
     call_timeout_sec: Positive = 60.0
     result_timeout_sec: Positive = 300.0
     max_attempts: Count = 5
-    budget_usd: Annotated[float, Meta(ge=0)] | None = None
+    budget_usd: Amount | None = None
 
 
 class PricingConfig(Section, frozen=True, kw_only=True):
     """Prices in US dollars per million tokens; they override the built-in list."""
 
-    input_usd_per_million: Price | None = None
-    output_usd_per_million: Price | None = None
-    embedding_usd_per_million: Price | None = None
+    input_usd_per_million: Amount | None = None
+    output_usd_per_million: Amount | None = None
+    embedding_usd_per_million: Amount | None = None
 
 
 class LLMConfig(Section, frozen=True, kw_only=True):
@@ -125,7 +130,7 @@ class AnswerRelevanceConfig(Section, frozen=True, kw_only=True):
     """RAGAS answer relevancy; `strictness` is the number of questions to generate, from 1 to 20."""
 
     enabled: bool = True
-    strictness: Annotated[int, Meta(ge=1, le=20)] = 3
+    strictness: Annotated[int, Meta(ge=1, le=20, description="an integer from 1 to 20")] = 3
 
 
 class RetrievalAnswerConfig(Section, frozen=True, kw_only=True):
@@ -151,9 +156,9 @@ class RagasAnswerCorrectnessConfig(Section, frozen=True, kw_only=True):
     """
 
     enabled: bool = True
-    weights: tuple[Annotated[float, Meta(ge=0)], Annotated[float, Meta(ge=0)]] = (0.75, 0.25)
-    beta: Annotated[float, Meta(gt=0, le=1e6)] = 1.0
-    threshold: Annotated[float, Meta(ge=0, le=1)] | None = None
+    weights: Annotated[tuple[Amount, Amount], Meta(description="a list of 2 numbers")] = (0.75, 0.25)
+    beta: Annotated[float, Meta(gt=0, le=1e6, description="a number above 0, at most a million")] = 1.0
+    threshold: Share | None = None
 
 
 class OutputConfig(Section, frozen=True, kw_only=True):
@@ -176,16 +181,15 @@ class CustomEvaluationConfig(Section, frozen=True, kw_only=True):
     """
 
     name: Name
-    inputs: Annotated[
-        tuple[
-            Literal["question", "reference_answer", "reference_steps", "actual_answer", "actual_steps"], ...
-        ],
-        Meta(min_length=1),
-    ]
+    inputs: Annotated[tuple[Input, ...], Meta(min_length=1, description="a list that is not empty")]
     instructions: Text
-    outputs: Annotated[dict[Name, str | OutputConfig], Meta(min_length=1)]
+    outputs: Annotated[
+        dict[Name, str | OutputConfig], Meta(min_length=1, description="a mapping that is not empty")
+    ]
     steps_name: Text | None = None
-    steps_keys: Annotated[tuple[Text, ...], Meta(min_length=1)] | None = None
+    steps_keys: (
+        Annotated[tuple[Text, ...], Meta(min_length=1, description="a list that is not empty")] | None
+    ) = None
 
 
 class Config(Section, frozen=True, kw_only=True):
@@ -203,6 +207,22 @@ class Config(Section, frozen=True, kw_only=True):
     retrieval_context: RetrievalContextConfig | None = None
     ragas_answer_correctness: RagasAnswerCorrectnessConfig | None = None
     custom_evaluations: tuple[CustomEvaluationConfig, ...] = ()
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """The sections of built-in metrics that are present, by name."""
+        sections = {name: getattr(self, name) for name in METRICS}
+        return {name: section for name, section in sections.items() if section is not None}
+
+    @property
+    def embedding_metrics(self) -> list[str]:
+        """The names of those that need an embedding model."""
+        correctness = self.ragas_answer_correctness
+        embed = {
+            "answer_relevance": self.answer_relevance is not None,
+            "ragas_answer_correctness": correctness is not None and correctness.weights[1] > 0,
+        }
+        return [name for name in METRICS if embed.get(name)]
 
 
 METRICS = (

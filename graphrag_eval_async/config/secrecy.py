@@ -58,35 +58,30 @@ def expand(text: str) -> str:
     return FromEnvironment(VARIABLE.sub(lambda variable: os.environ[variable[1]], text), text, read)
 
 
-class _Shown:
-    def __init__(self, text: str) -> None:
-        self._text = text
+class Shown(str):
+    """Text that is its own repr."""
+
+    __slots__ = ()
 
     def __repr__(self) -> str:
-        return self._text
+        return str(self)
 
 
-HIDDEN = _Shown("'***'")
-
-
-def shown(name: str, value: Any) -> Any:
-    """Something with the repr of the value at a key of the configuration, without what may be secret.
-
-    Never a `FromEnvironment` itself: rich shortens strings before showing them, which loses their repr.
-    """
-    if value is None:
-        return None
+def shown(name: str, value: Any) -> str:
+    """The repr of the value at a key of the configuration, without what may be secret."""
     text = value.written if isinstance(value, FromEnvironment) else value
+    if value is None:
+        return "None"
     if name == "api_key" or (name == "base_url" and isinstance(text, str) and set("@?#") & set(text)):
-        return HIDDEN
+        return "'***'"
     if name == "parameters":
-        return dict.fromkeys(value, _Shown("...")) if isinstance(value, Mapping) else HIDDEN
+        members = (f"{key!r}: ..." for key in value) if isinstance(value, Mapping) else ("...",)
+        return f"{{{', '.join(members)}}}"
     if isinstance(value, Mapping):
-        return {key: shown(key, item) for key, item in value.items()}
+        return f"{{{', '.join(f'{key!r}: {shown(key, item)}' for key, item in value.items())}}}"
     if isinstance(value, list | tuple):
-        items = [shown(name, item) for item in value]
-        return items if isinstance(value, list) else tuple(items)
-    return _Shown(repr(text)) if text is not value else value
+        return f"[{', '.join(shown(name, item) for item in value)}]"
+    return repr(text)
 
 
 def secrets(config: Struct) -> tuple[str, ...]:

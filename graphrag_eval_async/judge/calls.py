@@ -35,8 +35,8 @@ class Call(NamedTuple):
     Attributes:
         kind: "completion" or "embedding".
         key: equal for equal calls.
-        request: returns what sends it once, with messages that correct an earlier reply, and about how many
-            tokens that takes.
+        request: returns what sends it once, with messages that correct an earlier reply, and an estimate of
+            the tokens that takes.
         check: returns the reply if it is usable; raises `JudgeError`.
     """
 
@@ -51,16 +51,12 @@ class ResultCalls:
 
     Attributes:
         order: among the results; the calls of the earliest go first.
-        calls: how many it has made itself; not those that the cache or another's equal call answers.
-        costs: what each reply to these cost, in US dollars; None where that is not known.
     """
 
     def __init__(self, session: JudgeSession) -> None:
         self.session = session
         self.order = session.next_order()
         self.scope = CancelScope()
-        self.calls = 0
-        self.costs: list[float | None] = []
 
     def __enter__(self) -> CancelScope:
         return self.scope.__enter__()
@@ -69,24 +65,26 @@ class ResultCalls:
         self.session.retry.limiter.deadlines.stop(self.scope)
         return self.scope.__exit__(*exc_info)
 
-    def metric(self) -> MetricCalls:
-        """What one metric calls the judge by."""
-        return MetricCalls(self)
-
 
 class MetricCalls:
-    """The calls of one metric for one result: a `MetricJudge` that knows what they cost."""
+    """The calls of one metric for one result: a `MetricJudge` that knows what they cost.
+
+    Attributes:
+        calls: how many it has made itself; not those that the cache or another's equal call answers.
+        costs: what each reply to these cost, in US dollars; None where that is not known.
+    """
 
     def __init__(self, result: ResultCalls) -> None:
         self._result = result
         self._session = result.session
-        self._costs: list[float | None] = []
+        self.calls = 0
+        self.costs: list[float | None] = []
 
     @property
     def cost(self) -> float | None:
         """In US dollars; None where a price, or what was used, is not known."""
-        known = [cost for cost in self._costs if cost is not None]
-        if len(known) < len(self._costs) or self._session.prices.input is None:
+        known = [cost for cost in self.costs if cost is not None]
+        if len(known) < len(self.costs) or self._session.prices.input is None:
             return None
         return fsum(known)
 
@@ -94,43 +92,42 @@ class MetricCalls:
         self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
     ) -> T:
         """See `MetricJudge`."""
-        session = self._session
-        await session.throttle.acquire(self._result.order)
-        try:
+
+        def make() -> Call:
             messages = prompt()
             texts = (text for message in messages for text in (message["role"], message["content"]))
-            key = session.key("complete", form.schema, str(repeat), *texts)
+            key = self._session.key("complete", form.schema, str(repeat), *texts)
 
             def request(judge: Judge, correction: Sequence[Message]) -> tuple[Send, int]:
                 asked = [*messages, *correction]
                 return partial(judge.complete, asked, form.schema), estimate_prompt(asked, form.schema)
 
-            call = Call("completion", key, request, partial(_checked_reply, form))
-            return form.read(await self._shared(call))
-        finally:
-            session.throttle.release()
+            return Call("completion", key, request, partial(_checked_reply, form))
+
+        return form.read(await self._call(make))
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
         """See `MetricJudge`."""
-        session = self._session
-        await session.throttle.acquire(self._result.order)
+
+        def request(judge: Judge, _: Sequence[Message]) -> tuple[Send, int]:
+            return partial(judge.embed, texts), sum(map(estimate_tokens, texts))
+
+        def make() -> Call:
+            key = self._session.key("embed", None, *texts)
+            return Call("embedding", key, request, partial(_checked_vectors, len(texts)))
+
+        vectors: list[list[float]] = await self._call(make)
+        return vectors
+
+    async def _call(self, make: Callable[[], Call]) -> Any:
+        """The reply to a call, made when admitted: the judge's, the cache's, or that of an equal call."""
+        session, result = self._session, self._result
+        await session.throttle.acquire(result.order)
         try:
-
-            def request(judge: Judge, _: Sequence[Message]) -> tuple[Send, int]:
-                return partial(judge.embed, texts), sum(map(estimate_tokens, texts))
-
-            key = session.key("embed", None, *texts)
-            call = Call("embedding", key, request, partial(_checked_vectors, len(texts)))
-            vectors: list[list[float]] = await self._shared(call)
-            return vectors
+            call = make()
+            return await session.single_flight.call(call.key, result.scope, partial(self._cached, call))
         finally:
             session.throttle.release()
-
-    async def _shared(self, call: Call) -> Any:
-        """What the call replies, or the cache, or an equal call in flight."""
-        return await self._session.single_flight.call(
-            call.key, self._result.scope, partial(self._cached, call)
-        )
 
     async def _cached(self, call: Call, flight: Flight) -> Any:
         session = self._session
@@ -142,7 +139,7 @@ class MetricCalls:
                 usage.cache_hits += 1
                 return reply
         usage.calls += 1
-        self._result.calls += 1
+        self.calls += 1
         try:
             reply = await self._checked(call, judge, flight)
             if cache is not None:
@@ -164,11 +161,7 @@ class MetricCalls:
         return call.check(await self._request(call.kind, *call.request(judge, correction), flight))
 
     async def _request(self, kind: str, send: Send, tokens: int, flight: Flight) -> Any:
-        def paid(cost: float | None) -> None:
-            self._costs.append(cost)
-            self._result.costs.append(cost)
-
-        request = Request(kind, self._result.order, send, tokens, flight.sent, paid)
+        request = Request(kind, self._result.order, send, tokens, flight.sent, self.costs.append)
         return await self._session.retry.send(request)
 
 

@@ -36,9 +36,6 @@ REASONING = re.compile(r"(ft:)?(o\d|gpt-5)")
 
 LIMITS = {"max_tokens", "max_completion_tokens"}
 
-NOT_IN_A_NAME = re.compile("[^A-Za-z0-9_-]")
-"""Of a schema: https://platform.openai.com/docs/api-reference/chat/create"""
-
 
 def check(llm: LLMConfig) -> None:
     """See that the models can be called, as far as can be said without a request.
@@ -108,13 +105,14 @@ class OpenAIJudge:
             SchemaRefused: the server takes no schemas; from now on they go as text, and JSON is asked for.
             JudgeError: there is no reply.
         """
-        remote = _configured(self._generation, "llm.generation")
+        remote = self._generation
+        assert remote is not None  # noqa: S101  (`load_config` requires what the metrics call)
         with_schema = self._takes_schemas
         asked = _with_schema(messages, schema) if with_schema else _with_schema_as_text(messages, schema)
         response = await remote.post("/chat/completions", asked | self._of_completions)
         if response.is_success:
-            return read_completion(response, remote.scrub)
-        failure = failure_of(response, remote.target, remote.scrub)
+            return read_completion(response)
+        failure = failure_of(response, remote.target)
         if with_schema and response.refuses_schemas:
             self._takes_schemas = False
             raise SchemaRefused(failure.message)
@@ -122,12 +120,13 @@ class OpenAIJudge:
 
     async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], TokenUsage | None]:
         """See `Judge`."""
-        remote = _configured(self._embedding, "llm.embedding")
+        remote = self._embedding
+        assert remote is not None  # noqa: S101
         body = {"input": list(texts), "encoding_format": "float"} | self._of_embeddings
         response = await remote.post("/embeddings", body)
         if response.is_success:
-            return read_embeddings(response, remote.scrub, len(texts))
-        raise failure_of(response, remote.target, remote.scrub)
+            return read_embeddings(response)
+        raise failure_of(response, remote.target)
 
     async def aclose(self) -> None:
         """Close all connections; closing twice does nothing."""
@@ -155,13 +154,13 @@ class _Remote(NamedTuple):
             response = await self.client.post(path, cast_to=self.sdk.response, body=body)
         except self.sdk.status_error as error:
             response = error.response
-        except self.sdk.errors as error:
+        except self.sdk.error as error:
             failure = self._no_reply(error)
         except (TypeError, ValueError) as error:
             failure = JudgeError("invalid_request", self.scrub(f"the request cannot be written: {error}"))
         if response is None:
             raise failure
-        return Response(response.status_code, response.headers, response.content)
+        return Response(response.status_code, response.headers, response.content, self.scrub)
 
     def _no_reply(self, error: Exception) -> JudgeError:
         """A connection that failed. Not by the SDK's type: to it, a reset on aiohttp is a timeout."""
@@ -170,12 +169,6 @@ class _Remote(NamedTuple):
             cause = cause.__cause__
         kind: Failure = "timeout" if isinstance(cause, TimeoutError) else "unavailable"
         return JudgeError(kind, self.scrub(f"{self.target.base_url}: {type(cause).__name__}: {cause}"))
-
-
-def _configured(remote: _Remote | None, key: str) -> _Remote:
-    if remote is None:
-        raise JudgeError("invalid_request", f"{key} is not configured")
-    return remote
 
 
 def _of_completions(config: GenerationConfig) -> dict[str, Any]:
@@ -193,8 +186,7 @@ def _of_completions(config: GenerationConfig) -> dict[str, Any]:
 
 
 def _with_schema(messages: Sequence[Message], schema: Mapping[str, Any]) -> dict[str, Any]:
-    name = NOT_IN_A_NAME.sub("_", str(schema.get("title", "")))[:64] or "reply"
-    described = {"name": name, "strict": True, "schema": schema}
+    described = {"name": schema["title"], "strict": True, "schema": schema}
     return {"messages": messages, "response_format": {"type": "json_schema", "json_schema": described}}
 
 

@@ -85,8 +85,8 @@ class Sdk:
     """The openai package, imported when it is needed.
 
     Attributes:
-        status_error: raised for a response that is no success.
-        errors: all that a request may raise for what the network or the server did.
+        error: raised for whatever the network or the server did.
+        status_error: one of these, for a response that is no success.
         response: the type of HTTP responses.
     """
 
@@ -105,17 +105,7 @@ class Sdk:
         self._httpx = import_module(type(openai.DEFAULT_CONNECTION_LIMITS).__module__.partition(".")[0])
         self.response: Any = self._httpx.Response
         self.status_error = openai.APIStatusError
-        self.errors: tuple[type[Exception], ...] = (
-            openai.OpenAIError,
-            self._httpx.HTTPError,
-            self._httpx.StreamError,
-            OSError,
-        )
-        try:
-            from aiohttp import ClientError
-        except ImportError:
-            return
-        self.errors += (ClientError,)
+        self.error = openai.OpenAIError
 
     def client(self, endpoint: Endpoint, concurrency: int) -> Any:
         """A client that neither tries again, follows redirects, nor gives up."""

@@ -6,9 +6,10 @@ statuses and codes of errors: https://platform.openai.com/docs/guides/error-code
 
 from __future__ import annotations
 
-import math
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import DecodeError, Struct, json
@@ -34,14 +35,14 @@ MIN_CHARACTERS = 16
 
 FILTERED = frozenset({"content_filter", "content_policy_violation"})
 NO_QUOTA = frozenset(
-    {
+    [
         "insufficient_quota",
         "quota_exceeded",
         "billing_hard_limit_reached",
         "billing_not_active",
         "account_deactivated",
         "insufficient_balance",
-    }
+    ]
 )
 NO_MODEL = frozenset({"model_not_found"})
 SCHEMA_WORDS = (b"response_format", b"json_schema", b"structured output", b"structured_output")
@@ -86,11 +87,12 @@ class Scrubber:
 
 
 class Response(NamedTuple):
-    """An HTTP response."""
+    """An HTTP response, and what hides secrets in what is told of it."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
+    scrub: Scrubber = Scrubber(())
 
     @property
     def is_success(self) -> bool:
@@ -122,6 +124,11 @@ class Response(NamedTuple):
         return frozenset(value for name in ("code", "type") if isinstance(value := details.get(name), str))
 
     @property
+    def excerpt(self) -> str:
+        """The beginning of the body, fit to be shown."""
+        return self.scrub(self.body.decode(errors="replace"), EXCERPT)
+
+    @property
     def refuses_schemas(self) -> bool:
         """Whether the server does not know the strict mode of structured output, or not this schema."""
         text = self.body.lower()
@@ -131,7 +138,7 @@ class Response(NamedTuple):
         )
 
 
-def failure_of(response: Response, target: Target, scrub: Scrubber) -> JudgeError:
+def failure_of(response: Response, target: Target) -> JudgeError:
     """The error of a response that is no success."""
     status, codes = response.status, response.codes
     message = response.details.get("message")
@@ -139,11 +146,12 @@ def failure_of(response: Response, target: Target, scrub: Scrubber) -> JudgeErro
         message = f"redirected to {response.headers.get('location', 'nowhere')}"
     elif not isinstance(message, str):
         message = response.body.decode(errors="replace")
-    text = scrub(f"HTTP {status}: {message}")
+    text = response.scrub(f"HTTP {status}: {message}")
     if codes & FILTERED:
         return JudgeError("refused", text)
     if (advice := _advice(status, codes, target.key)) is not None:
-        return JudgeUnavailable(f"{scrub(f'{target.model} at {target.base_url}')}: {text}; check {advice}")
+        where = response.scrub(f"{target.model} at {target.base_url}")
+        return JudgeUnavailable(f"{where}: {text}; check {advice}")
     kind = KINDS.get(status, "invalid_request" if status < 500 else "unavailable")
     return JudgeError(kind, text, retry_after=retry_after(response.headers) if kind in RETRIED else None)
 
@@ -160,32 +168,21 @@ def _advice(status: int, codes: frozenset[str], key: str) -> str | None:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """How long the server asks to wait, in seconds; None where it does not say, or not in a usable way.
+    """How long the server asks to wait, in seconds; None where it does not say so in a usable way.
 
     ``Retry-After`` holds seconds or a date: https://www.rfc-editor.org/rfc/rfc9110#field.retry-after; OpenAI
     and Azure also send ``retry-after-ms``.
     """
     value = headers.get("retry-after", "")
-    for seconds in (_number(headers.get("retry-after-ms", ""), 0.001), _number(value), _until(value)):
-        if seconds is not None:
-            return max(0.0, seconds)
+    for text, unit in [(headers.get("retry-after-ms", ""), 0.001), (value, 1.0)]:
+        with suppress(ValueError):
+            seconds = float(text) * unit
+            if isfinite(seconds):
+                return max(0.0, seconds)
+    with suppress(ValueError, OverflowError):
+        date = parsedate_to_datetime(value)
+        return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
     return None
-
-
-def _number(text: str, unit: float = 1.0) -> float | None:
-    try:
-        value = float(text) * unit
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _until(text: str) -> float | None:
-    try:
-        date = parsedate_to_datetime(text)
-        return (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
-    except (ValueError, OverflowError):
-        return None
 
 
 class Embedding(Struct):
@@ -202,24 +199,24 @@ class Embeddings(Struct):
     usage: Any = None
 
 
-def read_completion(response: Response, scrub: Scrubber) -> tuple[Any, TokenUsage | None]:
+def read_completion(response: Response) -> tuple[Any, TokenUsage | None]:
     """The JSON value that a chat completion holds, and the tokens it used.
 
     Raises:
         JudgeError: there is none.
     """
-    fields = _object(response, scrub)
+    fields = _object(response)
     usage = _usage(fields.get("usage"))
     match fields.get("choices"):
         case [{"message": {} as message} as choice, *_]:
             pass
         case _:
-            problem = f"no choices: {_excerpt(response, scrub)}"
-            raise JudgeError("invalid_reply", problem, reply="", usage=usage)
+            raise JudgeError("invalid_reply", f"no choices: {response.excerpt}", reply="", usage=usage)
     content, reason = message.get("content"), choice.get("finish_reason")
-    text = scrub.content(content) if isinstance(content, str) else None
+    text = response.scrub.content(content) if isinstance(content, str) else None
     if (refusal := message.get("refusal")) or reason == "content_filter":
-        raise JudgeError("refused", scrub(str(refusal or "by the content filter")), reply=text, usage=usage)
+        problem = response.scrub(str(refusal or "by the content filter"))
+        raise JudgeError("refused", problem, reply=text, usage=usage)
     if reason == "length":
         problem = "the reply was cut off; raise llm.generation.max_tokens"
         raise JudgeError("invalid_reply", problem, reply=text, usage=usage, final=True)
@@ -232,37 +229,31 @@ def read_completion(response: Response, scrub: Scrubber) -> tuple[Any, TokenUsag
         raise JudgeError("invalid_reply", problem, reply=text, usage=usage) from None
 
 
-def read_embeddings(
-    response: Response, scrub: Scrubber, count: int
-) -> tuple[list[list[float]], TokenUsage | None]:
-    """The vectors of as many texts, in their order, and the tokens used.
+def read_embeddings(response: Response) -> tuple[list[list[float]], TokenUsage | None]:
+    """The vectors of texts, in their order, and the tokens used.
 
     Raises:
-        JudgeError: they are not as many, or not all finite and of one length.
+        JudgeError: there are none, or it is not clear which is of which text.
     """
     try:
         found = json.decode(response.body, type=Embeddings)
     except (DecodeError, RecursionError, UnicodeDecodeError) as error:
-        usage = _usage(_object(response, scrub).get("usage"))
+        usage = _usage(_object(response).get("usage"))
         raise JudgeError("invalid_reply", f"no embeddings: {error}", usage=usage) from None
-    data, usage = found.data, _usage(found.usage)
-    lengths = {len(item.embedding) for item in data}
-    if len(data) != count or len(lengths) > 1 or 0 in lengths:
-        problem = f"{len(data)} embeddings for {count} texts, of lengths {sorted(lengths)}"
-        raise JudgeError("invalid_reply", problem, usage=usage)
+    data = found.data
     if any(item.index is not None for item in data):
         data.sort(key=lambda item: -1 if item.index is None else item.index)
-        if [item.index for item in data] != list(range(count)):
+        if [item.index for item in data] != list(range(len(data))):
             problem = "the indexes of the embeddings are not those of the texts"
-            raise JudgeError("invalid_reply", problem, usage=usage)
-    return [item.embedding for item in data], usage
+            raise JudgeError("invalid_reply", problem, usage=_usage(found.usage))
+    return [item.embedding for item in data], _usage(found.usage)
 
 
-def _object(response: Response, scrub: Scrubber) -> dict[str, Any]:
+def _object(response: Response) -> dict[str, Any]:
     fields = response.json
     if not isinstance(fields, dict):
-        kind = scrub(response.headers.get("content-type", "")) or "no type"
-        raise JudgeError("invalid_reply", f"no JSON object ({kind}): {_excerpt(response, scrub)}")
+        kind = response.scrub(response.headers.get("content-type", "")) or "no type"
+        raise JudgeError("invalid_reply", f"no JSON object ({kind}): {response.excerpt}")
     return fields
 
 
@@ -273,7 +264,3 @@ def _usage(usage: Any) -> TokenUsage | None:
     counts = [usage.get("prompt_tokens"), usage.get("completion_tokens") or 0]
     usable = [count for count in counts if type(count) is int and 0 <= count < 2**53]
     return TokenUsage(*usable) if usable == counts else None
-
-
-def _excerpt(response: Response, scrub: Scrubber) -> str:
-    return scrub(response.body.decode(errors="replace"), EXCERPT)

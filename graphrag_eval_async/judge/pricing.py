@@ -1,4 +1,4 @@
-"""How many tokens a request has, about, and what tokens cost."""
+"""Estimates of tokens, and what tokens cost."""
 
 from __future__ import annotations
 
@@ -92,10 +92,9 @@ UNKNOWN = Prices(None, None, None)
 
 
 def prices_of(llm: LLMConfig | None) -> Prices:
-    """The prices of the configuration, and for models that OpenAI lists those that it leaves out.
+    """The configured prices; OpenAI's list prices where the configuration has none.
 
-    A model is known by its listed name, which ``openai/`` may precede, as gateways have it, and the date of a
-    snapshot may follow. A deployment of azure is taken for the model whose name it bears.
+    A model is known by its listed name, which may begin with ``openai/`` and end with the date of a snapshot.
     """
     if llm is None:
         return UNKNOWN
@@ -113,7 +112,7 @@ def listed(model: str, prices: Mapping[str, T]) -> T | None:
 
 
 def check_budget(llm: LLMConfig, *, embeds: bool) -> None:
-    """See that all that counts against a budget has a price, that of embeddings if a metric `embeds`.
+    """Check that all that counts against a budget has a price; embeddings count if a metric `embeds`.
 
     Raises:
         ConfigError: there is a budget, but a price is unknown; it names the model and the keys to set.
@@ -136,10 +135,7 @@ def check_budget(llm: LLMConfig, *, embeds: bool) -> None:
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text has: one for 4 ASCII characters, and one for 3 bytes of others in UTF-8.
-
-    So an accented or a Cyrillic letter counts 2/3, a Chinese character 1, an emoji 4/3. Rounded up.
-    """
+    """About how many tokens a text has: one for 4 ASCII characters, or 3 bytes of others; rounded up."""
     return _estimate(text.encode("utf-8", "surrogatepass"))
 
 

@@ -43,13 +43,13 @@ class TokenBucket:
         if self._rate == inf:
             return 0.0
         if now > self._at:
-            self._level = min(self._capacity, self._level + (now - max(self._at, now - 3600)) * self._rate)
+            self._level = min(self._capacity, self._level + (now - self._at) * self._rate)
             self._at = now
-        # The level is a sum of rounded shares of time: a hair's breadth is no reason to wait again.
+        # The level is a sum of rounded shares of time: do not wait again for a rounding error.
         return max(0.0, (min(wanted, self._capacity) - self._level - 1e-9) / self._rate)
 
     def take(self, amount: float) -> None:
-        """Take it; a negative amount is given back."""
+        """Take an amount; a negative one is given back."""
         if self._rate != inf:
             self._level -= amount
 
@@ -95,18 +95,11 @@ class RateLimiter:
         Raises:
             JudgeError: requests of this kind were dismissed.
         """
-        self._numbers += 1
-        number, loop = self._numbers, asyncio.get_running_loop()
-        while True:
-            await self._wait_for_turn(order, number, tokens, kind)
-            if self._paused_until <= loop.time():
-                return self._round
-            self._give_back(tokens)  # A pause began after its turn had come.
-
-    async def _wait_for_turn(self, order: int, number: int, tokens: float, kind: str) -> None:
-        self.check(kind)
+        if (error := self._dismissed.get(kind)) is not None:
+            raise error()
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heappush(self._waiting, (order, number, tokens, turn, kind))
+        self._numbers += 1
+        heappush(self._waiting, (order, self._numbers, tokens, turn, kind))
         self._admit()
         if not turn.done():
             self._usage.waiting += 1
@@ -114,24 +107,11 @@ class RateLimiter:
                 await turn
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled() and turn.exception() is None:
-                    self._give_back(tokens)
+                    self.release()
                 raise
             finally:
                 self._usage.waiting -= 1
-
-    def check(self, kind: str) -> None:
-        """Check that requests of a kind are still sent.
-
-        Raises:
-            JudgeError: they were dismissed.
-        """
-        if (error := self._dismissed.get(kind)) is not None:
-            raise error()
-
-    def _give_back(self, tokens: float) -> None:
-        self._requests.take(-1)
-        self._tokens.take(-tokens)
-        self.release()
+        return self._round
 
     def release(self) -> None:
         """Free the slot of a request, whether it succeeded or not."""
@@ -207,7 +187,7 @@ class RateLimiter:
 
     def _set_timer(self, wait: float) -> None:
         self.close()
-        # A timer may come a hair too early, and should not then be set anew again and again.
+        # A timer may come slightly early, and should not then be set again and again.
         self._timer = asyncio.get_running_loop().call_later(max(wait, 0.001), self._admit)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
-from math import isfinite
 from random import uniform
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,12 +35,12 @@ class Request(NamedTuple):
     """A request that may be sent several times.
 
     Attributes:
-        kind: what it asks for; a fatal error of one kind ends all of them.
-        order: of the result that it is for; the lowest goes first.
+        kind: one of `KINDS`; a fatal error of one kind ends all of them.
+        order: that of the result; the lowest goes first.
         send: sends it once.
-        tokens: what it will use, about.
-        sent: is called when it is sent.
-        paid: is told what each attempt that came to a reply cost, in US dollars; None where that is unknown.
+        tokens: an estimate of what it will use.
+        sent: called when it is sent.
+        paid: called with the cost of each reply in US dollars; None where that is not known.
     """
 
     kind: str
@@ -93,7 +92,6 @@ class Retry:
     async def _attempt(self, request: Request) -> Any:
         sent_in = await self.limiter.acquire(request.order, request.tokens, request.kind)
         try:
-            self.limiter.check(request.kind)
             request.sent()
             reply, used = await self._send(request)
         except Exception as error:
@@ -150,10 +148,7 @@ class Retry:
                 self.limiter.dismiss(kind, partial(JudgeError, "budget", text, final=True))
 
     def _failure(self, error: Exception, kind: str, sent_in: int) -> JudgeError:
-        """What the exception of an attempt stands for; later requests are held up or ended accordingly.
-
-        The one place that catches everything, since a judge may be anybody's.
-        """
+        """The exception of an attempt as a `JudgeError`; later requests are paused or ended accordingly."""
         if isinstance(error, JudgeUnavailable):
             # Every metric needs completions; an unknown model of embeddings is no reason to stop them.
             for ended in KINDS if kind == KINDS[0] else (kind,):
@@ -162,21 +157,19 @@ class Retry:
             if error.kind == "rate_limited":
                 self.limiter.slow_down(sent_in)
             if error.kind == "rate_limited" or _is_pause(error):
-                self.limiter.pause(_retry_after(error))
+                self.limiter.pause(error.retry_after or 0.0)
             return error
-        try:
-            text = str(error)
-        except Exception:  # noqa: BLE001  (of a judge that may be anybody's)
-            text = "without a text"
         if isinstance(error, TimeoutError):
-            return JudgeError("timeout", text or f"no reply within {self._limits.call_timeout_sec:g} seconds")
+            return JudgeError(
+                "timeout", str(error) or f"no reply within {self._limits.call_timeout_sec:g} seconds"
+            )
         final = not isinstance(error, OSError)
-        return JudgeError("unavailable", f"{type(error).__name__}: {text}", final=final)
+        return JudgeError("unavailable", f"{type(error).__name__}: {error}", final=final)
 
 
 def _is_pause(error: JudgeError) -> bool:
-    """Whether the server asks for so long a pause that the request has not failed, but is put off."""
-    return error.kind in RETRIED and not error.final and _retry_after(error) > RETRY_AFTER_CAP
+    """Whether the server asks for so long a pause that the request is postponed rather than failed."""
+    return error.kind in RETRIED and not error.final and (error.retry_after or 0.0) > RETRY_AFTER_CAP
 
 
 def _backoff(error: JudgeError, failures: int) -> float:
@@ -184,13 +177,7 @@ def _backoff(error: JudgeError, failures: int) -> float:
 
     Full jitter: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
     """
-    wish = _retry_after(error)
-    if _is_pause(error) or (error.kind == "rate_limited" and wish):
+    asked = error.retry_after or 0.0
+    if _is_pause(error) or (error.kind == "rate_limited" and asked):
         return 0.0  # The rate limiter is paused for so long.
-    return max(wish, uniform(0, min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** (failures - 1))))  # noqa: S311
-
-
-def _retry_after(error: JudgeError) -> float:
-    """For how many seconds the server wants to be left alone; 0 where it does not say, or says nonsense."""
-    seconds = error.retry_after or 0.0
-    return max(0.0, seconds) if isfinite(seconds) else 0.0
+    return max(asked, uniform(0, min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** (failures - 1))))  # noqa: S311

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 
 class Throttle:
-    """Admits tasks, those of the earliest result first, and only a few in each iteration of the event loop.
-
-    Thousands may come at once, one for each document of each record, each with a millisecond's work to do.
-    """
+    """Admits tasks, those of the earliest result first, and only a few in each iteration of the loop."""
 
     def __init__(self, per_iteration: int, limit: int = sys.maxsize) -> None:
         """Admit at most `per_iteration` tasks in each iteration of the loop, and `limit` at a time."""
@@ -55,15 +52,6 @@ class Throttle:
         self._free += 1
         self._start()
 
-    @contextmanager
-    def released(self) -> Iterator[None]:
-        """Within it, one who was admitted makes room for another; afterwards nobody has to go for it."""
-        self.release()
-        try:
-            yield
-        finally:
-            self._free -= 1
-
     def _take(self) -> None:
         self._free -= 1
         self._left -= 1
@@ -87,7 +75,7 @@ class Throttle:
 
 
 class Flight:
-    """The results that wait for one call; the time of each runs from its first request at the latest."""
+    """The results that wait for one call; sending a request starts the time of all of them."""
 
     def __init__(self, deadlines: Deadlines) -> None:
         self._deadlines = deadlines
@@ -116,29 +104,25 @@ class Flight:
 
 
 class SingleFlight:
-    """The calls in flight, by key; `usage` counts those that were answered by another.
+    """The calls in flight, by key; `usage` counts those that were answered by another."""
 
-    Who only waits for another's call takes no place among those that are admitted by `throttle`.
-    """
-
-    def __init__(self, usage: JudgeUsage, deadlines: Deadlines, throttle: Throttle) -> None:
+    def __init__(self, usage: JudgeUsage, deadlines: Deadlines) -> None:
         self._usage = usage
         self._deadlines = deadlines
-        self._throttle = throttle
         self._running: dict[Hashable, Flight] = {}
 
     async def call(self, key: Hashable, scope: CancelScope, make: Callable[[Flight], Awaitable[Any]]) -> Any:
-        """What `make` returns or raises, or the call with that key that is already running.
+        """What `make` returns or raises, or the equal call that is already running.
 
-        Where the one who makes the call does not finish it, another who waits for it makes it again.
+        If the task that makes the call is cancelled, one that waits for it makes it again.
 
         Args:
             key: equal for equal calls.
-            scope: of the result that it is for.
-            make: makes the call, and tells those who share it when a request is sent.
+            scope: that of the result.
+            make: makes the call; calls `Flight.sent` when a request is sent.
         """
         while (running := self._running.get(key)) is not None:
-            with running.joined(scope), self._throttle.released():
+            with running.joined(scope):
                 await asyncio.wait([running.outcome])
             if not running.outcome.cancelled():
                 self._usage.shared_calls += 1

@@ -19,18 +19,17 @@ from graphrag_eval_async.judge.usage import JudgeUsage, Spending
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LimitsConfig, LLMConfig
-    from graphrag_eval_async.judge.pricing import Prices
+    from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
     from graphrag_eval_async.judge.protocol import Judge
 
 STARTS = 2
-"""Results whose judging begins in one iteration of the event loop: all metrics of one take a millisecond."""
+"""Results whose judging starts in one iteration of the event loop; each takes a millisecond."""
 
 CALLS = 16
-"""Calls that are prepared in one iteration; to write a prompt takes part of a millisecond."""
+"""Calls prepared in one iteration; each takes part of a millisecond."""
 
 PREPARED = 1024
-"""How many calls may be prepared: those in flight, and those that wait for their turn or for another try."""
+"""How many calls may be prepared at a time: each holds its prompt in memory."""
 
 CONNECTION = ("base_url", "api_key", "api_version")
 """What does not change how a model replies."""
@@ -40,23 +39,19 @@ class JudgeSetup(NamedTuple):
     """How a judge is opened, and what bounds its calls.
 
     Attributes:
+        llm: the limits, prices and the cache.
         model: the name that results give the judge.
         identities: JSON that tells replies of this judge from those of others, for "complete" and "embed":
             part of the keys of the cache.
         open: called in a thread, before the first call is made.
         close: closes the judge at the end; None leaves that to the caller.
-        limits: on the calls.
-        prices: of the tokens.
-        cache: the path of the cache of calls, if there is to be one.
     """
 
+    llm: LLMConfig
     model: str
     identities: Mapping[str, Any]
     open: Callable[[], Judge]
-    close: Callable[[Any], Awaitable[None]] | None
-    limits: LimitsConfig
-    prices: Prices
-    cache: str | None
+    close: Callable[[Any], Awaitable[None]] | None = None
 
 
 def judge_setup(
@@ -95,7 +90,7 @@ def judge_setup(
         return openai_client.open_judge(llm) if judge is None else judge
 
     close = openai_client.OpenAIJudge.aclose if judge is None else None
-    return JudgeSetup(model, identities, open_judge, close, llm.limits, prices_of(llm), llm.cache)
+    return JudgeSetup(llm, model, identities, open_judge, close)
 
 
 def _identity(model: GenerationConfig | EmbeddingConfig | None) -> Any:
@@ -104,29 +99,25 @@ def _identity(model: GenerationConfig | EmbeddingConfig | None) -> Any:
 
 
 class JudgeSession:
-    """A judge, as the results of one stream use it together.
+    """A judge, as the results of one stream share it.
 
     Attributes:
         usage: counts of all calls.
-        spending: what the finished results have taken.
-        limits: the configured ones.
+        spending: calls and costs of the finished results.
     """
 
     def __init__(self, setup: JudgeSetup) -> None:
         """Opens nothing yet."""
-        self.limits = setup.limits
-        self.prices = setup.prices
-        self.usage = JudgeUsage(setup.prices)
+        self.limits = setup.llm.limits
+        self.prices = prices_of(setup.llm)
+        self.usage = JudgeUsage(self.prices)
         self.spending = Spending()
-        self.retry = Retry(setup.limits, self.usage)
+        self.retry = Retry(self.limits, self.usage)
         self.starts = Throttle(STARTS)
-        self.throttle = Throttle(CALLS, max(PREPARED, 4 * setup.limits.max_concurrency))
-        self.single_flight = SingleFlight(self.usage, self.retry.limiter.deadlines, self.throttle)
+        self.throttle = Throttle(CALLS, max(PREPARED, 4 * self.limits.max_concurrency))
+        self.single_flight = SingleFlight(self.usage, self.retry.limiter.deadlines)
         self.cache: CallCache | None = None
-        self._open_judge = setup.open
-        self._cache_path = setup.cache
-        self._close = setup.close
-        self._identities = setup.identities
+        self._setup = setup
         self._starting: asyncio.Task[Judge] | None = None
         self._opened: Judge | None = None
         self._orders = 0
@@ -141,9 +132,9 @@ class JudgeSession:
         return await asyncio.shield(self._starting)
 
     async def _start(self) -> Judge:
-        if self._cache_path is not None and self.cache is None:
-            self.cache = await CallCache.open(self._cache_path)
-        self._opened = await asyncio.to_thread(self._open_judge)
+        if self._setup.llm.cache is not None and self.cache is None:
+            self.cache = await CallCache.open(self._setup.llm.cache)
+        self._opened = await asyncio.to_thread(self._setup.open)
         return self._opened
 
     def next_order(self) -> int:
@@ -156,7 +147,7 @@ class JudgeSession:
         # Schemas are few and written once; each is kept, so that no other has its id.
         known = self._keys.get((method, id(schema)))
         if known is None:
-            known = sha256(digest(method, self._identities[method], schema)), schema
+            known = sha256(digest(method, self._setup.identities[method], schema)), schema
             self._keys[method, id(schema)] = known
         key = known[0].copy()
         for text in texts:
@@ -172,7 +163,8 @@ class JudgeSession:
             await asyncio.wait([self._starting])  # Its thread cannot be cancelled.
             if not self._starting.cancelled():
                 self._starting.exception()
-        if self.cache is not None:
-            await self.cache.aclose()
-        if self._opened is not None and self._close is not None:
-            await self._close(self._opened)
+        cache, self.cache = self.cache, None
+        if cache is not None:
+            await cache.aclose()
+        if self._opened is not None and self._setup.close is not None:
+            await self._setup.close(self._opened)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.metrics.metric import metric_of_one_call
-from graphrag_eval_async.metrics.ragas_bridge import bridge, cosine, has_text, require_ragas, together
+from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, cosine, has_text, require_ragas, together
 
 if TYPE_CHECKING:
     from graphrag_eval_async.config.model import AnswerRelevanceConfig
@@ -42,11 +42,10 @@ async def _relevance(strictness: int, question: str, answer: str, judge: MetricJ
     From -1 to 1; 0 where the judge found the answer noncommittal each time. Formula:
     https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/answer_relevance/
     """
-    llm = bridge(judge)
-    from ragas.metrics.collections import AnswerRelevancy
+    from ragas.metrics.collections.answer_relevancy.util import AnswerRelevancePrompt
 
-    prompt = AnswerRelevancy(llm=llm, embeddings=llm).prompt
-    samples = [partial(llm.answer, prompt, repeat=index, response=answer) for index in range(strictness)]
+    sample = partial(ask_ragas, judge, AnswerRelevancePrompt, response=answer)
+    samples = [partial(sample, repeat=index) for index in range(strictness)]
     outputs = [output for output in await together(*samples) if has_text(output.question)]
     if not outputs:
         raise JudgeError("invalid_reply", "the judge generated no question that the answer answers")

@@ -13,9 +13,10 @@ import msgspec
 from graphrag_eval_async.config.model import OutputConfig
 from graphrag_eval_async.judge.protocol import ResponseFormat, strict
 from graphrag_eval_async.metrics.metric import messages, metric_of_one_call, system
+from graphrag_eval_async.records.metrics import fits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.config.model import CustomEvaluationConfig
     from graphrag_eval_async.judge.protocol import MetricJudge
@@ -47,14 +48,15 @@ def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
     return metric_of_one_call(config.name, prompts, call_for, nulls=tuple(outputs))
 
 
-def fractions(config: CustomEvaluationConfig) -> list[str]:
-    """The outputs that are always numbers from 0 to 1."""
-    return [name for name, output in config.outputs.items() if _Output(output).is_fraction]
-
-
-def texts(config: CustomEvaluationConfig) -> list[str]:
-    """The outputs that are always texts."""
-    return [name for name, output in config.outputs.items() if _Output(output).types == ["string"]]
+def kinds_of_outputs(evaluations: Iterable[CustomEvaluationConfig]) -> dict[str, list[str]]:
+    """All "outputs"; the "fractions", always numbers from 0 to 1; the "texts", always strings."""
+    outputs = {name: _Output(output) for config in evaluations for name, output in config.outputs.items()}
+    kinds = {
+        "outputs": [*outputs],
+        "fractions": [name for name, output in outputs.items() if output.is_fraction],
+        "texts": [name for name, output in outputs.items() if output.types == ["string"]],
+    }
+    return {kind: names for kind, names in kinds.items() if names}
 
 
 _WANTED = {"number": "a finite number of at most 64 bits", "string": "a string"}
@@ -71,9 +73,8 @@ class _Output:
         else:
             self.types = ["number"] if is_fraction else ["number", "string"]
         self.is_fraction = is_fraction and self.types == ["number"]
-        self.wanted = " or ".join(_WANTED[name] for name in self.types)
-        if self.is_fraction:
-            self.wanted = "a number from 0 to 1"
+        wanted = " or ".join(_WANTED[name] for name in self.types)
+        self.wanted = "a number from 0 to 1" if self.is_fraction else wanted
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -87,9 +88,7 @@ class _Output:
 
 
 def _is_number(value: Any) -> bool:
-    if type(value) is float:
-        return isfinite(value)
-    return type(value) is int and -(2**63) <= value < 2**64
+    return isfinite(value) if type(value) is float else type(value) is int and fits(value)
 
 
 def _form(title: str, outputs: Mapping[str, _Output]) -> ResponseFormat[dict[str, Any]]:

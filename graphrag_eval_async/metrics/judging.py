@@ -11,13 +11,12 @@ import msgspec
 import orjson
 
 from graphrag_eval_async.config import Config, LLMConfig
-from graphrag_eval_async.config.load import metrics_that_embed
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.calls import ResultCalls
+from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
 from graphrag_eval_async.judge.session import JudgeSession, judge_setup
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
 from graphrag_eval_async.metrics.answer_relevance import answer_relevance
-from graphrag_eval_async.metrics.custom import custom_evaluation, fractions, texts
+from graphrag_eval_async.metrics.custom import custom_evaluation, kinds_of_outputs
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_correctness
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
@@ -27,10 +26,8 @@ from graphrag_eval_async.records.copying import copy_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphrag_eval_async.config import CustomEvaluationConfig
-    from graphrag_eval_async.judge.calls import MetricCalls
     from graphrag_eval_async.judge.protocol import Judge
-    from graphrag_eval_async.metrics.metric import Metric, MetricTask
+    from graphrag_eval_async.metrics.metric import Call, Metric, MetricTask
     from graphrag_eval_async.records import Question
 
 OnFatal = Literal["raise", "continue"]
@@ -49,7 +46,7 @@ METRICS: dict[str, Callable[[Any], Metric]] = {
 
 def metrics_on(config: Config) -> bool:
     """Whether any metric is judged."""
-    return bool(config.custom_evaluations) or any(getattr(config, name) is not None for name in METRICS)
+    return bool(config.custom_evaluations or config.metrics)
 
 
 def configured(config: Config) -> list[Metric]:
@@ -58,14 +55,13 @@ def configured(config: Config) -> list[Metric]:
     Raises:
         ConfigError: one needs a package that is not installed.
     """
-    sections = {name: getattr(config, name) for name in METRICS}
-    metrics = [METRICS[name](section) for name, section in sections.items() if section is not None]
+    metrics = [METRICS[name](section) for name, section in config.metrics.items()]
     return [*metrics, *map(custom_evaluation, config.custom_evaluations)]
 
 
 def loader(config: Config) -> Callable[[], None]:
     """What imports all that the metrics need."""
-    needs_ragas = any(getattr(config, name) is not None for name in METRICS if name != "answer_correctness")
+    needs_ragas = bool(config.metrics.keys() - {"answer_correctness"})
     return load_ragas if needs_ragas else lambda: None
 
 
@@ -93,10 +89,10 @@ class Judging:
 
     Attributes:
         names: of the metrics, as in the configuration.
-        provenance: returns what a result says of its judge: the `model`; the `embedding` model, if a metric
-            embeds; a hash of the `prompts` of all metrics and of the models' parameters; the `outputs` of
-            custom evaluations, and which of these are `fractions`, numbers from 0 to 1, or `texts`.
-        fingerprint: JSON that tells what these metrics say from what others say.
+        provenance: returns the `judge` of a result: the `model`; the `embedding` model, if a metric embeds; a
+            hash of the `prompts` of all metrics and of the models' parameters; the `outputs` of custom
+            evaluations, and which of these are `fractions`, numbers from 0 to 1, or `texts`.
+        fingerprint: JSON that differs wherever other metrics or models could give other results.
     """
 
     def __init__(self, config: Config, *, judge: Judge | None, on_fatal: OnFatal) -> None:
@@ -105,8 +101,8 @@ class Judging:
         Args:
             config: checked; at least one metric is on.
             judge: the caller's own, in place of the configured models.
-            on_fatal: what becomes of a judge that will not answer any call: "raise" lets `run` raise,
-                "continue" makes it the error of each metric.
+            on_fatal: what to do if the judge will not answer any call: "raise" lets `run` raise, "continue"
+                makes it the error of each metric.
 
         Raises:
             ConfigError: a package is missing, a key, or the price that a budget needs.
@@ -114,7 +110,7 @@ class Judging:
         self._metrics = configured(config)
         self.names = [metric.name for metric in self._metrics]
         self._on_fatal = on_fatal
-        embeds = bool(metrics_that_embed(config))
+        embeds = bool(config.embedding_metrics)
         self._setup = judge_setup(config.llm or LLMConfig(), judge, loader(config), embeds=embeds)
         prompts = [[metric.name, *metric.prompts] for metric in self._metrics]
         models = None if judge is not None else self._setup.identities
@@ -122,9 +118,7 @@ class Judging:
         provenance: dict[str, Any] = {"model": self._setup.model, "prompts": digest}
         if embeds and judge is None and config.llm is not None and config.llm.embedding is not None:
             provenance["embedding"] = str(config.llm.embedding.model)
-        for key, names_of in (("outputs", _outputs), ("fractions", fractions), ("texts", texts)):
-            if names := [name for custom in config.custom_evaluations for name in names_of(custom)]:
-                provenance[key] = names
+        provenance |= kinds_of_outputs(config.custom_evaluations)
         self.provenance: Callable[[], dict[str, Any]] = partial(copy_json, provenance)
         sections = {name: msgspec.to_builtins(getattr(config, name)) for name in SECTIONS}
         self.fingerprint = [provenance, self._setup.identities, sections]
@@ -162,59 +156,51 @@ class Judging:
         Raises:
             JudgeUnavailable: no call can succeed, and `on_fatal` is "raise".
         """
-        calls = ResultCalls(session)
+        result = ResultCalls(session)
         await session.judge()  # The metrics need what opening it imports, in a thread.
-        await session.starts.acquire(calls.order)
-        outcomes = [_Outcome(task, calls.metric()) for task in plan.due]
-        with calls:
-            if len(outcomes) == 1:
-                await outcomes[0].find()
+        await session.starts.acquire(result.order)
+        judges = [MetricCalls(result) for _ in plan.due]
+        late = JudgeError(
+            "timeout", f"the result was not finished in {session.limits.result_timeout_sec:g} seconds"
+        )
+        outcomes: list[Mapping[str, Any] | JudgeError] = [late] * len(plan.due)
+
+        async def find(index: int, call: Call) -> None:
+            try:
+                outcomes[index] = await call(judges[index])
+            except JudgeError as error:
+                outcomes[index] = error
+
+        calls = [(index, task.call) for index, task in enumerate(plan.due) if task.call is not None]
+        with result:
+            if len(calls) == 1:
+                await find(*calls[0])
             else:
                 async with anyio.create_task_group() as tasks:
-                    for outcome in outcomes:
-                        tasks.start_soon(outcome.find)
+                    for index, call in calls:
+                        tasks.start_soon(find, index, call)
         judged = Judged({}, {})
-        for outcome in outcomes:
-            if self._on_fatal == "raise" and isinstance(outcome.error, JudgeUnavailable):
-                raise outcome.error
-            outcome.add_to(judged, session)
-        session.spending.add(calls.calls, calls.costs)
-        for index, keys in judged.of_steps.items():
-            judged.of_steps[index] = add_f1(keys)
+        for task, judge, outcome in zip(plan.due, judges, outcomes, strict=True):
+            if self._on_fatal == "raise" and isinstance(outcome, JudgeUnavailable):
+                raise outcome
+            _add(judged, task, outcome, judge.cost)
+            session.usage.outcomes[outcome.kind if isinstance(outcome, JudgeError) else "ok"] += 1
+        costs = [cost for judge in judges for cost in judge.costs]
+        session.spending.add(sum(judge.calls for judge in judges), costs)
         return judged
 
 
-def _outputs(config: CustomEvaluationConfig) -> list[str]:
-    return [*config.outputs]
-
-
-class _Outcome:
-    """What came of one task."""
-
-    def __init__(self, task: MetricTask, judge: MetricCalls) -> None:
-        self._task = task
-        self._judge = judge
-        self._keys: Mapping[str, Any] | None = None
-        self.error: JudgeError | None = None
-
-    async def find(self) -> None:
-        assert self._task.call is not None  # noqa: S101
-        try:
-            self._keys = await self._task.call(self._judge)
-        except JudgeError as error:
-            self.error = error
-
-    def add_to(self, judged: Judged, session: JudgeSession) -> None:
-        task = self._task
-        keys = judged.keys if task.step is None else judged.of_steps.setdefault(task.step, {})
-        if self._keys is None:
-            seconds = session.limits.result_timeout_sec
-            error = self.error or JudgeError("timeout", f"the result was not finished in {seconds:g} seconds")
-            keys |= dict.fromkeys(task.nulls)
-            keys[task.error_key] = str(error)
-        else:
-            keys |= self._keys
-        session.usage.outcomes[error.kind if self._keys is None else "ok"] += 1
-        # What a failure without a reply cost is not known: that is not nothing.
-        if (cost := self._judge.cost) is not None and (cost or self._keys is not None):
-            keys[task.cost_key] = cost
+def _add(
+    judged: Judged, task: MetricTask, outcome: Mapping[str, Any] | JudgeError, cost: float | None
+) -> None:
+    """Add what came of a task to a result, or to a step of it."""
+    keys = judged.keys if task.step is None else judged.of_steps.setdefault(task.step, {})
+    if isinstance(outcome, JudgeError):
+        keys |= dict.fromkeys(task.nulls) | {task.error_key: str(outcome)}
+    else:
+        keys |= outcome
+    # A failure without a reply has an unknown cost, not none.
+    if cost is not None and (cost or not isinstance(outcome, JudgeError)):
+        keys[task.cost_key] = cost
+    if task.step is not None:
+        add_f1(keys, task.metric)

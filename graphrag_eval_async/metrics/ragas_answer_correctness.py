@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.metrics.metric import metric_of_one_call
-from graphrag_eval_async.metrics.ragas_bridge import bridge, cosine, has_text, require_ragas, together
+from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, cosine, has_text, require_ragas, together
 
 if TYPE_CHECKING:
     from graphrag_eval_async.config.model import RagasAnswerCorrectnessConfig
@@ -44,31 +44,41 @@ async def _correctness(
 
     Formula: https://docs.ragas.io/en/v0.1.21/concepts/metrics/answer_correctness.html
     """
-    llm = bridge(judge)
-    from ragas.metrics.collections import AnswerCorrectness
+    from ragas.metrics.collections.answer_correctness.util import (
+        CorrectnessClassifierPrompt,
+        StatementGeneratorPrompt,
+    )
 
-    weights = list(config.weights)
-    metric = AnswerCorrectness(llm=llm, embeddings=llm, weights=weights, beta=float(config.beta))
-    split = partial(llm.answer, metric.statement_generator_prompt, question=question)
-    embed = [partial(judge.embed, [answer, reference])] if weights[1] else []
+    split = partial(ask_ragas, judge, StatementGeneratorPrompt, question=question)
+    embed = [partial(judge.embed, [answer, reference])] if config.weights[1] else []
     actual, expected, *vectors = await together(
         partial(split, answer=answer), partial(split, answer=reference), *embed
     )
     for output, whose in [(actual, "actual"), (expected, "reference")]:
         if not output.statements:
             raise JudgeError("invalid_reply", f"the judge found no statement in the {whose} answer")
-    classes = await llm.answer(
-        metric.correctness_classifier_prompt,
+    classes = await ask_ragas(
+        judge,
+        CorrectnessClassifierPrompt,
         question=question,
         answer=actual.statements,
         ground_truth=expected.statements,
     )
-    if not (classes.TP or classes.FP or classes.FN):
+    sizes = len(classes.TP), len(classes.FP), len(classes.FN)
+    if not any(sizes):
         raise JudgeError("invalid_reply", "the judge classified no statement")
     similarity = {f"{NAME}_similarity": cosine(*pair) for pair in vectors}
-    total = weights[0] * metric._compute_f1_score(classes) + weights[1] * sum(similarity.values())
-    score = total / sum(weights)
+    total = config.weights[0] * _f_score(*sizes, config.beta) + config.weights[1] * sum(similarity.values())
+    score = total / sum(config.weights)
     if config.threshold is not None:
         score = float(score >= config.threshold)
-    counts = {f"{NAME}_{name.lower()}": len(getattr(classes, name)) for name in ("TP", "FP", "FN")}
+    counts = {f"{NAME}_{name}": size for name, size in zip(("tp", "fp", "fn"), sizes, strict=True)}
     return {NAME: score, **counts, **similarity}
+
+
+def _f_score(tp: int, fp: int, fn: int, beta: float) -> float:
+    """The F-score of counts, from 0 to 1. Formula: https://en.wikipedia.org/wiki/F-score"""
+    if not tp:
+        return 0.0
+    precision, recall = tp / (tp + fp), tp / (tp + fn)
+    return (1 + beta**2) * (precision * recall) / (beta**2 * precision + recall)

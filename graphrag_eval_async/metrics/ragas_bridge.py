@@ -1,10 +1,9 @@
-"""The bridge to ragas: its metrics call our judge, and nothing of it is imported before it is needed."""
+"""The bridge to ragas: our judge answers its prompts. It is imported when it is needed."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import re
 from functools import cache, partial
 from importlib import metadata
 from importlib.util import find_spec
@@ -12,9 +11,7 @@ from math import fsum, hypot
 from operator import mul
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from anyio import create_task_group
-
-from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
+from graphrag_eval_async.errors import ConfigError, JudgeError
 from graphrag_eval_async.judge.protocol import ResponseFormat, strict
 
 if TYPE_CHECKING:
@@ -29,12 +26,6 @@ T = TypeVar("T")
 
 INSTALL = "pip install 'graphrag-eval-async[ragas]'"
 
-FITTING = (("langchain-community", (0,), (0, 4)), ("instructor", (1, 11), (9999,)))
-"""What ragas 0.4.3 can be imported beside: from which version on, and below which."""
-
-STARTS = 32
-"""Calls that begin in one turn of the event loop."""
-
 BINARY_FIELDS = ("attributed", "noncommittal", "verdict")
 """The fields of ragas' output models that are 0 or 1, which their types do not say."""
 
@@ -43,29 +34,11 @@ def require_ragas(metric: str) -> str:
     """The version of ragas, which is not imported.
 
     Raises:
-        ConfigError: it is not installed, or beside packages with which it cannot be imported, and `metric`
-            needs it.
+        ConfigError: it is not installed, and `metric` needs it.
     """
-    version = _version("ragas")
-    if find_spec("ragas") is None or version is None:
+    if find_spec("ragas") is None:
         raise ConfigError([f"{metric}: needs the package ragas: {INSTALL}"])
-    for package, least, below in FITTING:
-        found = _version(package)
-        if found is None or not least <= _numbers(found) < below:
-            beside = f"beside {package} {found}" if found else f"without {package}"
-            raise ConfigError([f"{metric}: ragas cannot be imported {beside}: {INSTALL}"])
-    return version
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall("[0-9]+", version)[:2]))
+    return metadata.version("ragas")
 
 
 @cache
@@ -85,52 +58,21 @@ def load_ragas() -> None:
     _analytics._analytics_batcher.shutdown()  # Ends its thread, which would wake up every second.
 
 
-def bridge(judge: MetricJudge) -> Any:
-    """A judge as both the LLM and the embedder of ragas' metrics: each of their calls is one of `judge`.
+async def ask_ragas(
+    judge: MetricJudge, prompt: type[BasePrompt[Any, Any]], *, repeat: int = 0, **data: Any
+) -> Any:
+    """The judge's reply to a prompt of ragas filled in with data, as the prompt's output model.
 
-    It also has ``answer(prompt, repeat=0, **data)``, which fills in a prompt of ragas and returns what the
-    judge replies as the prompt's output model, or raises `JudgeError`.
+    Raises:
+        JudgeError: there is no usable reply.
     """
-    return _bridge_class()(judge)
+    model: Any = prompt.output_model
+    return await judge.ask(partial(_messages, prompt, data), format_of_model(model), repeat=repeat)
 
 
-@cache
-def _bridge_class() -> type:
-    load_ragas()
-    from ragas.embeddings.base import BaseRagasEmbedding
-    from ragas.llms.base import InstructorBaseRagasLLM
-
-    class Bridge(InstructorBaseRagasLLM, BaseRagasEmbedding):
-        def __init__(self, judge: MetricJudge) -> None:
-            self.judge = judge
-
-        async def answer(self, prompt: BasePrompt[Any, Any], *, repeat: int = 0, **data: Any) -> Any:
-            model: Any = prompt.output_model
-            write = partial(_messages, prompt, data)
-            return await self.judge.ask(write, format_of_model(model), repeat=repeat)
-
-        async def agenerate(self, prompt: str, response_model: Any) -> Any:
-            messages = [{"role": "user", "content": prompt}]
-            return await self.judge.ask(lambda: messages, format_of_model(response_model))
-
-        async def aembed_texts(self, texts: list[str], **_: Any) -> list[list[float]]:
-            return await self.judge.embed(texts)
-
-        async def aembed_text(self, text: str, **_: Any) -> list[float]:
-            return (await self.judge.embed([text]))[0]
-
-        def generate(self, prompt: str, response_model: Any) -> Any:
-            raise NotImplementedError
-
-        def embed_text(self, text: str, **_: Any) -> list[float]:
-            raise NotImplementedError
-
-    return Bridge
-
-
-def _messages(prompt: BasePrompt[Any, Any], data: dict[str, Any]) -> list[Message]:
+def _messages(prompt: type[BasePrompt[Any, Any]], data: dict[str, Any]) -> list[Message]:
     """A prompt of ragas, filled in; it goes whole as the user message."""
-    head, tail = _around_input(type(prompt))
+    head, tail = _around_input(prompt)
     try:
         filled = prompt.input_model(**data).model_dump_json(indent=4, exclude_none=True)
     except ValueError as error:  # A lone surrogate, which JSON cannot hold.
@@ -183,30 +125,11 @@ async def together(*calls: Callable[[], Awaitable[Any]]) -> list[Any]:
     """What the calls return, all made at once.
 
     If some fail, the error of the first of them is raised, once the others are done: they are paid for in any
-    case, and so are counted, and cached. Where no call can succeed, none is waited for.
+    case, and so are counted, and cached.
     """
-    results: list[Any] = [None] * len(calls)
-
-    async def run(index: int, call: Callable[[], Awaitable[Any]]) -> None:
-        try:
-            results[index] = await call()
-        except JudgeUnavailable:
-            raise
-        except JudgeError as error:
-            results[index] = error
-
-    try:
-        async with create_task_group() as group:
-            for index, call in enumerate(calls):
-                group.start_soon(run, index, call)
-                if index % STARTS == STARTS - 1:
-                    await asyncio.sleep(0)
-    except ExceptionGroup as errors:
-        results = list(errors.exceptions)
-        if not all(isinstance(error, JudgeUnavailable) for error in results):
-            raise
+    results = await asyncio.gather(*(call() for call in calls), return_exceptions=True)
     for result in results:
-        if isinstance(result, JudgeError):
+        if isinstance(result, BaseException):
             raise result
     return results
 

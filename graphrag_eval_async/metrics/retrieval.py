@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import JudgeError, MalformedStep
 from graphrag_eval_async.metrics.metric import Metric, MetricTask
-from graphrag_eval_async.metrics.ragas_bridge import bridge, has_text, require_ragas, together
+from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, has_text, require_ragas, together
 from graphrag_eval_async.steps import average_precision, read_texts
 
 if TYPE_CHECKING:
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 
 ANSWER = "retrieval_answer"
 CONTEXT = "retrieval_context"
-
-_SUFFIXES = [
-    *("recall", "recall_reason", "recall_error", "recall_cost"),
-    *("precision", "precision_error", "precision_cost"),
-    *("f1", "f1_cost"),
-]
 
 
 def retrieval_answer(_: RetrievalAnswerConfig | None = None) -> Metric:
@@ -53,32 +47,29 @@ def _retrieval(name: str, reference_of: Callable[[Case, int], str | None]) -> Me
     """A metric of each successful retrieval step against the reference for its index, unless that is None."""
 
     def tasks(case: Case) -> list[MetricTask]:
-        return [
-            task
-            for index, step in enumerate(case.actual_steps or [])
-            if step.get("name") == "retrieval" and step.get("status") == "success"
-            if (reference := reference_of(case, index)) is not None
-            for task in _both(name, case.question, index, _texts(step), reference)
-        ]
+        found = []
+        for index, step in enumerate(case.actual_steps or []):
+            is_retrieval = step.get("name") == "retrieval" and step.get("status") == "success"
+            if is_retrieval and (reference := reference_of(case, index)) is not None:
+                texts = _texts(step)
+                is_complete = has_text(case.question, reference) and texts
+                for key, ask in [(f"{name}_recall", _recall), (f"{name}_precision", _precision)]:
+                    call = partial(ask, key, case.question, texts, reference) if is_complete else None
+                    found.append(MetricTask(name, call, f"{key}_error", f"{key}_cost", index))
+        return found
 
     prompts = [f"ragas {require_ragas(name)} ContextRecallPrompt, ContextPrecisionPrompt"]
     return Metric(name, prompts, tasks)
 
 
-def add_f1(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of one step, and the F1 scores and their costs where recall and precision have them."""
-    result = dict(keys)
-    for name in (ANSWER, CONTEXT):
-        recall, precision = keys.get(f"{name}_recall"), keys.get(f"{name}_precision")
-        if recall is not None and precision is not None:
-            result[f"{name}_f1"] = 2 * recall * precision / (recall + precision or 1)
-        costs = keys.get(f"{name}_recall_cost"), keys.get(f"{name}_precision_cost")
-        if None not in costs:
-            result[f"{name}_f1_cost"] = sum(costs)
-        for key in [f"{name}_{suffix}" for suffix in _SUFFIXES]:
-            if key in result:
-                result[key] = result.pop(key)
-    return result
+def add_f1(keys: dict[str, Any], name: str) -> None:
+    """Add F1 and its cost to the keys of a step where a metric's recall and precision have them."""
+    recall, precision = keys.get(f"{name}_recall"), keys.get(f"{name}_precision")
+    if recall is not None and precision is not None:
+        keys[f"{name}_f1"] = 2 * recall * precision / (recall + precision or 1)
+    costs = keys.get(f"{name}_recall_cost"), keys.get(f"{name}_precision_cost")
+    if None not in costs:
+        keys[f"{name}_f1_cost"] = sum(costs)
 
 
 def _texts(step: Mapping[str, Any]) -> list[str]:
@@ -88,21 +79,6 @@ def _texts(step: Mapping[str, Any]) -> list[str]:
         return []
 
 
-def _both(name: str, question: str, index: int, texts: Sequence[str], reference: str) -> list[MetricTask]:
-    """Recall and precision of the step at the index."""
-    is_complete = has_text(question, reference) and texts
-    return [
-        MetricTask(
-            name,
-            partial(ask, key, question, texts, reference) if is_complete else None,
-            f"{key}_error",
-            f"{key}_cost",
-            index,
-        )
-        for key, ask in [(f"{name}_recall", _recall), (f"{name}_precision", _precision)]
-    ]
-
-
 async def _recall(
     key: str, question: str, texts: Sequence[str], reference: str, judge: MetricJudge
 ) -> dict[str, Any]:
@@ -110,11 +86,10 @@ async def _recall(
 
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_recall/
     """
-    llm = bridge(judge)
-    from ragas.metrics.collections import ContextRecall
+    from ragas.metrics.collections.context_recall.util import ContextRecallPrompt
 
-    prompt = ContextRecall(llm=llm).prompt
-    output = await llm.answer(prompt, question=question, context="\n".join(texts), answer=reference)
+    context = "\n".join(texts)
+    output = await ask_ragas(judge, ContextRecallPrompt, question=question, context=context, answer=reference)
     rows = output.classifications
     if not rows:
         raise JudgeError("invalid_reply", "the judge found no statement in the reference")
@@ -133,10 +108,9 @@ async def _precision(
 
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_precision/
     """
-    llm = bridge(judge)
-    from ragas.metrics.collections import ContextPrecision
+    from ragas.metrics.collections.context_precision.util import ContextPrecisionPrompt
 
-    answer = partial(llm.answer, ContextPrecision(llm=llm).prompt, question=question, answer=reference)
-    outputs = await together(*(partial(answer, context=text) for text in texts))
+    ask = partial(ask_ragas, judge, ContextPrecisionPrompt, question=question, answer=reference)
+    outputs = await together(*(partial(ask, context=text) for text in texts))
     useful = [rank for rank, output in enumerate(outputs) if output.verdict]
     return {key: average_precision(useful, range(len(texts))) if useful else 0.0}

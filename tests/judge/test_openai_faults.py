@@ -109,16 +109,13 @@ CHAT: dict[str, Expected] = {
 
 EMBEDDED = TokenUsage(10)
 EMBEDDING: dict[str, Expected] = {
-    "count": Expected("invalid_reply", "2 embeddings for 3 texts, of lengths [16]", usage=EMBEDDED),
     "null number": Expected("invalid_reply", "Expected `float`, got `null`", usage=EMBEDDED),
     "nan number": Expected("invalid_reply", "no JSON object"),
     "infinite number": Expected("invalid_reply", "no JSON object"),
-    "lengths": Expected("invalid_reply", "3 embeddings for 3 texts, of lengths [1, 2, 3]", usage=EMBEDDED),
     "index twice": Expected("invalid_reply", "indexes", usage=EMBEDDED),
-    "no numbers": Expected("invalid_reply", "of lengths [0]", usage=EMBEDDED),
 }
 
-NO_ERROR = {"no usage", "wrong schema", "out of range", "unordered"}
+NO_ERROR = {"count", "lengths", "no numbers", "no usage", "wrong schema", "out of range", "unordered"}
 ELSEWHERE = {"never", "drip", "429 date", "schema refused"}
 
 
@@ -283,8 +280,8 @@ TARGET = Target("llm.generation", "gpt-4o", "https://host/v1")
 
 
 def judged(reply: Reply) -> JudgeError:
-    response = Response(reply.status, dict(reply.headers), reply.body)
-    return failure_of(response, TARGET, Scrubber([KEY, f"{KEY}-longer"]))
+    scrub = Scrubber([KEY, f"{KEY}-longer"])
+    return failure_of(Response(reply.status, dict(reply.headers), reply.body, scrub), TARGET)
 
 
 @each(
@@ -395,11 +392,11 @@ def test_any_retry_after_can_be_read(text: str) -> None:
 
 
 def read(body: bytes) -> tuple[Any, TokenUsage | None]:
-    return read_completion(Response(200, {"content-type": "text/plain"}, body), Scrubber([KEY]))
+    return read_completion(Response(200, {"content-type": "text/plain"}, body, Scrubber([KEY])))
 
 
-def read_vectors(body: bytes, count: int) -> tuple[list[list[float]], TokenUsage | None]:
-    return read_embeddings(Response(200, {}, body), Scrubber([]), count)
+def read_vectors(body: bytes) -> tuple[list[list[float]], TokenUsage | None]:
+    return read_embeddings(Response(200, {}, body))
 
 
 USAGES: list[tuple[Any, TokenUsage | None]] = [
@@ -464,14 +461,14 @@ def test_any_body_can_be_read(body: bytes) -> None:
     with pytest.raises(JudgeError, match="invalid_reply"):
         read(body)
     with pytest.raises(JudgeError, match="invalid_reply"):
-        read_vectors(body, 1)
+        read_vectors(body)
     assert judged(Reply(body, 400)).kind == "invalid_request"
 
 
 @given(st.permutations(range(6)))
 def test_embeddings_come_in_the_order_of_the_texts(order: list[int]) -> None:
     body = embeddings([[float(i)] for i in order], indexes=order).body
-    assert read_vectors(body, 6)[0] == [[float(i)] for i in range(6)]
+    assert read_vectors(body)[0] == [[float(i)] for i in range(6)]
 
 
 @each(
@@ -488,13 +485,11 @@ def test_embeddings_come_in_the_order_of_the_texts(order: list[int]) -> None:
         [{"embedding": [1], "index": 0}, {"embedding": [1]}],
         [{"embedding": [1], "index": 1}, {"embedding": [1], "index": 2}],
         [{"embedding": [1], "index": "0"}, {"embedding": [1], "index": "1"}],
-        [{"embedding": [1]}],
-        [{"embedding": [1]}] * 3,
     ],
 )
 def test_no_embeddings(data: Any) -> None:
     with pytest.raises(JudgeError, match="invalid_reply") as caught:
-        read_vectors(json_reply({"data": data, "usage": {"prompt_tokens": 7}}).body, 2)
+        read_vectors(json_reply({"data": data, "usage": {"prompt_tokens": 7}}).body)
     assert caught.value.usage == TokenUsage(7)
 
 
@@ -503,12 +498,12 @@ def test_no_embeddings(data: Any) -> None:
 )
 def test_embeddings_beside_what_cannot_be_read(more: bytes) -> None:
     with pytest.raises(JudgeError, match="invalid_reply"):
-        read_vectors(b'{"data": [{"embedding": [1]}], ' + more, 1)
+        read_vectors(b'{"data": [{"embedding": [1]}], ' + more)
 
 
 def test_embeddings_without_indexes() -> None:
     body = json_reply({"data": [{"embedding": [1]}, {"embedding": [-0.5]}]}).body
-    assert read_vectors(body, 2) == ([[1.0], [-0.5]], None)
+    assert read_vectors(body) == ([[1.0], [-0.5]], None)
 
 
 def test_schemas_refused_are_a_judge_error() -> None:

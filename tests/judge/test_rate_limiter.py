@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import Any
 
 import anyio
@@ -10,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.config import LimitsConfig
-from graphrag_eval_async.errors import JudgeUnavailable
 from graphrag_eval_async.judge.rate_limiter import RETRY_AFTER_CAP, RateLimiter
 from graphrag_eval_async.judge.usage import JudgeUsage
 from tests.judge.virtual_time import now, run
@@ -144,50 +142,6 @@ def test_a_pause_holds_all_up() -> None:
         return await together(send(one), send(one))
 
     assert run(main()) == [7.5, 7.5]
-
-
-def test_a_pause_holds_up_those_whose_turn_has_just_come() -> None:
-    async def main() -> list[float]:
-        one = limiter(max_concurrency=1)
-        await one.acquire(0, 0)
-        waiting = asyncio.ensure_future(together(send(one, 1.0), send(one)))
-        await asyncio.sleep(1)
-        one.release()
-        one.pause(5)
-        times: list[float] = await waiting
-        return times
-
-    assert run(main()) == [6, 7]
-
-
-def test_those_that_a_pause_sends_back_hear_that_they_are_dismissed() -> None:
-    async def main() -> None:
-        one = limiter(max_concurrency=1)
-        await one.acquire(0, 0, "a")
-        waiting = asyncio.ensure_future(one.acquire(0, 0, "a"))
-        await asyncio.sleep(1)
-        one.release()
-        one.dismiss("a", partial(JudgeUnavailable, "no"))
-        one.pause(300)
-        with pytest.raises(JudgeUnavailable):
-            await waiting
-        assert now() == 1
-
-    run(main())
-
-
-def test_one_that_is_cancelled_in_its_turn_gives_back_its_rate() -> None:
-    async def main() -> None:
-        one = limiter(max_concurrency=1, tokens_per_minute=600)
-        await one.acquire(0, 0)
-        waiting = asyncio.ensure_future(one.acquire(0, 300))
-        await asyncio.sleep(1)
-        one.release()
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        assert await send(one, tokens=10) == 1
-
-    run(main())
 
 
 @pytest.mark.parametrize(("pause", "ends_at"), [(20.0, 10.0), (RETRY_AFTER_CAP + 40, 110.0)])

@@ -63,17 +63,3 @@ async def test_one_that_is_cancelled_takes_no_place(turns_of_the_loop: int) -> N
         await task
     async with asyncio.timeout(10):
         await turns.acquire(0)
-
-
-async def test_one_that_rests_makes_room_for_another() -> None:
-    turns = Throttle(10, 1)
-    await turns.acquire(0)
-    with turns.released():
-        async with asyncio.timeout(10):
-            await turns.acquire(0)
-    waiting = asyncio.ensure_future(turns.acquire(0))
-    turns.release()
-    await settle()
-    assert not waiting.done()
-    turns.release()
-    await waiting

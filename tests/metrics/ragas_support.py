@@ -24,6 +24,13 @@ from ragas.metrics.collections import (  # noqa: E402
     ContextPrecision,
     ContextRecall,
 )
+from ragas.metrics.collections.answer_correctness.util import (  # noqa: E402
+    CorrectnessClassifierPrompt,
+    StatementGeneratorPrompt,
+)
+from ragas.metrics.collections.answer_relevancy.util import AnswerRelevancePrompt  # noqa: E402
+from ragas.metrics.collections.context_precision.util import ContextPrecisionPrompt  # noqa: E402
+from ragas.metrics.collections.context_recall.util import ContextRecallPrompt  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +41,15 @@ if TYPE_CHECKING:
 __all__ = ["AnswerCorrectness", "AnswerRelevancy", "ContextPrecision", "ContextRecall"]
 
 T = TypeVar("T")
+
+PROMPTS = [
+    (AnswerRelevancePrompt, {"response": "R {b} é"}),
+    (StatementGeneratorPrompt, {"question": "Q", "answer": "A"}),
+    (CorrectnessClassifierPrompt, {"question": "Q", "answer": ["S"], "ground_truth": []}),
+    (ContextRecallPrompt, {"question": "Q", "context": "C\n\0", "answer": "A"}),
+    (ContextPrecisionPrompt, {"question": "Q", "context": "C", "answer": "A"}),
+]
+"""The prompts that our metrics use, and what fills them."""
 
 
 class Script(NamedTuple):

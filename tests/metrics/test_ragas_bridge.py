@@ -16,11 +16,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
+from graphrag_eval_async.errors import ConfigError, JudgeError
 from graphrag_eval_async.judge.protocol import strict
-from graphrag_eval_async.metrics import ragas_bridge
 from graphrag_eval_async.metrics.ragas_bridge import (
-    bridge,
+    ask_ragas,
     cosine,
     format_of_model,
     has_text,
@@ -29,7 +28,7 @@ from graphrag_eval_async.metrics.ragas_bridge import (
     together,
 )
 from tests.conftest import leaving_nothing
-from tests.metrics.ragas_support import ScriptedMetricJudge, WaitingMetricJudge, fixed
+from tests.metrics.ragas_support import PROMPTS, ScriptedMetricJudge, WaitingMetricJudge, fixed
 
 pytestmark = pytest.mark.ragas
 
@@ -129,37 +128,6 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     ]
 
 
-@pytest.mark.parametrize(
-    ("package", "version", "problem"),
-    [
-        (
-            "langchain-community",
-            "0.4",
-            "answer_relevance: ragas cannot be imported beside langchain-community 0.4: ",
-        ),
-        ("langchain-community", "1.0.0rc1", "beside langchain-community 1.0.0rc1"),
-        ("instructor", "1.9.2", "beside instructor 1.9.2"),
-        ("instructor", None, "without instructor"),
-        ("langchain-community", "0.3.31", None),
-        ("instructor", "2.0", None),
-    ],
-)
-def test_packages_that_do_not_go_together(
-    package: str, version: str | None, problem: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    installed = ragas_bridge._version
-
-    def pretended(name: str) -> str | None:
-        return version if name == package else installed(name)
-
-    monkeypatch.setattr(ragas_bridge, "_version", pretended)
-    if problem is None:
-        require_ragas("answer_relevance")
-    else:
-        with pytest.raises(ConfigError, match=problem):
-            require_ragas("answer_relevance")
-
-
 def test_a_package_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGAS_DO_NOT_TRACK", "true")
     monkeypatch.setitem(sys.modules, "ragas", None)
@@ -205,15 +173,13 @@ def test_a_reply_that_fits() -> None:
     assert format_of_model(Rows) is format_of_model(Rows)
 
 
-async def test_the_bridge_is_llm_and_embedder() -> None:
-    asking = ScriptedMetricJudge(fixed(Verdict={"verdict": 1}))
-    judge = bridge(asking)
-    prompt = 'Judge.\ninput: {"a": "{b}"}\nOutput: '
-    assert await judge.agenerate(prompt, Verdict) == Verdict(verdict=1)
-    assert asking.messages == [[{"role": "user", "content": prompt}]]
-    assert await judge.aembed_text("abc") == [1.0, 3.0]
-    assert await judge.aembed_texts(["", "a"]) == [[1.0, 0.0], [1.0, 1.0]]
-    assert asking.embedded == [["abc"], ["", "a"]]
+@pytest.mark.parametrize(("prompt", "data"), PROMPTS)
+async def test_prompts_are_those_of_ragas(prompt: Any, data: dict[str, Any]) -> None:
+    asking = ScriptedMetricJudge(fixed())
+    with pytest.raises(KeyError):
+        await ask_ragas(asking, prompt, **data)
+    text = prompt().to_string(prompt.input_model(**data))
+    assert asking.messages == [[{"role": "user", "content": text}]]
 
 
 async def test_together_keeps_the_order() -> None:
@@ -242,22 +208,6 @@ async def test_an_error_is_raised_when_all_are_done() -> None:
             await together(partial(end, 3, errors[0]), partial(end, 5, None), partial(end, 0, errors[1]))
     assert caught.value is errors[0]
     assert done == [0, 3, 5]
-
-
-async def test_where_no_call_can_succeed_none_is_waited_for() -> None:
-    waiting = WaitingMetricJudge(fixed())
-
-    async def fail(error: JudgeError) -> None:
-        raise error
-
-    async with leaving_nothing():
-        with pytest.raises(JudgeUnavailable):
-            await together(
-                partial(fail, JudgeError("refused", "no")),
-                partial(waiting.embed, []),
-                partial(fail, JudgeUnavailable("no key")),
-            )
-    assert waiting.cancelled == 1
 
 
 async def test_together_is_cancelled_as_a_whole() -> None:

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.metrics.metric import Case
-from graphrag_eval_async.metrics.ragas_bridge import bridge
 from graphrag_eval_async.metrics.retrieval import add_f1, retrieval_answer, retrieval_context
 from tests.conftest import settle
 from tests.metrics.ragas_support import (
@@ -85,19 +84,6 @@ def test_precision_of_perfect_and_of_useless_texts(verdicts: list[int]) -> None:
     assert (precision == 1.0) == (verdicts == sorted(verdicts, reverse=True) and any(verdicts))
     assert (precision == 0.0) == (not any(verdicts))
     assert 0 <= precision <= 1
-
-
-async def test_ragas_itself_runs_on_the_bridge() -> None:
-    script = judge({"a": 1, "b": 0, "c": 1}, [1, 0])
-    inputs: dict[str, Any] = {"user_input": "Why?", "retrieved_contexts": [*"abc"], "reference": "Because."}
-    asking = ScriptedMetricJudge(script)
-    recall = await ContextRecall(llm=bridge(asking)).ascore(**inputs)
-    precision = await ContextPrecision(llm=bridge(asking)).ascore(**inputs)
-    ours = ScriptedMetricJudge(script)
-    keys = await outcome(retrieval_answer(), case(step(*"abc")), ours)
-    assert keys["retrieval_answer_recall"] == recall.value
-    assert keys["retrieval_answer_precision"] == pytest.approx(precision.value, abs=1e-9)
-    assert ours.messages == asking.messages
 
 
 async def test_what_the_judge_is_asked() -> None:
@@ -192,44 +178,26 @@ async def test_all_texts_are_judged_at_the_same_time() -> None:
     assert await task == {"retrieval_answer_precision": 1.0}
 
 
-def test_f1_and_its_cost_come_after_what_they_are_made_of() -> None:
-    keys = {
-        "retrieval_context_precision": 0.0,
-        "retrieval_answer_precision_cost": 0.25,
-        "retrieval_answer_precision": 1.0,
-        "retrieval_context_recall": 0.0,
-        "other": 1,
-        "retrieval_answer_recall_cost": 0.5,
-        "retrieval_answer_recall_reason": "So.",
-        "retrieval_answer_recall": 0.5,
-    }
-    before = dict(keys)
-    assert list(add_f1(keys).items()) == [
-        ("other", 1),
-        ("retrieval_answer_recall", 0.5),
-        ("retrieval_answer_recall_reason", "So."),
-        ("retrieval_answer_recall_cost", 0.5),
-        ("retrieval_answer_precision", 1.0),
-        ("retrieval_answer_precision_cost", 0.25),
-        ("retrieval_answer_f1", 2 / 3),
-        ("retrieval_answer_f1_cost", 0.75),
-        ("retrieval_context_recall", 0.0),
-        ("retrieval_context_precision", 0.0),
-        ("retrieval_context_f1", 0.0),
-    ]
-    assert keys == before
-
-
-def test_no_f1_where_one_side_failed() -> None:
-    keys = {
-        "retrieval_answer_recall": 0.5,
-        "retrieval_answer_recall_cost": 0.0,
-        "retrieval_answer_precision_error": "timeout: ...",
-        "retrieval_answer_precision_cost": 0.0,
-    }
-    assert add_f1(keys) == keys | {"retrieval_answer_f1_cost": 0.0}
-    assert add_f1({"retrieval_answer_recall_cost": 1.0}) == {"retrieval_answer_recall_cost": 1.0}
-    assert add_f1({}) == {}
+@pytest.mark.parametrize(
+    ("keys", "added"),
+    [
+        (
+            {"m_recall": 0.5, "m_recall_cost": 0.5, "m_precision": 1.0, "m_precision_cost": 0.25},
+            {"m_f1": 2 / 3, "m_f1_cost": 0.75},
+        ),
+        ({"m_recall": 0.0, "m_precision": 0.0}, {"m_f1": 0.0}),
+        (
+            {"m_recall": 0.5, "m_recall_cost": 0.0, "m_precision_error": "x", "m_precision_cost": 0.0},
+            {"m_f1_cost": 0.0},
+        ),
+        ({"m_recall_cost": 1.0}, {}),
+        ({}, {}),
+    ],
+)
+def test_f1_and_its_cost(keys: dict[str, Any], added: dict[str, Any]) -> None:
+    after = dict(keys)
+    add_f1(after, "m")
+    assert [*after.items()] == [*keys.items(), *added.items()]
 
 
 def test_what_they_say_of_themselves() -> None:
