@@ -1,6 +1,6 @@
 """Where results and rejects are written."""
 
-from graphrag_eval_async.sinks.line_file import LineFile, write_report
+from graphrag_eval_async.sinks.line_file import LineFile
 from graphrag_eval_async.sinks.rejects import RejectsFile
 
-__all__ = ["LineFile", "RejectsFile", "write_report"]
+__all__ = ["LineFile", "RejectsFile"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from graphrag_eval_async.sinks import LineFile, write_report
+from graphrag_eval_async.sinks import LineFile
 from tests.conftest import settle
 
 if TYPE_CHECKING:
@@ -100,17 +100,10 @@ LINE = bytes(range(11, 256)) * 4000 + b"\n"
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-@pytest.mark.parametrize("kind", ["blocking", "non-blocking", "of an older kernel"])
-async def test_a_slow_reader_gets_whole_lines(
-    pipe: Pipe, monkeypatch: pytest.MonkeyPatch, kind: str, cancelled: bool
-) -> None:
-    def refuse(*_args: object) -> None:
-        raise OSError(errno.EOPNOTSUPP, "not supported")
-
-    if kind != "blocking":
-        monkeypatch.setattr("os.pwritev", refuse)
+@pytest.mark.parametrize("blocking", [False, True])
+async def test_a_slow_reader_gets_whole_lines(pipe: Pipe, blocking: bool, cancelled: bool) -> None:
     with LineFile(pipe.path) as lines:
-        os.set_blocking(lines._descriptor, kind != "non-blocking")
+        os.set_blocking(lines._descriptor, blocking)
         await lines.send(b"one\n")
         task = asyncio.create_task(lines.send(LINE))
         await settle()
@@ -236,26 +229,3 @@ def test_closing_twice(tmp_path: Path) -> None:
     lines.close()
     assert os.fstat(descriptor)
     os.close(descriptor)
-
-
-async def test_a_report_replaces_the_one_before(tmp_path: Path) -> None:
-    path = tmp_path / ("x" * 250 + ".html")
-    link = tmp_path / "link"
-    link.symlink_to(path.name)
-    await write_report(path, "older \u00e9, and longer")
-    await write_report(link, "newer \u00e9")
-    assert path.read_text(encoding="utf-8") == "newer \u00e9"
-    assert link.is_symlink()
-    assert sorted(tmp_path.iterdir()) == sorted([path, link])
-
-
-async def test_a_report_that_cannot_be_written_leaves_the_one_before(tmp_path: Path) -> None:
-    path = tmp_path / "report"
-    path.write_text("older")
-    with pytest.raises(OSError, match="report") as error, full_at_limit():
-        await write_report(path, "x" * (LIMIT + 1))
-    assert (error.value.errno, error.value.filename) == (errno.EFBIG, str(path))
-    with pytest.raises(FileNotFoundError, match="absent"):
-        await write_report(tmp_path / "absent" / "report", "text")
-    assert path.read_text() == "older"
-    assert list(tmp_path.iterdir()) == [path]
