@@ -22,7 +22,7 @@ PATIENCE_SECONDS = 0.5
 """How long a cancelled `send` waits for its reader to take the rest of a line."""
 
 LARGE_BYTES = 1 << 16
-"""From this size on, a thread writes to a file rather than the event loop; for less, the hand-over costs more."""
+"""From this size on, a thread writes to a file; handing over less to it would cost more than writing."""
 
 
 class LineFile:
