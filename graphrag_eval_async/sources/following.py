@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -21,11 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
 
     from graphrag_eval_async.records import Known, Record
-    from graphrag_eval_async.sources.tail import Event
 
 MEASURING_SECONDS = 0.5
 """How old a lag may be before it is measured again."""
-
 
 Keep = Callable[[Mapping[str, int], Mapping[str, str]], Awaitable[object]]
 """See `Follower.begin`."""
@@ -120,9 +117,9 @@ class Follower:
         start: as it was given.
     """
 
-    def __init__(self, waiting: Waiting, start: str | Position, max_line_bytes: int) -> None:
+    def __init__(self, waiting: Waiting, start: Literal["beginning", "end"] | Position, limit: int) -> None:
         self.start = start
-        self._max_line_bytes = max_line_bytes
+        self._max_line_bytes = limit
         self._waiting = waiting
         self._begun = self._reading = False
         self._keep: Keep | None = None
@@ -158,11 +155,17 @@ class Follower:
         if self._begun:
             raise UsageError("a follower begins once; follow_jsonl makes another")
         self._begun = True
-        paths = [os.fspath(path) for path in exclude]
-        if is_first is None:
-            is_first = not known
-        begin = partial(Tails.begin, now=monotonic(), is_first=is_first, copies=copies or {})
-        kept = await self._waiting.call(lambda tails: begin(tails, known, self.start, paths))
+        kept = await self._waiting.call(
+            partial(
+                Tails.begin,
+                known=known,
+                start=self.start,
+                exclude=[os.fspath(path) for path in exclude],
+                now=monotonic(),
+                is_first=not known if is_first is None else is_first,
+                copies=copies or {},
+            )
+        )
         self._keep = keep
         if keep is not None:
             await keep(*(kept or Kept({}, {})))
@@ -183,34 +186,28 @@ class Follower:
         if self._reading:
             raise UsageError("a follower can be iterated over once; follow_jsonl makes another")
         self._reading = True
-        events = self._events()
+        waiting = self._waiting
         try:
             if not self._begun:
                 await self.begin({})
-            async for event in events:
-                if lines := event.lines(max_line_bytes, spool=spool):
-                    yield lines
+            while not waiting.is_closed:
+                events, unread, kept, is_over = await waiting.news()
+                if kept is not None and self._keep is not None:
+                    await self._keep(*kept)
+                if is_over and not unread and not any(event.data for event in events):
+                    events += await waiting.call(Tails.end)
+                self._pending = sum(event.size for event in events)
+                self._note(unread)
+                for event in events:
+                    self._pending -= event.size
+                    if lines := event.lines(max_line_bytes, spool=spool):
+                        yield lines
+                if any(event.data for event in events):
+                    waiting.restart_clock()
+                elif is_over and not unread:
+                    return
         finally:
-            await events.aclose()
             await self.aclose()
-
-    async def _events(self) -> AsyncGenerator[Event]:
-        waiting = self._waiting
-        while not waiting.is_closed:
-            events, unread, is_over, kept = await waiting.news()
-            if kept is not None and self._keep is not None:
-                await self._keep(*kept)
-            self._pending = sum(len(event.data or b"") for event in events)
-            self._note(unread)
-            for event in events:
-                self._pending -= len(event.data or b"")
-                yield event
-            if any(event.data for event in events):
-                waiting.restart_clock()
-            elif is_over and not unread:
-                for event in await waiting.call(Tails.end):
-                    yield event
-                return
 
     @property
     def lag(self) -> Lag:
@@ -218,32 +215,22 @@ class Follower:
 
         While it is asked for, it is kept up to date even if no lines are.
         """
-        if self._reading and monotonic() - self._measured >= MEASURING_SECONDS:
-            self._measure()
+        now = monotonic()
+        if self._reading and now - self._measured >= MEASURING_SECONDS:
+            self._measured = now
+            self._waiting.measure(self._note)
         waiting = self._unread + self._pending
         since = self._behind_since
-        return Lag(waiting, 0.0 if since is None or not waiting else monotonic() - since)
+        return Lag(waiting, 0.0 if since is None or not waiting else now - since)
 
     def _note(self, unread: int) -> None:
+        """Note how many bytes are in the files that were not read."""
         self._measured = monotonic()
         self._unread = unread
         if unread + self._pending == 0:
             self._behind_since = None
         elif self._behind_since is None:
             self._behind_since = self._measured
-
-    def _measure(self) -> None:
-        self._measured = monotonic()
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            return
-
-        def note(measured: asyncio.Future[int | None]) -> None:
-            if not measured.cancelled() and (unread := measured.result()) is not None:
-                self._note(unread)
-
-        loop.run_in_executor(None, self._waiting.measure).add_done_callback(note)
 
     async def aclose(self) -> None:
         """Close all files; if they are being looked at, as soon as that is over."""

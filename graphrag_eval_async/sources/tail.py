@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.sources.identity import TRACE_BYTES, has, read_before
 from graphrag_eval_async.sources.lines import Splitter
-from graphrag_eval_async.sources.listing import SETTLING_SECONDS
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import FileId, Record
@@ -35,12 +34,10 @@ class Tail:
         trace_end: where these end.
         seen: size and time stamp when it was looked at last.
         changed: when these were found to have changed.
-        due: when it is to be looked at again in all respects.
         after: what is to be read before it.
         origin: where reading began, if not at the start: an unfinished line there is not ours.
         finished: whether its unfinished last line was given up.
         is_copy: whether it only repeats another file.
-        is_link: whether its name is a link, which may lead to another file by now.
         splitter: of its lines, once there are any; belongs to the event loop.
     """
 
@@ -54,12 +51,10 @@ class Tail:
     trace_end: int = field(init=False)
     seen: tuple[int, int] = (-1, -1)
     changed: float = float("-inf")
-    due: float = float("-inf")
     after: Tail | None = None
     origin: int = -1
     finished: bool = False
     is_copy: bool = False
-    is_link: bool = False
     splitter: Splitter | None = None
 
     def __post_init__(self) -> None:
@@ -78,19 +73,6 @@ class Tail:
     def held(self) -> int:
         """Bytes of an unfinished line that were read."""
         return self.splitter.held if self.splitter is not None else 0
-
-    def is_idle(self, now: float, *, is_quiet: bool) -> bool:
-        """Whether a glance shows no change; `is_quiet` says that there is none in its directory."""
-        if now >= self.due:
-            return False
-        if self.descriptor == CLOSED:
-            return True
-        if self.is_link or not is_quiet or now <= self.changed + SETTLING_SECONDS:
-            return False
-        try:
-            return seen(os.fstat(self.descriptor)) == self.seen
-        except OSError:
-            return False
 
     def follow(self, other: Tail) -> None:
         """Read this only after another, unless that waits for this one."""
@@ -147,6 +129,10 @@ class Event(NamedTuple):
 
     tail: Tail
     data: bytes | None
+
+    @property
+    def size(self) -> int:
+        return len(self.data or b"")
 
     def lines(self, max_line_bytes: int, *, spool: bool) -> list[Record]:
         """The lines that this completes; to be asked for once, in the order of the events."""

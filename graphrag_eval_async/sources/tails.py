@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 MAX_DEPARTED = 128
 """How many files that have lost their names are held open although there is nothing left to read in them."""
 
-SURE_SECONDS = 1.0
-"""How often a file is looked at in all respects if nothing hints at a change."""
-
 
 class Tails:
     """Follows files; the caller says when to look at them, and what time it is then.
@@ -39,8 +36,8 @@ class Tails:
     """
 
     def __init__(self, paths: Sequence[str], *, rotate_wait: float) -> None:
-        self._directories: dict[str, Directory] = {}
-        self._listings = [Listing(path, self._directories) for path in dict.fromkeys(paths)]
+        directories: dict[str, Directory] = {}
+        self._listings = [Listing(path, directories) for path in dict.fromkeys(paths)]
         self._rotate_wait = rotate_wait
         self.registry = Registry()
         self.unread = Unread(self.registry)
@@ -106,19 +103,16 @@ class Tails:
         registry = self.registry
         left = []
         present = set()
-        listed = [(listing, self._names(listing, now, at_once=at_once)) for listing in self._listings]
-        for name in find_originals([each for _, names in listed for each in names], registry, self._places):
+        names = [name for each in self._listings for name in self._names(each, now, at_once=at_once)]
+        for name in find_originals(names, registry, self._places):
             with suppress(OSError):  # Looking at the name logs it.
                 self._enter(name, now)
-        for listing, names in listed:
-            for name in names:
-                present.add(name)
-                tail = self._places.get(name)
-                if tail is not None and not at_once and tail.is_idle(now, is_quiet=listing.is_quiet):
-                    continue
-                self._look_at(name, now)
-                if tail is not None and self._places.get(name) is not tail:
-                    left.append(tail)
+        for name in names:
+            present.add(name)
+            tail = self._places.get(name)
+            self._look_at(name, now)
+            if tail is not None and self._places.get(name) is not tail:
+                left.append(tail)
         vanished = [name for name in self._places if name not in present]
         return left + [self._places.pop(name) for name in vanished]
 
@@ -146,7 +140,6 @@ class Tails:
                 if tail is not self._places.get(name):
                     self._name(tail, name)
                 status = os.fstat(tail.descriptor)
-            tail.due = now + SURE_SECONDS
             self._see(tail, status, now)
         except OSError as error:
             registry.tell(name, error)
@@ -156,7 +149,6 @@ class Tails:
         former = self._places.get(name)
         self._places[name] = tail
         tail.name = name
-        tail.is_link = os.path.islink(name)
         tail.finished = False
         self._departed.pop(tail, None)
         if former is not None:
@@ -177,8 +169,6 @@ class Tails:
         return tail
 
     def _look_at_rotated(self, now: float, *, at_once: bool = False) -> None:
-        if not at_once and not any(directory.rotated(now) for directory in self._directories.values()):
-            return
         found = find_rotated(self._listings, self.registry, self._places, now, at_once=at_once)
         for _, _, path, name in found:
             self._enter_rotated(path, name, now)

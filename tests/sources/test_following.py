@@ -14,7 +14,7 @@ import uvloop
 
 from graphrag_eval_async import Follower, Line, Position, evaluate_stream, follow_jsonl
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.sources import listing, tails
+from graphrag_eval_async.sources import tails
 from tests.cases import each
 from tests.conftest import answer, leaving_nothing, settle, templates
 from tests.deadlines import in_time, wait
@@ -255,8 +255,7 @@ async def test_begin_goes_on_where_an_earlier_run_was(log: Path) -> None:
     assert kept[1:] == [({}, {})]
 
 
-async def test_copies_are_kept_before_what_follows(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "LISTING_SHARE", 0)
+async def test_copies_are_kept_before_what_follows(log: Path) -> None:
     append(log, "a\n")
     events: list[Any] = []
 
