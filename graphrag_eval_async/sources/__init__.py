@@ -1,4 +1,4 @@
-"""Everything that responses may come from, made the same thing: batches of lines with their places."""
+"""Reads responses from anywhere, as batches of lines with their places."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anyio.streams.text import TextReceiveStream
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Line, LongLine, Record, write_line
-from graphrag_eval_async.sources.files import CHUNK_BYTES, read_descriptor, read_file
+from graphrag_eval_async.sources.files import CHUNK_BYTES
 from graphrag_eval_async.sources.following import Follower, Lag, follow_jsonl
 from graphrag_eval_async.sources.lines import is_blank, long_line, split_lines
 from graphrag_eval_async.sources.reading import JsonlFiles, read_jsonl
@@ -26,24 +26,18 @@ __all__ = [
     "Source",
     "follow_jsonl",
     "open_source",
-    "read_descriptor",
-    "read_file",
     "read_jsonl",
-    "split_lines",
 ]
 
 Item = Mapping[str, Any] | bytes | str | Line | LongLine
 Stream = anyio.abc.ByteReceiveStream | TextReceiveStream | asyncio.StreamReader
 Responses = str | os.PathLike[str] | JsonlFiles | Follower | Iterable[Item] | AsyncIterable[Item] | Stream
 """A path as for `read_jsonl`, or what yields responses: dicts, `bytes` or `str` that hold whole lines of JSON
-text, or lines of files.
-
-A stream of bytes or text may cut its lines anywhere.
+text, or lines of files. A stream of bytes or text may cut its lines anywhere.
 """
 
-
 CLOSING_SECONDS = 5.0
-"""How long a source of the caller's may take over its own clean-up."""
+"""How long a source of the caller's may take to close."""
 
 
 class Source:

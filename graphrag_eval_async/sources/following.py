@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Position
-from graphrag_eval_async.sources.identity import Kept
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of
 from graphrag_eval_async.sources.listing import as_logs
+from graphrag_eval_async.sources.recall import Kept
 from graphrag_eval_async.sources.tails import Tails
 from graphrag_eval_async.sources.waiting import Stop, Waiting
 

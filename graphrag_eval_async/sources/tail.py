@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import FileId, Record
     from graphrag_eval_async.sources.identity import Identity
 
-FINISHED_TRACE_BYTES = 64
-"""As `TRACE_BYTES`, for files that nothing more is expected of."""
-
 CLOSED = -1
 
 
@@ -104,7 +101,6 @@ class Tail:
     def finish(self) -> None:
         """Expect no more; should there be more after all, the unfinished line is read again."""
         self.finished = True
-        self.trace = self.trace[-FINISHED_TRACE_BYTES:]
         if self.splitter is not None:
             self.offset = self.splitter.offset
 

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import Position
 from graphrag_eval_async.sources.listing import SETTLING_SECONDS, Directory, Listing
+from graphrag_eval_async.sources.recall import Kept, Recall
 from graphrag_eval_async.sources.registry import LOGGER, Registry
 from graphrag_eval_async.sources.rotation import find_copy, find_originals, find_rotated, former_names
 from graphrag_eval_async.sources.tail import CLOSED, Event, seen
-from graphrag_eval_async.sources.unread import Unread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.records import Known
-    from graphrag_eval_async.sources.identity import Kept
     from graphrag_eval_async.sources.tail import Tail
 
 MAX_DEPARTED = 128
@@ -32,18 +31,21 @@ class Tails:
 
     Attributes:
         registry: of all files that were met.
-        unread: those that there is something to read of.
     """
 
     def __init__(self, paths: Sequence[str], *, rotate_wait: float) -> None:
         directories: dict[str, Directory] = {}
         self._listings = [Listing(path, directories) for path in dict.fromkeys(paths)]
         self._rotate_wait = rotate_wait
-        self.registry = Registry()
-        self.unread = Unread(self.registry)
+        self.registry = Registry(Recall({}, {}), ())
         self._places: dict[str, Tail] = {}
         self._departed: dict[Tail, float] = {}
         self._events: list[Event] = []
+
+    @property
+    def unread(self) -> int:
+        """Bytes to read, as far as is known."""
+        return sum(tail.unread for tail in self.registry.unread)
 
     def begin(
         self,
@@ -56,9 +58,8 @@ class Tails:
         copies: Mapping[str, str],
     ) -> Kept | None:
         """As `Follower.begin`, which keeps what this returns. `start` counts if `is_first`."""
-        registry = self.registry
         line = start if is_first and isinstance(start, Position) else None
-        registry.begin(known, copies, line, exclude)
+        self.registry = registry = Registry(Recall(known, copies, line), exclude)
         registry.skip = is_first and start == "end"
         self._look_at_names(now, at_once=True)
         if is_first:
@@ -67,7 +68,7 @@ class Tails:
             self._look_at_rotated(now, at_once=True)
         if line is not None and not registry.recall.found:
             LOGGER.warning("%s: the line to start after is not found; read from the start", line.path)
-        return registry.changes()
+        return registry.recall.changes()
 
     def _pass_over_rotated(self, now: float) -> None:
         """Skip what was rotated before, up to the file that has the line to start after."""
@@ -207,13 +208,13 @@ class Tails:
         if tail.seen != before:
             del self._departed[tail]
             self._departed[tail] = now
-        elif tail not in self.unread and now - since >= self._rotate_wait:
+        elif tail not in self.registry.unread and now - since >= self._rotate_wait:
             self._finish(tail)
 
     def _limit_departed(self) -> None:
         """Give up the files that were idle for longest, if there are too many."""
         if (excess := len(self._departed) - MAX_DEPARTED) > 0:
-            idle = [tail for tail in self._departed if tail not in self.unread]
+            idle = [tail for tail in self._departed if tail not in self.registry.unread]
             for tail in idle[:excess]:
                 self._finish(tail)
 
@@ -233,12 +234,12 @@ class Tails:
         if not is_intact:
             self._renew(tail, now)
         elif tail.unread:
-            self.unread.add(tail)
+            self.registry.unread[tail] = None
 
     def _renew(self, tail: Tail, now: float) -> None:
         """Start again with a file that was truncated; the lines before that may stand in a copy."""
         new = self.registry.renew(tail)
-        self.unread.discard(tail)
+        self.registry.unread.pop(tail, None)
         self._places.update({name: new for name, holder in self._places.items() if holder is tail})
         if (since := self._departed.pop(tail, None)) is not None:
             self._departed[new] = since
@@ -262,7 +263,7 @@ class Tails:
     def _finish(self, tail: Tail) -> None:
         if tail.descriptor == CLOSED and tail.unread:
             LOGGER.warning("%s: is gone with %d bytes that were not read", tail.name, tail.unread)
-        self.unread.discard(tail)
+        self.registry.unread.pop(tail, None)
         self._departed.pop(tail, None)
         tail.finish()
         self.registry.release(tail)
@@ -270,7 +271,7 @@ class Tails:
 
     def read(self) -> list[Event]:
         """Some of what there is to read; `unread` says whether there is more."""
-        events, self._events = self._events + self.unread.read(), []
+        events, self._events = self._events + self.registry.read(), []
         self.registry.limit(self._departed)
         return events
 

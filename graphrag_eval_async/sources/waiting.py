@@ -15,7 +15,7 @@ from graphrag_eval_async.threads import run_in_thread
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphrag_eval_async.sources.identity import Kept
+    from graphrag_eval_async.sources.recall import Kept
     from graphrag_eval_async.sources.tail import Event
     from graphrag_eval_async.sources.tails import Tails
 
@@ -114,7 +114,7 @@ class Waiting:
                 self._is_over = self._is_stopped() or self._is_idle(now)
                 tails.look(now, at_once=self._is_over)
                 self._due = now + max(self._interval, LOOKING_SHARE * (monotonic() - now))
-            news = News(tails.read(), tails.unread.size, tails.registry.changes(), self._is_over)
+            news = News(tails.read(), tails.unread, tails.registry.recall.changes(), self._is_over)
             if any(news) or now >= until:
                 return news
             if self._closed.wait(max(0.0, min(self._due, until) - monotonic())):

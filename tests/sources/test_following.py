@@ -92,7 +92,7 @@ async def test_stop_before_anything(log: Path) -> None:
 
 
 async def test_stop_with_more_than_one_pass_to_read(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphrag_eval_async.sources.unread.PASS_BYTES", 10)
+    monkeypatch.setattr("graphrag_eval_async.sources.registry.PASS_BYTES", 10)
     append(log, "line\n" * 50)
     stop = threading.Event()
     stop.set()
@@ -101,7 +101,7 @@ async def test_stop_with_more_than_one_pass_to_read(log: Path, monkeypatch: pyte
 
 async def test_stop_does_not_wait_for_a_writer_to_pause(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     append(log, "line\n" * 20)
-    monkeypatch.setattr("graphrag_eval_async.sources.unread.PASS_BYTES", 10)
+    monkeypatch.setattr("graphrag_eval_async.sources.registry.PASS_BYTES", 10)
     stop = threading.Event()
     stop.set()
     lines = []
@@ -281,7 +281,7 @@ async def test_copies_are_kept_before_what_follows(log: Path) -> None:
 
 
 async def test_lag(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphrag_eval_async.sources.unread.PASS_BYTES", 30)
+    monkeypatch.setattr("graphrag_eval_async.sources.registry.PASS_BYTES", 30)
     monkeypatch.setattr("graphrag_eval_async.sources.following.MEASURING_SECONDS", 0.0)
     append(log, "line\n" * 10 + "half")
     follower = follow(log)

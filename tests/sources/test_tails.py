@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from graphrag_eval_async.sources import registry, tails, unread
+from graphrag_eval_async.sources import registry, tails
 from graphrag_eval_async.sources.identity import is_beginning
 from tests.sources.followed import Reader, append, open_files, text
 
@@ -115,7 +115,7 @@ def test_a_large_old_file_is_read_to_its_end_before_a_new_one_begins(log: Path) 
     log.write_text("first\n")
     with Reader(log) as reader:
         assert reader.texts() == ["first"]
-        size = 5 * unread.PASS_BYTES
+        size = 5 * registry.PASS_BYTES
         append(log, *(f"{number:9}\n" for number in range(size // 10)))
         rotate(log)
         log.write_text("new\n")
@@ -638,8 +638,8 @@ def test_a_file_that_cannot_be_read_for_a_while(
 
 
 def test_reading_is_fair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unread, "CHUNK_BYTES", 20)
-    monkeypatch.setattr(unread, "PASS_BYTES", 60)
+    monkeypatch.setattr(registry, "CHUNK_BYTES", 20)
+    monkeypatch.setattr(registry, "PASS_BYTES", 60)
     for name in "abcde":
         (tmp_path / f"{name}.jsonl").write_text(f"{name}\n" * 100)
     with Reader(tmp_path) as reader:
@@ -725,7 +725,7 @@ def test_lost_bytes_of_a_file_that_was_at_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(registry, "MAX_OPEN", 1)
-    monkeypatch.setattr(unread, "PASS_BYTES", 1)
+    monkeypatch.setattr(registry, "PASS_BYTES", 1)
     for name in "ab":
         (tmp_path / f"{name}.jsonl").write_text("12\n")
     with Reader(tmp_path) as reader:
