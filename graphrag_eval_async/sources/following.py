@@ -29,10 +29,10 @@ Keep = Callable[[Mapping[str, int], Mapping[str, str]], Awaitable[object]]
 
 
 class Lag(NamedTuple):
-    """How far behind the ends of the files a follower is.
+    """How far a follower is behind the ends of the files.
 
     Attributes:
-        bytes: in the files that were not handed out, without an unfinished line that was read.
+        bytes: in the files that were not handed out, without an unfinished line.
         seconds: for how long there have been such bytes; 0.0 if there are none.
     """
 
@@ -54,20 +54,20 @@ def follow_jsonl(
 
     A file that is missing, or vanishes, is waited for. A file that is rotated by renaming is read to its end,
     then the new one from its start. A file that is truncated or rewritten, even between two looks, is read
-    from its start. Lines that are lost by that are logged, by the logger ``graphrag_eval_async.follow``,
-    unless they stand in a copy with the name of a rotated file, as ``copytruncate`` of logrotate makes it.
+    from its start. Lines lost by that are logged, by the logger ``graphrag_eval_async.follow``, unless they
+    are in a copy with the name of a rotated file, such as ``copytruncate`` of logrotate makes.
 
     No follower can
 
     - read a file that was rotated and then deleted or compressed while no follower ran, or what was written
       late to the target of a link that now points elsewhere;
-    - recognise a rotated file that comes back as a new one, decompressed or from a backup: its lines are
+    - tell a rotated file that comes back, decompressed or from a backup, from a new one: its lines are
       evaluated again, unless by ``dedupe="content"``;
     - wait for ever for late writes to a file that was rotated or deleted: see `rotate_wait`;
-    - notice that a file was rewritten if the same bytes stand again before the place up to which it was
-      read: 1,024 bytes or, if that happened while no follower ran, the last line that was read;
-    - tell a rotated file that it has never met from a copy, if all its content repeats the beginning of
-      another file of that name;
+    - notice that a file was rewritten if it has the same bytes before the place up to which it was read:
+      1,024 bytes or, if that happened while no follower ran, the last line that was read;
+    - tell a rotated file that it has never met from a copy, if another file of that name begins with all of
+      its content;
     - see a file that is made and deleted, or a line that is written and truncated, between two looks.
 
     Args:
@@ -190,7 +190,7 @@ class Follower:
         try:
             if not self._begun:
                 await self.begin({})
-            while not waiting.is_closed:
+            while not waiting.closed.is_set():
                 events, unread, kept, is_over = await waiting.news()
                 if kept is not None and self._keep is not None:
                     await self._keep(*kept)
@@ -211,10 +211,7 @@ class Follower:
 
     @property
     def lag(self) -> Lag:
-        """How much is yet to be read, as of a moment ago.
-
-        While it is asked for, it is kept up to date even if no lines are.
-        """
+        """How much is yet to be read, as of a moment ago, even if no lines are asked for."""
         now = monotonic()
         if self._reading and now - self._measured >= MEASURING_SECONDS:
             self._measured = now

@@ -28,15 +28,10 @@ _BTIME_PLACE = 80
 
 
 class Identity(NamedTuple):
-    """What tells a file from all others.
+    """What tells a file from all others."""
 
-    Attributes:
-        place: device and inode number, which no other file has while this one is open.
-        born: when it was made, in nanoseconds, unlike later files with its inode number; 0 if not known.
-    """
-
-    place: tuple[int, int]
-    born: int
+    place: tuple[int, int]  # Device and inode number, which no other file has while this one is open.
+    born: int  # In nanoseconds; differs from later files with its inode number. 0 if not known.
 
     @property
     def root(self) -> str:

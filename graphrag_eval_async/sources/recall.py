@@ -19,31 +19,19 @@ HASHED_BYTES = 1 << 20
 
 
 class Start(NamedTuple):
-    """Where reading of a file begins.
-
-    Attributes:
-        key: of the file.
-        offset: bytes that need not be read.
-        number: of the line there.
-        passed_over: whether no line before the offset was ever read.
-    """
+    """Where reading of the file with that key begins."""
 
     key: str
     offset: int
-    number: int
-    passed_over: bool
+    number: int  # Of the line there.
+    passed_over: bool  # Whether no line before the offset was ever read.
 
 
 class Kept(NamedTuple):
-    """What later runs have to know of files besides the lines that were read.
+    """What later runs have to know of files besides the lines that were read."""
 
-    Attributes:
-        origins: by the keys of files, where their reading began, if not at the start.
-        copies: by the roots of files that are copies, the keys of their originals.
-    """
-
-    origins: Mapping[str, int]
-    copies: Mapping[str, str]
+    origins: Mapping[str, int]  # By key, where reading began, if not at the start.
+    copies: Mapping[str, str]  # By the root of a copy, the key of its original.
 
 
 class Recall:

@@ -35,26 +35,19 @@ class Stop(Protocol):
 
 
 class News(NamedTuple):
-    """What a look has found.
-
-    Attributes:
-        events: what was read.
-        unread: how many bytes more there are.
-        kept: what to keep before the events are handed out, if that has changed.
-        is_over: whether there will be no further look, unless something is read.
-    """
+    """What a look has found."""
 
     events: list[Event]
-    unread: int
-    kept: Kept | None
-    is_over: bool
+    unread: int  # How many bytes more there are.
+    kept: Kept | None  # What to keep before the events are handed out, if that has changed.
+    is_over: bool  # Whether this was the last look, unless something was read.
 
 
 class Waiting:
     """Looks at files at regular times.
 
-    A thread waits between two looks, rather than the event loop: waking both for nothing would cost more than
-    the looks do. The same thread reads, since what was read before must be compared just before.
+    The thread waits between two looks, too: waking the event loop for nothing would cost more than they do.
+    It also reads, since what was read before must be compared just before.
     """
 
     def __init__(self, tails: Tails, *, interval: float, timeout: float | None, stop: Stop | None) -> None:
@@ -65,14 +58,10 @@ class Waiting:
         self._stop = stop
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="graphrag-eval-async-follow")
         self._lock = threading.Lock()
-        self._closed = threading.Event()
+        self.closed = threading.Event()
         self._due = float("-inf")
         self._active: float | None = None
         self._is_over = False
-
-    @property
-    def is_closed(self) -> bool:
-        return self._closed.is_set()
 
     async def call(self, function: Callable[[Tails], R]) -> R:
         """Call a function of the tails in the thread, and return its result.
@@ -80,7 +69,7 @@ class Waiting:
         Raises:
             UsageError: they are closed.
         """
-        if self.is_closed:
+        if self.closed.is_set():
             raise UsageError("the follower is closed; follow_jsonl makes another")
         return await run_in_thread(partial(self._call, function), self.close, threads=self._executor)
 
@@ -89,7 +78,7 @@ class Waiting:
             with self._lock:
                 return function(self._tails)
         finally:
-            if self.is_closed:
+            if self.closed.is_set():
                 self.close()
 
     def restart_clock(self) -> None:
@@ -98,11 +87,7 @@ class Waiting:
         self._is_over = self._is_over and self._is_stopped()
 
     async def news(self) -> News:
-        """What there is to read; nothing after a while, if nothing comes.
-
-        Raises:
-            UsageError: the files are closed.
-        """
+        """What there is to read; nothing after a while, if nothing comes."""
         if self._active is None:
             self._active = monotonic()
         return await self.call(self._wait)
@@ -117,7 +102,7 @@ class Waiting:
             news = News(tails.read(), tails.unread, tails.registry.recall.changes(), self._is_over)
             if any(news) or now >= until:
                 return news
-            if self._closed.wait(max(0.0, min(self._due, until) - monotonic())):
+            if self.closed.wait(max(0.0, min(self._due, until) - monotonic())):
                 return news
 
     def _is_stopped(self) -> bool:
@@ -127,18 +112,13 @@ class Waiting:
         return self._timeout is not None and self._active is not None and now - self._active >= self._timeout
 
     def measure(self, note: Callable[[int], object]) -> None:
-        """Call `note`, in the thread, with the number of bytes to read by now, if that can be said."""
-
-        def run() -> None:
-            with suppress(OSError):
-                note(self._call(lambda tails: tails.registry.measure()))
-
+        """Call `note`, in the thread, with the number of bytes to read by now."""
         with suppress(RuntimeError):  # It is closed.
-            self._executor.submit(run)
+            self._executor.submit(self._call, lambda tails: note(tails.registry.measure()))
 
     def close(self) -> None:
         """Close all files; if they are being looked at, as soon as that is over."""
-        self._closed.set()
+        self.closed.set()
         self._executor.shutdown(wait=False)
         if self._lock.acquire(blocking=False):
             try:
