@@ -39,6 +39,7 @@ class Registry:
 
     Attributes:
         recall: what earlier runs have read.
+        tails: by device and inode number.
         open: the tails whose files are open; those that were read longest ago come first.
         unread: the tails that there is something to read of, each once, in the order of their turns.
         skip: whether new files begin at their ends.
@@ -52,7 +53,7 @@ class Registry:
         self.skip = False
         self._excluded = set(map(os.path.realpath, exclude))
         self._told: dict[str, str] = {}
-        self._tails: dict[tuple[int, int], Tail] = {}
+        self.tails: dict[tuple[int, int], Tail] = {}
 
     def is_excluded(self, path: str) -> bool:
         return bool(self._excluded) and os.path.realpath(path) in self._excluded
@@ -101,16 +102,8 @@ class Registry:
             LOGGER.warning("%s: cannot be read as yet: %s", path, reason)
 
     def get(self, status: os.stat_result) -> Tail | None:
-        """The tail of a file that was met, or that has its inode number."""
-        return self._tails.get((status.st_dev, status.st_ino))
-
-    def by_identity(self, identity: Identity) -> Tail | None:
-        """The tail of that very file."""
-        tail = self._tails.get(identity.place)
-        return tail if tail is not None and tail.identity == identity else None
-
-    def all(self) -> list[Tail]:
-        return list(self._tails.values())
+        """The tail of a file that was met, or of one that had its inode number."""
+        return self.tails.get((status.st_dev, status.st_ino))
 
     def meet(self, opened: Opened, name: str, bases: Collection[str]) -> Tail | None:
         """The tail of a file that was opened by `name`, and was called one of `bases` if it was rotated.
@@ -121,11 +114,11 @@ class Registry:
             OSError: it cannot be read.
         """
         descriptor, identity = opened
-        tail = self._tails.get(identity.place)
-        if tail is not None and tail.descriptor != CLOSED:
-            os.close(descriptor)
-            return tail
+        tail = self.tails.get(identity.place)
         try:
+            if tail is not None and tail.descriptor != CLOSED:
+                os.close(descriptor)
+                return tail
             if tail is not None and tail.identity == identity:
                 tail.descriptor = descriptor
             elif bases and not os.fstat(descriptor).st_size:
@@ -133,7 +126,7 @@ class Registry:
                 return None
             else:
                 tail = self._new(opened, name, bases)
-        except BaseException:
+        except OSError:
             os.close(descriptor)
             raise
         self.hold(tail)
@@ -164,7 +157,7 @@ class Registry:
             origin=start.offset if start.passed_over else -1,
             is_copy=is_copy,
         )
-        self._tails[identity.place] = tail
+        self.tails[identity.place] = tail
         return tail
 
     def _original(self, opened: Opened, bases: Collection[str]) -> str | None:
@@ -183,7 +176,7 @@ class Registry:
         """A tail for what stands now in a file that was rewritten; the old one is left without a file."""
         file = FileId(tail.name, self.recall.new_key(tail.identity.root), followed=True)
         new = Tail(file=file, identity=tail.identity, name=tail.name, descriptor=tail.descriptor)
-        self._tails[tail.identity.place] = new
+        self.tails[tail.identity.place] = new
         tail.descriptor = CLOSED
         self.open.pop(tail, None)
         self.hold(new)
@@ -192,9 +185,9 @@ class Registry:
     def move(self, tail: Tail, opened: Opened) -> None:
         """Give a tail that has no file a copy of it to go on with."""
         tail.descriptor, tail.identity = opened
-        if (other := self._tails.get(tail.identity.place)) is not None:
+        if (other := self.tails.get(tail.identity.place)) is not None:
             self.release(other)
-        self._tails[tail.identity.place] = tail
+        self.tails[tail.identity.place] = tail
         self.recall.note_copy(tail.identity.root, tail.file.key)
         self.hold(tail)
 
@@ -211,10 +204,9 @@ class Registry:
             tail.descriptor = CLOSED
 
     def limit(self, needed: Container[Tail]) -> None:
-        """Where too many files are open, close those that were read longest ago, but none that is needed."""
+        """If too many files are open, close those that were read longest ago, but none that is needed."""
         if len(self.open) > MAX_OPEN:
-            idle = [tail for tail in self.open if tail not in needed]
-            for tail in idle[: max(0, len(idle) - MAX_OPEN)]:
+            for tail in [tail for tail in self.open if tail not in needed][:-MAX_OPEN]:
                 self.release(tail)
 
     def read(self) -> list[Event]:
@@ -251,17 +243,14 @@ class Registry:
     def _reopen(self, tail: Tail) -> bool:
         """Open the file of a tail again; False if it is no longer where it was."""
         opened = self.open_file(tail.name)
-        if opened is None:
-            return False
-        descriptor, identity = opened
-        if identity != tail.identity:
-            os.close(descriptor)
-            return False
-        tail.descriptor = descriptor
-        return True
+        if opened is None or opened[1] == tail.identity:
+            tail.descriptor = CLOSED if opened is None else opened[0]
+        else:
+            os.close(opened[0])
+        return tail.descriptor != CLOSED
 
     def measure(self) -> int:
-        """How many bytes stand behind what was read, in the files that are open."""
+        """Bytes that were not read of the files that are open."""
         sizes = [(os.fstat(tail.descriptor).st_size, tail.offset) for tail in self.open if not tail.is_copy]
         return sum(max(0, size - offset) for size, offset in sizes)
 
@@ -269,6 +258,5 @@ class Registry:
         """Close all files, and give up unfinished lines."""
         for tail in list(self.open):
             self.release(tail)
-        for tail in self.all():
-            if tail.splitter is not None:
-                tail.splitter.close()
+        for tail in self.tails.values():
+            tail.drop()

@@ -84,11 +84,10 @@ def find_copy(listings: Iterable[Listing], registry: Registry, tail: Tail, now: 
             if opened is None:
                 continue
             descriptor, identity = opened
-            met = registry.by_identity(identity)
+            met = registry.tails.get(identity.place)
+            is_free = met is None or met.identity != identity or met.finished or met.is_copy
             with suppress(OSError):
-                if (met is None or met.finished or met.is_copy) and has(
-                    descriptor, tail.trace, tail.trace_end
-                ):
+                if is_free and has(descriptor, tail.trace, tail.trace_end):
                     return opened
             os.close(descriptor)
     return None

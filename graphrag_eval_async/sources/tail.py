@@ -85,11 +85,15 @@ class Tail:
 
     def end(self) -> list[Record]:
         """The unfinished last line, unless it began before reading did."""
-        splitter = self.splitter
-        if splitter is None or splitter.offset != self.origin:
-            return [] if splitter is None else splitter.end()
-        splitter.close()
+        if self.splitter is not None and self.splitter.offset != self.origin:
+            return self.splitter.end()
+        self.drop()
         return []
+
+    def drop(self) -> None:
+        """Drop an unfinished line."""
+        if self.splitter is not None:
+            self.splitter.close()
 
 
 def seen(status: os.stat_result) -> tuple[int, int]:

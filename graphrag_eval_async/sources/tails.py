@@ -1,7 +1,4 @@
-"""All files that are followed: looks at them, and reads what is new.
-
-Nothing here may run on the event loop, since disks may be slow.
-"""
+"""Looks at all files that are followed; never on the event loop, since disks may be slow."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sources.tail import Tail
 
 MAX_DEPARTED = 128
-"""How many files that have lost their names are held open although there is nothing left to read in them."""
+"""How many files that have lost their names are held open although nothing is left to read."""
 
 
 class Tails:
@@ -88,9 +85,10 @@ class Tails:
 
     def look(self, now: float, *, at_once: bool = False) -> None:
         """Find out what has changed; `at_once` looks at what could wait otherwise."""
-        left = self._look_at_names(now, at_once=at_once)
-        named = set(self._places.values()) if left else set()
-        for tail in left:
+        before = list(self._places.values())
+        self._look_at_names(now, at_once=at_once)
+        named = set(self._places.values())
+        for tail in (*before, *self.registry.open):
             if tail not in named and not tail.finished:
                 self._departed.setdefault(tail, now)
         self._look_at_rotated(now, at_once=at_once)
@@ -99,23 +97,15 @@ class Tails:
         self._limit_departed()
         self.registry.limit(self._departed)
 
-    def _look_at_names(self, now: float, *, at_once: bool) -> list[Tail]:
-        """Look at the files of all names; returns the tails that have lost a name."""
-        registry = self.registry
-        left = []
-        present = set()
+    def _look_at_names(self, now: float, *, at_once: bool) -> None:
         names = [name for each in self._listings for name in self._names(each, now, at_once=at_once)]
-        for name in find_originals(names, registry, self._places):
+        for name in find_originals(names, self.registry, self._places):
             with suppress(OSError):  # Looking at the name logs it.
                 self._enter(name, now)
         for name in names:
-            present.add(name)
-            tail = self._places.get(name)
             self._look_at(name, now)
-            if tail is not None and self._places.get(name) is not tail:
-                left.append(tail)
-        vanished = [name for name in self._places if name not in present]
-        return left + [self._places.pop(name) for name in vanished]
+        for name in self._places.keys() - set(names):
+            del self._places[name]
 
     def _names(self, listing: Listing, now: float, *, at_once: bool) -> Sequence[str]:
         try:
@@ -176,7 +166,7 @@ class Tails:
             self._limit_departed()
 
     def _enter_rotated(self, path: str, name: str, now: float) -> Tail | None:
-        """The tail of a file that had a name before, to be read before the file that has the name now."""
+        """The tail of a file that had a name before; it is read before the file that has the name now."""
         try:
             tail = self._enter(path, now)
             if tail is None or tail in self._places.values():
@@ -221,16 +211,11 @@ class Tails:
     def _see(self, tail: Tail, status: os.stat_result, now: float) -> None:
         """Find out whether there is something to read."""
         if seen(status) != tail.seen:
-            tail.seen, tail.changed = seen(status), now
+            tail.changed = now
         elif now > tail.changed + SETTLING_SECONDS:
             return
-        if tail.descriptor == CLOSED or tail.is_copy:
-            return
-        try:
-            is_intact = tail.is_intact()
-        except OSError:
-            tail.suspect()
-            raise
+        is_intact = tail.descriptor == CLOSED or tail.is_copy or tail.is_intact()
+        tail.seen = seen(status)  # If that failed, the next look tries again.
         if not is_intact:
             self._renew(tail, now)
         elif tail.unread:
@@ -251,8 +236,7 @@ class Tails:
                 *(tail.name, tail.offset, tail.held),
             )
             tail.finished = True
-            if tail.splitter is not None:
-                tail.splitter.close()
+            tail.drop()
         else:
             self.registry.move(tail, copy)
             self._departed[tail] = now
@@ -277,7 +261,7 @@ class Tails:
 
     def end(self) -> list[Event]:
         """Give up all unfinished lines, once everything was read."""
-        for tail in self.registry.all():
+        for tail in list(self.registry.tails.values()):
             if not tail.finished:
                 self._finish(tail)
         return self.read()
