@@ -112,11 +112,11 @@ async def from_iterable(
 
 
 class _ObjectReader:
-    """Numbers the records of an iterable and turns each into JSON text; what is a line already stays so."""
+    """Numbers the records of an iterable and turns each into JSON text; lines of files stay as they are."""
 
     def __init__(self, max_line_bytes: int) -> None:
         self._limit = max_line_bytes
-        self._number = 0
+        self._number = 1
         self._offset = 0
 
     def read(self, item: Any) -> list[Record]:
@@ -125,20 +125,19 @@ class _ObjectReader:
         if isinstance(item, str):
             item = item.encode(errors="surrogatepass")
         if isinstance(item, bytes | bytearray | memoryview):
-            return self._lines(bytes(item))
-        self._number += 1
-        line = write_line(item, self._number, self._offset)
-        self._offset += len(line.data) + 1
-        return [line]
+            lines = bytes(item).removesuffix(b"\n").split(b"\n")
+            return [record for line in lines if (record := self._line(line)) is not None]
+        record = write_line(item, self._number, self._offset)
+        self._count(record.data)
+        return [record]
 
-    def _lines(self, text: bytes) -> list[Record]:
-        records: list[Record] = []
-        for data in text.removesuffix(b"\n").split(b"\n"):
-            self._number += 1
-            offset = self._offset
-            self._offset += len(data) + 1
-            if len(data) > self._limit:
-                records.append(long_line(data, self._number, offset, self._limit))
-            elif not is_blank(data, self._number):
-                records.append(Line(self._number, offset, data))
-        return records
+    def _line(self, data: bytes) -> Record | None:
+        number, offset = self._number, self._offset
+        self._count(data)
+        if len(data) > self._limit:
+            return long_line(data, number, offset, self._limit)
+        return None if is_blank(data, number) else Line(number, offset, data)
+
+    def _count(self, data: bytes) -> None:
+        self._number += 1
+        self._offset += len(data) + 1

@@ -56,7 +56,7 @@ def check_line_bytes(max_line_bytes: Any) -> int:
     Raises:
         UsageError: it is not an integer of 1 or more.
     """
-    if not isinstance(max_line_bytes, int) or isinstance(max_line_bytes, bool) or max_line_bytes < 1:
+    if type(max_line_bytes) is not int or max_line_bytes < 1:
         raise UsageError(f"max_line_bytes: expected an integer of 1 or more, got {max_line_bytes!r}")
     return max_line_bytes
 

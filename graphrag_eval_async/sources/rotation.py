@@ -24,16 +24,7 @@ def former_names(path: str) -> list[str]:
     return [os.path.join(directory, former) for former in rotated_from(name)]
 
 
-def find_originals(paths: Iterable[str], registry: Registry, known: Container[str]) -> list[str]:
-    """The files to meet before others of these that may be copies of them, without those that are `known`."""
-    new = [path for path in paths if path not in known]
-    copies = {path for path in new if _may_be_copy(path, registry)}
-    if not copies:
-        return []
-    return [path for path in new if path not in copies and not registry.is_excluded(path)]
-
-
-def _may_be_copy(path: str, registry: Registry) -> bool:
+def may_be_copy(path: str, registry: Registry) -> bool:
     """Whether a file has the name of a rotated one, and no earlier run has met it."""
     try:
         return bool(former_names(path)) and not registry.recall.knows(identify(path).root)

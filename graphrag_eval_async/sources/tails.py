@@ -10,7 +10,7 @@ from graphrag_eval_async.records import Position
 from graphrag_eval_async.sources.listing import SETTLING_SECONDS, Directory, Listing
 from graphrag_eval_async.sources.recall import Kept, Recall
 from graphrag_eval_async.sources.registry import LOGGER, Registry
-from graphrag_eval_async.sources.rotation import find_copy, find_originals, find_rotated, former_names
+from graphrag_eval_async.sources.rotation import find_copy, find_rotated, former_names, may_be_copy
 from graphrag_eval_async.sources.tail import CLOSED, Event, seen
 
 if TYPE_CHECKING:
@@ -99,9 +99,11 @@ class Tails:
 
     def _look_at_names(self, now: float, *, at_once: bool) -> None:
         names = [name for each in self._listings for name in self._names(each, now, at_once=at_once)]
-        for name in find_originals(names, self.registry, self._places):
-            with suppress(OSError):  # Looking at the name logs it.
-                self._enter(name, now)
+        registry = self.registry
+        for name in names:  # Originals are met before their copies.
+            if not (name in self._places or may_be_copy(name, registry) or registry.is_excluded(name)):
+                with suppress(OSError):  # Looking at the name logs it.
+                    self._enter(name, now)
         for name in names:
             self._look_at(name, now)
         for name in self._places.keys() - set(names):
