@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.cli.exits import run_to_end
@@ -17,7 +18,7 @@ from graphrag_eval_async.scale.evaluate_file import FileEvaluation, count_jobs
 from graphrag_eval_async.scale.merging import Merging
 from graphrag_eval_async.scale.ranges import unsplittable
 from graphrag_eval_async.scale.work import Aggregating
-from graphrag_eval_async.sinks import LineFile
+from graphrag_eval_async.sinks import LineFile, write_reject
 from graphrag_eval_async.sources.reading import expand
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def evaluate_files(
             evaluator,
             expand([responses]),
             jobs,
-            on_reject=rejects or "collect",
+            on_reject=partial(write_reject, rejects) if rejects else "collect",
             max_line_bytes=command.max_line_bytes,
             include_errors=command.include_errors,
         )

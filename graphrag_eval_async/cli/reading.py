@@ -12,6 +12,7 @@ from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.files import open_rejects
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.report import LISTED_REJECTS
+from graphrag_eval_async.sinks import write_reject
 from graphrag_eval_async.sources import read_jsonl
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.cli.exits import Interrupts
     from graphrag_eval_async.records import Reason, Reject
-    from graphrag_eval_async.sinks import RejectsFile
+    from graphrag_eval_async.sinks import LineFile
     from graphrag_eval_async.sources import JsonlFiles
 
 
@@ -32,7 +33,7 @@ class RejectedLines:
         listed: the first of them as text, unless a file takes them.
     """
 
-    def __init__(self, file: RejectsFile | None) -> None:
+    def __init__(self, file: LineFile | None) -> None:
         self.file = file
         self.counts: Counter[Reason] = Counter()
         self.listed: list[str] = []
@@ -42,7 +43,7 @@ class RejectedLines:
         name = rejected.path or path
         self.counts[rejected.reason] += 1
         if self.file is not None:
-            self.file(rejected, file=name)
+            write_reject(self.file, rejected, file=name)
         elif len(self.listed) < LISTED_REJECTS:
             self.listed.append(f"{name}: {rejected}")
         if rejected.content is not None and not isinstance(rejected.content, bytes):

@@ -20,7 +20,7 @@ from graphrag_eval_async.evaluator import StepsGroups
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.metrics import OnFatal
 from graphrag_eval_async.reference import Reference
-from graphrag_eval_async.sinks import LineFile, RejectsFile
+from graphrag_eval_async.sinks import LineFile, write_reject
 from graphrag_eval_async.sinks.journal import Dedupe, Fsync, Journal
 from graphrag_eval_async.sources import Responses
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, EvaluationStream, evaluate_stream
@@ -174,7 +174,7 @@ class RunOptions:
             UsageError: a file cannot be opened, or an option has a value it cannot have.
             ConfigError: the configuration needs a package that is not installed.
         """
-        rejects_files: list[RejectsFile] = []
+        rejects_files: list[LineFile] = []
         rejects = self.rejects if not self.is_resumable else None
         # Before any file is opened, since it may find the configuration wanting.
         stream = evaluate_stream(
@@ -182,7 +182,9 @@ class RunOptions:
             source,
             config=config,
             aggregates=RunningAggregates(include_errors=self.include_errors),
-            on_reject=(lambda reject: rejects_files[0](reject)) if rejects is not None else "collect",
+            on_reject=(lambda reject: write_reject(rejects_files[0], reject))
+            if rejects is not None
+            else "collect",
             journal=self._journal(),
             dedupe=self.dedupe,
             on_fatal=self.on_fatal,

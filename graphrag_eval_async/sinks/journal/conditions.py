@@ -19,21 +19,13 @@ FORMAT = "1"
 
 
 class Conditions(msgspec.Struct, kw_only=True):
-    """What the file beside a journal holds.
+    """What the file beside a journal holds."""
 
-    Attributes:
-        fingerprints: of the conditions of the run, by name; empty if there is no such file.
-        origins: by the key of a followed file, its size in bytes when the journal was begun.
-        earlier: fingerprints that `force` has replaced.
-        copies: by the root of the keys of a followed file, the key of the one that it is a copy of.
-        followed: whether files were followed.
-    """
-
-    fingerprints: dict[str, str]
-    origins: dict[str, int]
-    earlier: list[Any] = []
-    copies: dict[str, str] = {}
-    followed: bool = False
+    fingerprints: dict[str, str]  # By name; empty if there is no such file.
+    origins: dict[str, int]  # By the key of a followed file, the bytes before the first line to read.
+    earlier: list[Any] = []  # Fingerprints that `force` has replaced.
+    copies: dict[str, str] = {}  # By the root of the keys of a followed file, the key of its original.
+    followed: bool = False  # Whether files were followed.
 
     def write(self, path: str) -> None:
         """Replace the file at `path`.

@@ -31,10 +31,10 @@ class OpenJournal:
 
     Attributes:
         path: of the results.
-        restored: how many results were found in it.
-        rejected: how many rejects were found beside it.
-        damaged: how many lines could not be read, and were set aside.
-        conditions: what stands in the file beside it.
+        restored: the number of results found in it.
+        rejected: the number of rejects found beside it.
+        damaged: the number of lines that could not be read, and were set aside.
+        conditions: what the file beside it holds.
     """
 
     def __init__(
@@ -46,11 +46,8 @@ class OpenJournal:
     ) -> None:
         """Open or create the files.
 
-        Args:
-            options: where they are, and how they are kept.
-            fingerprints: of the conditions of this run.
-            on_failure: called on the event loop, with the error, if something cannot be flushed to the disk.
-            threads: two, so that one writes while the other flushes.
+        `on_failure` is called on the event loop, with the error, if something cannot be flushed to the disk.
+        Of the two `threads`, one writes while the other flushes.
 
         Raises:
             JournalLocked: somebody else writes to them.
@@ -65,7 +62,8 @@ class OpenJournal:
         try:
             beside = options.rejects or f"{self.path}.rejects"
             self.conditions = new_conditions() if fresh else read_conditions(f"{self.path}.run")
-            begun = self._results.size > 0 or (not fresh and _size(beside) > 0)
+            rejected = os.path.exists(beside) and os.path.getsize(beside) > 0
+            begun = self._results.size > 0 or (not fresh and rejected)
             self._check({"format": FORMAT, **fingerprints}, begun=begun, force=options.force)
             self._rejects = AppendFile(beside)
             if fresh:  # What was rejected for a journal that is gone.
@@ -90,7 +88,7 @@ class OpenJournal:
         conditions.write(f"{self.path}.run")
 
     async def note(self, origins: Mapping[str, int], copies: Mapping[str, str]) -> None:
-        """Keep which files are copies, and where reading began in files for which that is not known yet.
+        """Keep which files are copies, and where the reading of new files began.
 
         Raises:
             JournalError: it cannot be kept.
@@ -127,10 +125,10 @@ class OpenJournal:
                 lines = []
                 due = monotonic() + SLICE_SECONDS
         await self._write(lines)
-        if self._fsync == "always":
-            await self._syncing.now()
-        elif self._fsync == "interval":
+        if self._fsync != "never":
             self._syncing.soon()
+        if self._fsync == "always":
+            await self._syncing.finish()
 
     async def _write(self, lines: Sequence[bytes]) -> None:
         self._syncing.check()
@@ -159,14 +157,6 @@ class OpenJournal:
         finally:
             self._results.close()
             self._rejects.close()
-
-
-def _size(path: str | os.PathLike[str]) -> int:
-    """Of a file, which may not be there."""
-    try:
-        return os.path.getsize(path)
-    except OSError:
-        return 0
 
 
 class Syncing:
@@ -203,31 +193,31 @@ class Syncing:
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
-    async def now(self) -> None:
-        """Flush all that was written; as `finish`."""
-        self.soon()
-        await self.finish()
-
     async def finish(self) -> None:
         """Return when all that `soon` was called for is on the disk; then let a cancellation through.
 
         Raises:
             JournalError: it cannot be flushed.
         """
+        if self._written:
+            self.soon()  # Its task may have been cancelled.
         if self._task is not None:
             self._hurry.set()
             await outlast(self._task, inf)
         self.check()
 
     async def _run(self) -> None:
+        def sync() -> None:
+            for file in self._files:
+                file.sync()
+
         loop = asyncio.get_running_loop()
         try:
             while self._written and self._failure is None:  # More may be written during a flush.
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._hurry.wait(), self._interval)
                 self._written = False
-                for file in self._files:
-                    await loop.run_in_executor(self._threads, file.sync)
+                await loop.run_in_executor(self._threads, sync)
         except JournalError as error:
             self._failure = error
             self._on_failure(error)
