@@ -1,4 +1,4 @@
-"""Lines of files that are written to meanwhile, as they are completed."""
+"""Follows files while they are written: each line, once it is complete."""
 
 from __future__ import annotations
 
@@ -136,18 +136,16 @@ class Follower:
         copies: Mapping[str, str] | None = None,
         keep: Keep | None = None,
     ) -> None:
-        """Find the files that are there, before any is read; if it is not called, reading does so.
+        """Find the files that are there; reading does so if nobody did before.
 
         Args:
-            known: by `FileId.key`, what earlier runs have read; reading resumes there.
+            known: what earlier runs have read, by `FileId.key`; reading resumes there.
             exclude: files that are not followed even if they are in the directory, or fit the glob.
             is_first: whether no earlier run has followed these files; None: if nothing is known. If so,
                 reading of all others begins as `start` says, else at their start, even in rotated files.
             copies: as an earlier run has kept them.
-            keep: awaited with what later runs have to know: by `FileId.key`, where reading begins in files
-                that are not known, if not at the start; and, by the part that all keys of a file share, the
-                key of the file that it is a copy of. It is awaited at once, and whenever there is more,
-                before lines that were read since are handed out.
+            keep: awaited at once with what later runs have to know, as in `Kept`, and again whenever there is
+                more, before lines that were read since are handed out.
 
         Raises:
             UsageError: it has begun before.

@@ -123,6 +123,16 @@ async def test_idle_timeout(log: Path) -> None:
     assert lines == ["a", "1", "2", "3", "4"]
 
 
+async def test_something_new_at_the_last_look_is_not_the_end(log: Path) -> None:
+    append(log, "a\n")
+    lines = []
+    async for line in follow(log, idle_timeout=0):
+        lines.append(text(line))
+        if len(lines) < 3:
+            append(log, f"{len(lines)}\n")
+    assert lines == ["a", "1", "2"]
+
+
 async def test_break_closes_the_files(log: Path) -> None:
     append(log, "a\nb\n")
     before = open_files()

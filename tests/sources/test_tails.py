@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from graphrag_eval_async.sources import registry, tails
+from graphrag_eval_async.sources import registry, rotation, tails
 from graphrag_eval_async.sources.identity import is_beginning
 from tests.sources.followed import Reader, append, open_files, text
 
@@ -323,6 +323,22 @@ def test_a_copy_of_a_truncated_file_is_gone_on_with(
         assert reader.texts() == []
         assert len({line.file.key for line in reader.lines}) == 3
     assert not caplog.records
+
+
+def test_a_copy_that_cannot_be_read(
+    log: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> bool:
+        raise OSError(5, "Input/output error")
+
+    log.write_text("1\n")
+    with Reader(log) as reader:
+        assert reader.texts() == ["1"]
+        copytruncate(log, "2\n")
+        with monkeypatch.context() as patch:
+            patch.setattr(rotation, "has", fail)
+            assert reader.texts() == ["1", "2"]  # It is read as a file that nobody has met.
+        assert "was truncated or rewritten" in caplog.text
 
 
 def test_a_copy_of_what_nobody_saw_before_it_was_truncated(log: Path) -> None:
