@@ -6,6 +6,7 @@ import glob
 import os
 import re
 import stat
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -153,7 +154,7 @@ class Listing:
         self._directories = directories
         self._looked_in: list[Directory] = []
         self._pattern = ""
-        self._entries: list[str] | None = None
+        self._entries: list[str] | None = None  # Of the directory: as long as it has these, the names stay.
         self._globbed = float("-inf")
 
     def names(self, now: float, *, at_once: bool) -> list[str]:
@@ -162,28 +163,29 @@ class Listing:
         Raises:
             OSError: the directory cannot be read.
         """
-        status = look_up(self._given)
+        if self._entries is not None and self._looked_in[0].entries(now, at_once=at_once) is self._entries:
+            return self.latest
         directory, name = os.path.split(self._given)
+        status = look_up(self._given)
         if status is not None and stat.S_ISDIR(status.st_mode):
             self._list(self._given, MEMBERS, now, at_once=at_once)
         elif status is not None or not glob.has_magic(self._given):
             self._become([self._given], [directory], glob.escape(name))
+            with suppress(OSError):  # The file may be readable if its directory is not.
+                self._entries = self._looked_in[0].entries(now, at_once=at_once)
         elif not glob.has_magic(directory) and name != "**":
             self._list(directory, name, now, at_once=at_once)
         elif at_once or now >= self._globbed + GLOB_SECONDS:
             self._globbed = now
-            names = [
-                found for found in sorted(glob.glob(self._given, recursive=True)) if not _is_packed(found)
-            ]
-            self._become(names, sorted({os.path.dirname(found) for found in names}), name)
+            found = [path for path in sorted(glob.glob(self._given, recursive=True)) if not _is_packed(path)]
+            self._become(found, sorted({os.path.dirname(path) for path in found}), name)
         return self.latest
 
     def _list(self, directory: str, pattern: str, now: float, *, at_once: bool) -> None:
         entries = self._directory(directory).entries(now, at_once=at_once)
-        if entries is not self._entries:
-            names = [os.path.join(directory, entry) for entry in entries if _is_log(entry, pattern)]
-            self._become(names, [directory], pattern)
-            self._entries = entries
+        names = [os.path.join(directory, entry) for entry in entries if _is_log(entry, pattern)]
+        self._become(names, [directory], pattern)
+        self._entries = entries
 
     def _become(self, names: list[str], directories: Iterable[str], pattern: str) -> None:
         self.latest, self._pattern = names, pattern
