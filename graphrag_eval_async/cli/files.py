@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import yaml
 
 from graphrag_eval_async.errors import SourceError, UsageError
-from graphrag_eval_async.sinks import RejectsFile, write_report
+from graphrag_eval_async.sinks import LineFile, write_report
 from graphrag_eval_async.sources.reading import expand
 
 if TYPE_CHECKING:
@@ -123,9 +123,9 @@ def open_output(kind: Callable[[str], T], path: str) -> T:
         raise UsageError(f"{path!r} cannot be written: {error.strerror}") from error
 
 
-def open_rejects(path: str, interrupts: Interrupts) -> RejectsFile:
+def open_rejects(path: str, interrupts: Interrupts) -> LineFile:
     """A rejects file; Ctrl-C works even while it waits for the reader of a pipe."""
-    return open_output(partial(RejectsFile, wait=interrupts.wait_writable), path)
+    return open_output(partial(LineFile, wait=interrupts.wait_writable), path)
 
 
 def write_aggregates(path: str, snapshot: Mapping[str, Any]) -> None:

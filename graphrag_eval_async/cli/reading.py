@@ -14,6 +14,7 @@ from graphrag_eval_async.cli.text import one_line, tell
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.scale.evaluate_file import count_jobs
 from graphrag_eval_async.scale.ranges import unsplittable
+from graphrag_eval_async.sinks import write_reject
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.reading import expand
 
@@ -72,7 +73,7 @@ def collecting(
 
     def write(reject: Reject) -> None:
         rejects.tally(reject)
-        file(reject, file=reject.path or "-")
+        write_reject(file, reject, file=reject.path or "-")
         if reject.content is not None and not isinstance(reject.content, bytes):
             reject.content.close()
 

@@ -22,7 +22,7 @@ from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.metrics import OnFatal
 from graphrag_eval_async.reference import Reference
 from graphrag_eval_async.scale.evaluate_file import EvaluatedFile
-from graphrag_eval_async.sinks import LineFile, RejectsFile
+from graphrag_eval_async.sinks import LineFile, write_reject
 from graphrag_eval_async.sinks.journal import Dedupe, Fsync, Journal
 from graphrag_eval_async.sources import Responses
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, EvaluationStream, evaluate_stream
@@ -156,14 +156,14 @@ class RunOptions(ReportOptions):
             fsync = self.fsync or "interval"
             journal = Journal(output, force=self.resume_force, fsync=fsync, rejects=rejects)
             output = rejects = None
-        rejects_files: list[RejectsFile] = []
+        rejects_files: list[LineFile] = []
         # Before any file is opened, since it may find the configuration wanting.
         stream = evaluate_stream(
             reference,
             source,
             config=config,
             aggregates=RunningAggregates(include_errors=self.include_errors),
-            on_reject=(lambda reject: rejects_files[0](reject)) if rejects is not None else "collect",
+            on_reject=(lambda reject: write_reject(rejects_files[0], reject)) if rejects else "collect",
             journal=journal,
             dedupe=self.dedupe,
             on_fatal=self.on_fatal,

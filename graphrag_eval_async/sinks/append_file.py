@@ -32,18 +32,15 @@ FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 PIECE_BYTES = 1 << 20
 NEWLINE = ord("\n")
 
-Span = tuple[int, int]
-"""Where a line begins and ends."""
-
 _opened: weakref.WeakSet[AppendFile] = weakref.WeakSet()
 
 
 class AppendFile:
-    """Holds the lock of its file, which dies with the process, and adds lines to it, whole or not at all.
+    """A locked file that takes lines whole or not at all. The lock dies with the process.
 
     Attributes:
         path: of the file.
-        size: in bytes; what stands there is whole lines.
+        size: bytes in the file, all of them whole lines.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -51,7 +48,7 @@ class AppendFile:
 
         Raises:
             JournalLocked: another process, or another stream, writes to it.
-            JournalError: it cannot be opened for writing, or is no regular file.
+            JournalError: it cannot be opened for writing, or is not a regular file.
         """
         self.path = os.fspath(path)
         try:
@@ -63,17 +60,17 @@ class AppendFile:
                 "use another journal, or wait until that has ended"
             ) from None
         except (OSError, ValueError) as error:
-            raise JournalError(f"{self.path}: cannot be opened for writing: {_reason(error)}") from error
+            raise self._error("opened for writing", error) from error
         if not self.size:
             sync_directory(self.path)
         self._unsynced = True  # An earlier process may have left it so.
         _opened.add(self)
 
     def write(self, pieces: Iterable[bytes]) -> None:
-        """Add lines, given in pieces; if that fails, nothing of them stays.
+        """Add lines, given in pieces; if that fails, none of them stays.
 
         Raises:
-            JournalError: they cannot be written, or the file has lost its name, where they would be found.
+            JournalError: they cannot be written, or the file was removed, renamed or replaced.
         """
         self._check_place()
         size = self.size
@@ -88,36 +85,38 @@ class AppendFile:
             with suppress(OSError):  # Then the next start cuts it off.
                 self.truncate(self.size)
             if isinstance(error, OSError):
-                raise JournalError(f"{self.path}: cannot be written: {_reason(error)}") from error
+                raise self._error("written", error) from error
             raise
         self.size = size
         self._unsynced = True
 
     def _check_place(self) -> None:
-        try:
+        with suppress(OSError):
             if os.path.samestat(os.stat(self._place), os.fstat(self._descriptor)):
                 return
-        except OSError:
-            pass
         raise JournalError(
             f"{self.path}: was removed, renamed or replaced while it was written to; start again with it, "
             "or with another file"
         )
 
+    def _error(self, done: str, error: Exception) -> JournalError:
+        reason = (isinstance(error, OSError) and error.strerror) or error
+        return JournalError(f"{self.path}: cannot be {done}: {reason}")
+
     def read(self, offset: int, size: int) -> bytes:
-        """What stands at `offset`, at most `size` bytes of it."""
+        """At most `size` bytes from `offset` on."""
         return os.pread(self._descriptor, size, offset)
 
     def truncate(self, size: int) -> None:
-        """Cut off what stands after `size` bytes."""
+        """Cut off everything after `size` bytes."""
         os.ftruncate(self._descriptor, size)
         self.size = size
 
     def sync(self) -> None:
-        """Return when all that was written is on the disk; it may be called in another thread than `write`.
+        """Flush to the disk. It may be called in another thread than `write`.
 
         Raises:
-            JournalError: it cannot be brought there.
+            JournalError: it cannot be flushed.
         """
         if not self._unsynced:
             return
@@ -126,28 +125,27 @@ class AppendFile:
             getattr(os, "fdatasync", os.fsync)(self._descriptor)  # macOS has fsync only.
         except OSError as error:
             self._unsynced = True
-            raise JournalError(f"{self.path}: cannot be brought to the disk: {_reason(error)}") from error
+            raise self._error("brought to the disk", error) from error
 
     def replace_by(self, other: AppendFile) -> None:
-        """Give the place, the name and the mode of this file to another one of the same directory."""
-        path = self._place
+        """Give the name and the mode of this file to another one of the same directory, and become that."""
         os.fchmod(other._descriptor, stat.S_IMODE(os.fstat(self._descriptor).st_mode))
         other.sync()
-        os.replace(other.path, path)
-        sync_directory(path)
+        os.replace(other.path, self._place)
+        sync_directory(self._place)
         self.close()
         self._descriptor, self.size = other._descriptor, other.size
         other._descriptor = -1
 
     def close(self) -> None:
-        """Close the file, and give up its lock."""
+        """Close the file, and release its lock."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 def sync_directory(path: str) -> None:
-    """Bring the name of a file to the disk, where the file system can."""
+    """Flush the name of a file to the disk, where the file system can."""
     with suppress(OSError):
         descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -157,7 +155,7 @@ def sync_directory(path: str) -> None:
 
 
 def _leave_to_parent() -> None:
-    """Close the files of a process in its child: what is open there keeps a lock when the parent has died."""
+    """Close the files in a forked child, which would otherwise keep their locks when the parent has died."""
     for file in list(_opened):
         file.close()
 
@@ -184,25 +182,21 @@ def _open_locked(path: str) -> tuple[int, int]:
         os.close(descriptor)  # It was replaced meanwhile.
 
 
-def _reason(error: Exception) -> str:
-    return (isinstance(error, OSError) and error.strerror) or str(error)
-
-
 async def read_lines(
     file: AppendFile, add: Callable[[Any], object], *, aside: str, threads: Executor
 ) -> tuple[int, int]:
-    """Hand over each line as JSON value.
+    """Pass each line to `add`, as a JSON value.
 
-    A last line without its newline is cut off; what is no JSON, or what `add` refuses by a ValueError,
-    TypeError, KeyError or AggregationError, is moved to the file at `aside`.
+    A last line without its newline is cut off. A line that is not JSON, or that `add` refuses by a
+    ValueError, TypeError, KeyError or AggregationError, is moved to the file at `aside`.
 
     Returns:
-        how many lines were handed over, and how many were moved.
+        the number of lines that were accepted, and of those that were moved.
 
     Raises:
         JournalError: the file cannot be read or mended.
     """
-    damaged: list[Span] = []
+    damaged: list[tuple[int, int]] = []
     total = end = 0
     rest = b""
     due = monotonic() + SLICE_SECONDS
@@ -226,45 +220,39 @@ async def read_lines(
                 if monotonic() >= due:
                     await asyncio.sleep(0)
                     due = monotonic() + SLICE_SECONDS
-        mending = _Mending(file, end, damaged, aside)
-        await run_in_thread(mending.run, mending.stop.set, threads=threads)
+        stop = threading.Event()
+        mend = partial(_mend, file, end, damaged, aside, stop)
+        await run_in_thread(mend, stop.set, threads=threads)
     except OSError as error:
         raise JournalError(f"{file.path}: cannot be mended: {error.strerror or error}") from error
     return total - len(damaged), len(damaged)
 
 
-class _Mending:
-    """Cuts a file off at `end`, and moves its damaged lines to another, unless it is stopped before."""
+def _mend(
+    file: AppendFile, end: int, damaged: Sequence[tuple[int, int]], aside: str, stop: threading.Event
+) -> None:
+    """Cut a file off at `end`, and move its damaged lines, from start to end each, to the file at `aside`."""
 
-    def __init__(self, file: AppendFile, end: int, damaged: Sequence[Span], aside: str) -> None:
-        self._file = file
-        self._end = end
-        self._damaged = damaged
-        self._aside = aside
-        self.stop = threading.Event()
-
-    def run(self) -> None:
-        if self._end < self._file.size:
-            self._file.truncate(self._end)
-        if not self._damaged:
-            return
-        with closing(AppendFile(self._aside)) as kept:
-            for span in self._damaged:
-                self._copy(span, kept)
-            kept.sync()
-        with closing(AppendFile(f"{os.path.realpath(self._file.path)}.tmp")) as draft:
-            draft.truncate(0)
-            begin = 0
-            for start, end in [*self._damaged, (self._end, self._end)]:
-                self._copy((begin, start), draft)
-                begin = end
-            self._file.replace_by(draft)
-
-    def _copy(self, span: Span, target: AppendFile) -> None:
-        place, end = span
+    def copy(place: int, end: int, target: AppendFile) -> None:
         while place < end:
-            piece = self._file.read(place, min(PIECE_BYTES, end - place))
-            if not piece or self.stop.is_set():
+            piece = file.read(place, min(PIECE_BYTES, end - place))
+            if not piece or stop.is_set():
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             target.write([piece])
             place += len(piece)
+
+    if end < file.size:
+        file.truncate(end)
+    if not damaged:
+        return
+    with closing(AppendFile(aside)) as kept:
+        for start, stop_at in damaged:
+            copy(start, stop_at, kept)
+        kept.sync()
+    with closing(AppendFile(f"{os.path.realpath(file.path)}.tmp")) as draft:
+        draft.truncate(0)
+        begin = 0
+        for start, stop_at in [*damaged, (end, end)]:
+            copy(begin, start, draft)
+            begin = stop_at
+        file.replace_by(draft)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import select
 import stat
@@ -20,23 +19,18 @@ if TYPE_CHECKING:
 
 STDOUT = 1
 
-CURRENT = -1
-"""The offset of a file where it is written next, which is all that a pipe has."""
-
 PATIENCE_SECONDS = 0.5
-"""How long a cancelled `send` waits for its reader, rather than leave half a line."""
+"""How long a cancelled `send` waits for its reader to take the rest of a line."""
 
 LARGE_BYTES = 1 << 16
-"""What a thread writes to a file rather than the event loop. To hand over less takes longer than writing it:
-an evaluation without judges would take three times as long if a thread wrote each result.
-"""
+"""From this size on, a thread writes to a file; handing over less to it would cost more than writing."""
 
 
 class LineFile:
-    """Takes whole lines and writes each at once, so that what was written outlives whatever ends the process.
+    """Writes whole lines at once, without a buffer: what was written survives the end of the process.
 
-    A line that cannot be written whole is taken back from a regular file. A pipe, socket or terminal is only
-    ever given what it takes without blocking.
+    A line that cannot be written whole is removed from a regular file. A pipe, socket or terminal gets only
+    what it takes without blocking.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, wait: Callable[[int], object] | None = None) -> None:
@@ -44,23 +38,18 @@ class LineFile:
 
         Args:
             path: of the file.
-            wait: what `write` blocks with until a descriptor can be written to; what it raises ends `write`.
+            wait: called by `write` to block until a descriptor is writable; what it raises ends `write`.
 
         Raises:
             OSError: it cannot be opened for writing.
         """
         self._name = os.fspath(path)
         self._own = self._name != "-"
-        self._descriptor = STDOUT
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, 0o666) if self._own else STDOUT
+        self._regular = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
         self._length = 0
-        if self._own:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-            self._descriptor = os.open(path, flags, 0o666)
-        mode = os.fstat(self._descriptor).st_mode
-        self._regular = stat.S_ISREG(mode)
         self._file: AsyncFileIO | None = None
-        # Some kernels can; any pipe that can be written to takes PIPE_BUF bytes.
-        self._nowait = stat.S_ISFIFO(mode) and hasattr(os, "RWF_NOWAIT")
         self._poll = select.poll()
         self._poll.register(self._descriptor, select.POLLOUT)
         self._wait = wait or (lambda _descriptor: self._poll.poll())
@@ -75,10 +64,10 @@ class LineFile:
             self._wait(self._descriptor)
 
     async def send(self, lines: bytes) -> None:
-        """Write a line, or several, newlines included; the event loop runs on while that takes long.
+        """Write one or more lines, newlines included, without blocking the event loop.
 
-        Cancelled meanwhile, it still writes all of it: to a pipe, if that is read within `PATIENCE_SECONDS`.
-        What of a line is in a pipe that nobody reads stays there, without its end.
+        A cancellation is raised only once all is written; a pipe that nobody reads is given up after
+        `PATIENCE_SECONDS`, and may then hold half a line.
 
         Raises:
             OSError: they cannot be written; carries the name of the file.
@@ -96,7 +85,7 @@ class LineFile:
 
     async def _send_to_file(self, lines: bytes) -> None:
         if self._file is None:
-            import aiofiles  # Here, since importing it takes some milliseconds.
+            import aiofiles  # Takes milliseconds to import.
 
             # Unbuffered, so that a line that was written is in the file; it may take less than all of it.
             self._file = await aiofiles.open(self._descriptor, "wb", buffering=0, closefd=False)
@@ -111,7 +100,7 @@ class LineFile:
             await anyio.wait_writable(self._descriptor)
 
     def _write(self, pieces: Iterable[bytes]) -> Generator[None]:
-        """Write one line; yields where the descriptor has to be waited for."""
+        """Write one line; yields whenever the descriptor cannot take more."""
         length = self._length
         with self._all_or_nothing():
             for piece in pieces:
@@ -126,7 +115,7 @@ class LineFile:
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Take back what was written of a line that failed, if the file can."""
+        """Remove what was written of a line that failed, if the file can."""
         try:
             yield
         except BaseException as error:
@@ -138,20 +127,12 @@ class LineFile:
             raise
 
     def _write_some(self, data: memoryview) -> int:
-        """How much was written; 0 where the descriptor has to be waited for."""
+        """The number of bytes written; 0 if the descriptor cannot take any now."""
         if self._regular:
             return os.write(self._descriptor, data)
-        try:
-            if self._nowait:
-                return os.pwritev(self._descriptor, (data,), CURRENT, os.RWF_NOWAIT)
-            if self._poll.poll(0):
+        if self._poll.poll(0):
+            with suppress(BlockingIOError):  # Any pipe that can be written to takes PIPE_BUF bytes.
                 return os.write(self._descriptor, data[: select.PIPE_BUF])
-        except BlockingIOError:
-            pass
-        except OSError as error:
-            if error.errno != errno.EOPNOTSUPP:
-                raise
-            self._nowait = False
         return 0
 
     def close(self) -> None:
@@ -168,7 +149,7 @@ class LineFile:
 
 
 async def write_report(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file, in UTF-8; who reads it meanwhile finds the old content or the new one, never a part.
+    """Write a text file in UTF-8; its readers see the old content or the new one, never a part.
 
     Raises:
         OSError: it cannot be written; carries `path`.

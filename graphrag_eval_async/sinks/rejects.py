@@ -1,62 +1,39 @@
-"""The rejects file: what could not be evaluated, whole, with its place and the reason."""
+"""Lines that could not be evaluated, as a file has them: whole, with their places and the reasons."""
 
 from __future__ import annotations
 
 import base64
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
-from graphrag_eval_async.sinks.line_file import LineFile
-
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from graphrag_eval_async.records import Reject
+    from graphrag_eval_async.sinks.line_file import LineFile
 
 PIECE_BYTES = 3 << 16
-"""How much of a long line is held at a time; in threes, so that the pieces join to one base64 text."""
+"""How much of a long line is held at a time; a multiple of 3, so that the pieces join to one base64 text."""
 
 
-class RejectsFile:
-    """Writes rejects to a file as they are found, one JSON object a line; an `on_reject` callable.
+def write_reject(lines: LineFile, reject: Reject, *, file: str | None = None) -> None:
+    """Write a reject as a JSON object on a line of its own.
 
-    Its keys are those of `Reject`, but for `head`, and `content`: the whole line as text, or as
-    `content_base64` where it is not UTF-8 or was too long to be held in memory.
+    Its first key is `file`, or the path that the reject knows itself. Then come those of `Reject`, except
+    `head`, and `content`: the whole line as text, or as `content_base64` if it is not UTF-8 or was too long
+    to be held in memory.
+
+    Raises:
+        OSError: it cannot be written.
     """
-
-    def __init__(self, path: str | os.PathLike[str], *, wait: Callable[[int], object] | None = None) -> None:
-        """Create or empty the file at `path`; see `LineFile`.
-
-        Raises:
-            OSError: it cannot be opened for writing.
-        """
-        self._lines = LineFile(path, wait=wait)
-
-    def __call__(self, reject: Reject, *, file: str | None = None) -> None:
-        """Write one reject; `file`, or the path that it knows itself, becomes its first key.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        name = reject.path if file is None else file
-        self._lines.write(reject_line(reject, {} if name is None else {"file": _text(name)}))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._lines.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
+    name = reject.path if file is None else file
+    lines.write(reject_line(reject, {} if name is None else {"file": _text(name)}))
 
 
 def reject_line(reject: Reject, more: Mapping[str, Any]) -> Iterator[bytes]:
-    """The line of a reject, in pieces: its keys after those of `more`."""
+    """The line of a reject, in pieces: the keys of `more`, then its own."""
     record = {
         **more,
         "line": reject.line,
@@ -86,5 +63,5 @@ def _base64(content: BinaryIO) -> Iterator[bytes]:
 
 
 def _text(text: str) -> str:
-    """Without the lone surrogates that file names and quoted keys may hold and JSON cannot."""
+    """Text with its lone surrogates escaped: file names and quoted keys may have them, JSON cannot."""
     return text.encode(errors="backslashreplace").decode()

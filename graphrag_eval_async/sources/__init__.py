@@ -1,4 +1,4 @@
-"""Everything that responses may come from, made the same thing: batches of lines with their places."""
+"""Reads responses from anywhere, as batches of lines with their places."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anyio.streams.text import TextReceiveStream
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Line, LongLine, Record, write_line
-from graphrag_eval_async.sources.files import CHUNK_BYTES, read_descriptor, read_file
+from graphrag_eval_async.sources.files import CHUNK_BYTES
 from graphrag_eval_async.sources.following import Follower, Lag, follow_jsonl
 from graphrag_eval_async.sources.lines import is_blank, long_line, split_lines
 from graphrag_eval_async.sources.reading import JsonlFiles, read_jsonl
@@ -26,24 +26,18 @@ __all__ = [
     "Source",
     "follow_jsonl",
     "open_source",
-    "read_descriptor",
-    "read_file",
     "read_jsonl",
-    "split_lines",
 ]
 
 Item = Mapping[str, Any] | bytes | str | Line | LongLine
 Stream = anyio.abc.ByteReceiveStream | TextReceiveStream | asyncio.StreamReader
 Responses = str | os.PathLike[str] | JsonlFiles | Follower | Iterable[Item] | AsyncIterable[Item] | Stream
 """A path as for `read_jsonl`, or what yields responses: dicts, `bytes` or `str` that hold whole lines of JSON
-text, or lines of files.
-
-A stream of bytes or text may cut its lines anywhere.
+text, or lines of files. A stream of bytes or text may cut its lines anywhere.
 """
 
-
 CLOSING_SECONDS = 5.0
-"""How long a source of the caller's may take over its own clean-up."""
+"""How long a source of the caller's may take to close."""
 
 
 class Source:
@@ -118,11 +112,11 @@ async def from_iterable(
 
 
 class _ObjectReader:
-    """Numbers the records of an iterable and turns each into JSON text; what is a line already stays so."""
+    """Numbers the records of an iterable and turns each into JSON text; lines of files stay as they are."""
 
     def __init__(self, max_line_bytes: int) -> None:
         self._limit = max_line_bytes
-        self._number = 0
+        self._number = 1
         self._offset = 0
 
     def read(self, item: Any) -> list[Record]:
@@ -131,20 +125,19 @@ class _ObjectReader:
         if isinstance(item, str):
             item = item.encode(errors="surrogatepass")
         if isinstance(item, bytes | bytearray | memoryview):
-            return self._lines(bytes(item))
-        self._number += 1
-        line = write_line(item, self._number, self._offset)
-        self._offset += len(line.data) + 1
-        return [line]
+            lines = bytes(item).removesuffix(b"\n").split(b"\n")
+            return [record for line in lines if (record := self._line(line)) is not None]
+        record = write_line(item, self._number, self._offset)
+        self._count(record.data)
+        return [record]
 
-    def _lines(self, text: bytes) -> list[Record]:
-        records: list[Record] = []
-        for data in text.removesuffix(b"\n").split(b"\n"):
-            self._number += 1
-            offset = self._offset
-            self._offset += len(data) + 1
-            if len(data) > self._limit:
-                records.append(long_line(data, self._number, offset, self._limit))
-            elif not is_blank(data, self._number):
-                records.append(Line(self._number, offset, data))
-        return records
+    def _line(self, data: bytes) -> Record | None:
+        number, offset = self._number, self._offset
+        self._count(data)
+        if len(data) > self._limit:
+            return long_line(data, number, offset, self._limit)
+        return None if is_blank(data, number) else Line(number, offset, data)
+
+    def _count(self, data: bytes) -> None:
+        self._number += 1
+        self._offset += len(data) + 1

@@ -20,29 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
 CHUNK_BYTES = 1 << 20
-"""Each chunk of a file costs a hand-over to a thread and back, so chunks are large."""
+"""Chunks are large, since each is handed over to a thread and back."""
 
 READERS = 8
 """How many threads read at most."""
 
 GZIP = 31
 """For zlib: the largest window, with the header and the checksum of gzip."""
-
-
-async def read_file(path: str | os.PathLike[str]) -> AsyncGenerator[bytes]:
-    """The content of a regular file, or what comes through a pipe or device until its writer closes it.
-
-    Raises:
-        SourceError: it cannot be opened or read.
-    """
-    descriptor = open_file(path)
-    chunks = read_descriptor(descriptor, path)
-    try:
-        async for chunk in chunks:
-            yield chunk
-    finally:
-        await chunks.aclose()
-        os.close(descriptor)
 
 
 def open_file(path: str | os.PathLike[str]) -> int:
@@ -67,10 +51,10 @@ def unreadable(path: str | os.PathLike[str], error: OSError) -> SourceError:
 async def read_descriptor(
     descriptor: int, path: str | os.PathLike[str] | None = None
 ) -> AsyncGenerator[bytes]:
-    """What comes through an open pipe, socket or terminal; a regular file is read in large chunks.
+    """The content of an open file, or what comes through a pipe, socket or terminal until that is closed.
 
     The event loop waits for input of a pipe, not a thread: a cancelled reader leaves nothing blocked. A
-    thread that reads a file has returned before this ends, so that the descriptor can be closed.
+    thread that reads a file has returned before this ends, so the descriptor can be closed.
 
     Raises:
         SourceError: it cannot be read, if `path` is given; else the OSError itself.

@@ -1,8 +1,7 @@
-"""Lines of files that are written to meanwhile, as they are completed."""
+"""Follows files while they are written: each line, once it is complete."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Position
-from graphrag_eval_async.sources.identity import Kept
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of
 from graphrag_eval_async.sources.listing import as_logs
+from graphrag_eval_async.sources.recall import Kept
 from graphrag_eval_async.sources.tails import Tails
 from graphrag_eval_async.sources.waiting import Stop, Waiting
 
@@ -21,21 +20,19 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
 
     from graphrag_eval_async.records import Known, Record
-    from graphrag_eval_async.sources.tail import Event
 
 MEASURING_SECONDS = 0.5
 """How old a lag may be before it is measured again."""
-
 
 Keep = Callable[[Mapping[str, int], Mapping[str, str]], Awaitable[object]]
 """See `Follower.begin`."""
 
 
 class Lag(NamedTuple):
-    """How far behind the ends of the files a follower is.
+    """How far a follower is behind the ends of the files.
 
     Attributes:
-        bytes: in the files that were not handed out, without an unfinished line that was read.
+        bytes: in the files that were not handed out, without an unfinished line.
         seconds: for how long there have been such bytes; 0.0 if there are none.
     """
 
@@ -57,20 +54,20 @@ def follow_jsonl(
 
     A file that is missing, or vanishes, is waited for. A file that is rotated by renaming is read to its end,
     then the new one from its start. A file that is truncated or rewritten, even between two looks, is read
-    from its start. Lines that are lost by that are logged, by the logger ``graphrag_eval_async.follow``,
-    unless they stand in a copy with the name of a rotated file, as ``copytruncate`` of logrotate makes it.
+    from its start. Lines lost by that are logged, by the logger ``graphrag_eval_async.follow``, unless they
+    are in a copy with the name of a rotated file, such as ``copytruncate`` of logrotate makes.
 
     No follower can
 
     - read a file that was rotated and then deleted or compressed while no follower ran, or what was written
       late to the target of a link that now points elsewhere;
-    - recognise a rotated file that comes back as a new one, decompressed or from a backup: its lines are
+    - tell a rotated file that comes back, decompressed or from a backup, from a new one: its lines are
       evaluated again, unless by ``dedupe="content"``;
     - wait for ever for late writes to a file that was rotated or deleted: see `rotate_wait`;
-    - notice that a file was rewritten if the same bytes stand again before the place up to which it was
-      read: 1,024 bytes or, if that happened while no follower ran, the last line that was read;
-    - tell a rotated file that it has never met from a copy, if all its content repeats the beginning of
-      another file of that name;
+    - notice that a file was rewritten if it has the same bytes before the place up to which it was read:
+      1,024 bytes or, if that happened while no follower ran, the last line that was read;
+    - tell a rotated file that it has never met from a copy, if another file of that name begins with all of
+      its content;
     - see a file that is made and deleted, or a line that is written and truncated, between two looks.
 
     Args:
@@ -120,9 +117,9 @@ class Follower:
         start: as it was given.
     """
 
-    def __init__(self, waiting: Waiting, start: str | Position, max_line_bytes: int) -> None:
+    def __init__(self, waiting: Waiting, start: Literal["beginning", "end"] | Position, limit: int) -> None:
         self.start = start
-        self._max_line_bytes = max_line_bytes
+        self._max_line_bytes = limit
         self._waiting = waiting
         self._begun = self._reading = False
         self._keep: Keep | None = None
@@ -139,18 +136,16 @@ class Follower:
         copies: Mapping[str, str] | None = None,
         keep: Keep | None = None,
     ) -> None:
-        """Find the files that are there, before any is read; if it is not called, reading does so.
+        """Find the files that are there; reading does so if nobody did before.
 
         Args:
-            known: by `FileId.key`, what earlier runs have read; reading resumes there.
+            known: what earlier runs have read, by `FileId.key`; reading resumes there.
             exclude: files that are not followed even if they are in the directory, or fit the glob.
             is_first: whether no earlier run has followed these files; None: if nothing is known. If so,
                 reading of all others begins as `start` says, else at their start, even in rotated files.
             copies: as an earlier run has kept them.
-            keep: awaited with what later runs have to know: by `FileId.key`, where reading begins in files
-                that are not known, if not at the start; and, by the part that all keys of a file share, the
-                key of the file that it is a copy of. It is awaited at once, and whenever there is more,
-                before lines that were read since are handed out.
+            keep: awaited at once with what later runs have to know, as in `Kept`, and again whenever there is
+                more, before lines that were read since are handed out.
 
         Raises:
             UsageError: it has begun before.
@@ -158,11 +153,17 @@ class Follower:
         if self._begun:
             raise UsageError("a follower begins once; follow_jsonl makes another")
         self._begun = True
-        paths = [os.fspath(path) for path in exclude]
-        if is_first is None:
-            is_first = not known
-        begin = partial(Tails.begin, now=monotonic(), is_first=is_first, copies=copies or {})
-        kept = await self._waiting.call(lambda tails: begin(tails, known, self.start, paths))
+        kept = await self._waiting.call(
+            partial(
+                Tails.begin,
+                known=known,
+                start=self.start,
+                exclude=[os.fspath(path) for path in exclude],
+                now=monotonic(),
+                is_first=not known if is_first is None else is_first,
+                copies=copies or {},
+            )
+        )
         self._keep = keep
         if keep is not None:
             await keep(*(kept or Kept({}, {})))
@@ -183,67 +184,48 @@ class Follower:
         if self._reading:
             raise UsageError("a follower can be iterated over once; follow_jsonl makes another")
         self._reading = True
-        events = self._events()
+        waiting = self._waiting
         try:
             if not self._begun:
                 await self.begin({})
-            async for event in events:
-                if lines := event.lines(max_line_bytes, spool=spool):
-                    yield lines
+            while not waiting.closed.is_set():
+                events, unread, kept, is_over = await waiting.news()
+                if kept is not None and self._keep is not None:
+                    await self._keep(*kept)
+                if is_over and not unread and not any(event.data for event in events):
+                    events += await waiting.call(Tails.end)
+                self._pending = sum(event.size for event in events)
+                self._note(unread)
+                for event in events:
+                    self._pending -= event.size
+                    if lines := event.lines(max_line_bytes, spool=spool):
+                        yield lines
+                if any(event.data for event in events):
+                    waiting.restart_clock()
+                elif is_over and not unread:
+                    return
         finally:
-            await events.aclose()
             await self.aclose()
-
-    async def _events(self) -> AsyncGenerator[Event]:
-        waiting = self._waiting
-        while not waiting.is_closed:
-            events, unread, is_over, kept = await waiting.news()
-            if kept is not None and self._keep is not None:
-                await self._keep(*kept)
-            self._pending = sum(len(event.data or b"") for event in events)
-            self._note(unread)
-            for event in events:
-                self._pending -= len(event.data or b"")
-                yield event
-            if any(event.data for event in events):
-                waiting.restart_clock()
-            elif is_over and not unread:
-                for event in await waiting.call(Tails.end):
-                    yield event
-                return
 
     @property
     def lag(self) -> Lag:
-        """How much is yet to be read, as of a moment ago.
-
-        While it is asked for, it is kept up to date even if no lines are.
-        """
-        if self._reading and monotonic() - self._measured >= MEASURING_SECONDS:
-            self._measure()
+        """How much is yet to be read, as of a moment ago, even if no lines are asked for."""
+        now = monotonic()
+        if self._reading and now - self._measured >= MEASURING_SECONDS:
+            self._measured = now
+            self._waiting.measure(self._note)
         waiting = self._unread + self._pending
         since = self._behind_since
-        return Lag(waiting, 0.0 if since is None or not waiting else monotonic() - since)
+        return Lag(waiting, 0.0 if since is None or not waiting else now - since)
 
     def _note(self, unread: int) -> None:
+        """Note how many bytes are in the files that were not read."""
         self._measured = monotonic()
         self._unread = unread
         if unread + self._pending == 0:
             self._behind_since = None
         elif self._behind_since is None:
             self._behind_since = self._measured
-
-    def _measure(self) -> None:
-        self._measured = monotonic()
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            return
-
-        def note(measured: asyncio.Future[int | None]) -> None:
-            if not measured.cancelled() and (unread := measured.result()) is not None:
-                self._note(unread)
-
-        loop.run_in_executor(None, self._waiting.measure).add_done_callback(note)
 
     async def aclose(self) -> None:
         """Close all files; if they are being looked at, as soon as that is over."""

@@ -25,8 +25,8 @@ async def split_lines(
     """The lines that each chunk completes, and at the end a last one without its newline.
 
     A line ends at ``\\n`` and nowhere else. Blank lines are counted, not yielded. Of a line longer than
-    `max_line_bytes` only the head is held; with `spool`, all of it goes to a temporary file, which is for the
-    caller to close. `file` is where the chunks come from, if they come from a file.
+    `max_line_bytes` only the head is held; with `spool`, all of it goes to a temporary file, which the caller
+    closes. `file` is where the chunks come from, if they come from a file.
     """
     splitter = Splitter(max_line_bytes, spool=spool, file=file)
     try:
@@ -51,12 +51,12 @@ async def lines_of(batches: AsyncGenerator[list[Record]]) -> AsyncGenerator[Any]
 
 
 def check_line_bytes(max_line_bytes: Any) -> int:
-    """How long a line may be.
+    """`max_line_bytes` itself.
 
     Raises:
-        UsageError: it is no length.
+        UsageError: it is not an integer of 1 or more.
     """
-    if not isinstance(max_line_bytes, int) or isinstance(max_line_bytes, bool) or max_line_bytes < 1:
+    if type(max_line_bytes) is not int or max_line_bytes < 1:
         raise UsageError(f"max_line_bytes: expected an integer of 1 or more, got {max_line_bytes!r}")
     return max_line_bytes
 
@@ -65,7 +65,7 @@ class Splitter:
     """The state between two chunks: an unfinished line, short or long.
 
     Attributes:
-        offset: where in the file the unfinished line begins.
+        offset: of the unfinished line in the file.
         held: how many bytes of it there are.
     """
 
@@ -111,18 +111,16 @@ class Splitter:
 
     def _hold(self, piece: bytes) -> None:
         self.held += len(piece)
+        self._pieces.append(piece)
         if self._long is None and self.held > self._limit:
             self._long = _Overflow(self._limit, spool=self._spool)
+        if self._long is not None:
             for held in self._pieces:
                 self._long.add(held)
             self._pieces.clear()
-        if self._long is not None:
-            self._long.add(piece)
-        elif piece:
-            self._pieces.append(piece)
 
     def finish(self) -> list[Record]:
-        """The line held so far, ended here; the next begins after its newline."""
+        """The line held so far, ended by a newline; the next begins after that."""
         length = self.held
         lines = self.end(whole=True)
         self.offset += length + 1
@@ -130,20 +128,18 @@ class Splitter:
         return lines
 
     def end(self, *, whole: bool = False) -> list[Record]:
-        """The line held so far; its place is where the next begins, too."""
-        data = b"".join(self._pieces)
+        """The line held so far; the next has its number and offset, too."""
         lines: list[Record] = []
         if self._long is not None:
             lines.append(self._long.line(self._number, self.offset, self._file))
-        elif not is_blank(data, self._number):
+        elif not is_blank(data := b"".join(self._pieces), self._number):
             lines.append(Line(self._number, self.offset, data, self._file, whole))
-        self._pieces.clear()
-        self.held = 0
         self._long = None
+        self.close()
         return lines
 
     def close(self) -> None:
-        """Give up an unfinished line."""
+        """Drop an unfinished line."""
         if self._long is not None:
             self._long.close()
             self._long = None
@@ -152,7 +148,7 @@ class Splitter:
 
 
 def is_blank(data: bytes, number: int) -> bool:
-    """Whether there is nothing on the line of that number, but for a byte-order mark on the first."""
+    """Whether a line is white space alone; the first may have a byte-order mark."""
     text = data.removeprefix(BYTE_ORDER_MARK) if number == 1 else data
     return not text or text.isspace()
 

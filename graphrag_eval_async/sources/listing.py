@@ -6,15 +6,15 @@ import glob
 import os
 import re
 import stat
+from contextlib import suppress
 from fnmatch import fnmatchcase
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.sources.identity import GONE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable
 
 MEMBERS = "*.jsonl"
 """What is followed of a directory."""
@@ -30,9 +30,6 @@ SETTLING_SECONDS = 2.0
 
 RELISTING_SECONDS = 10.0
 """How often an unchanged directory is listed: on some file systems its time stamp does not change."""
-
-LISTING_SHARE = 10
-"""Listing may take one part in so many of the time."""
 
 _NUMBER = r"\d[\dTZ_.:-]*"
 _DATE = r"\d{4}-?\d\d-?\d\d[\dTZ_.:-]*"
@@ -70,12 +67,11 @@ def as_logs(path: Any) -> list[str]:
         UsageError: one cannot be followed.
     """
     paths = as_paths(path)
-    for each in paths:
-        if each.endswith(COMPRESSED):
-            raise UsageError(
-                f"{each}: compressed files cannot be followed; read_jsonl (on the command line: evaluate) "
-                "reads those that end in .gz"
-            )
+    for each in filter(_is_packed, paths):
+        raise UsageError(
+            f"{each}: compressed files cannot be followed; read_jsonl (on the command line: evaluate) "
+            "reads those that end in .gz"
+        )
     if "-" in paths:
         raise UsageError(
             "-: read_jsonl (on the command line: evaluate) reads standard input; ./- is a file of that name"
@@ -92,7 +88,7 @@ def look_up(path: str) -> os.stat_result | None:
 
 
 class Directory:
-    """What there is in a directory: listed for a while after each change, but at most once for each look.
+    """What is in a directory: listed at each look for a while after a change, and now and then.
 
     Attributes:
         path: as names in it begin; empty for the current directory.
@@ -100,42 +96,29 @@ class Directory:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._state: tuple[int, ...] = ()
-        self._looked = self._changed = self._listed = self._due = float("-inf")
+        self._stamp: tuple[int, ...] = ()
+        self._looked = self._changed = self._listed = float("-inf")
         self._entries: list[str] = []
         self._rotated: dict[str, list[str]] = {}
 
-    def is_quiet(self, now: float) -> bool:
-        """Whether all names in it have stood for the same files for a while, except links to elsewhere."""
-        if self._looked != now:
-            self._looked = now
-            try:
-                status = look_up(self.path)
-            except OSError:
-                status = None
-            state = () if status is None else (status.st_dev, status.st_ino, status.st_mtime_ns)
-            if state != self._state:
-                self._state, self._changed = state, now
-        return now > self._changed + SETTLING_SECONDS
-
-    def expect(self, now: float) -> None:
-        """Note that something may change without a trace in the directory's time stamp."""
-        self._changed = now
-
     def entries(self, now: float, *, at_once: bool) -> list[str]:
-        """The same list as before if the directory was not listed again; `at_once` lists it.
+        """The names in it; the same list as before if it was not listed again. `at_once` lists it.
 
         Raises:
             OSError: it cannot be listed.
         """
-        self.is_quiet(now)
+        if self._looked != now:  # Else another listing has looked.
+            self._looked = now
+            status = look_up(self.path)
+            stamp = () if status is None else (status.st_dev, status.st_ino, status.st_mtime_ns)
+            if stamp != self._stamp:
+                self._stamp, self._changed = stamp, now
         recently = max(self._changed + SETTLING_SECONDS, now - RELISTING_SECONDS)
-        if at_once or (self._listed < now and self._listed <= recently and self._due <= now):
+        if at_once or (self._listed < now and self._listed <= recently):
             self._list(now)
         return self._entries
 
     def _list(self, now: float) -> None:
-        began = monotonic()
         try:
             self._entries = sorted(os.listdir(self.path or os.curdir))
         except GONE:
@@ -145,10 +128,9 @@ class Directory:
             for name in rotated_from(entry):
                 self._rotated.setdefault(name, []).append(entry)
         self._listed = now
-        self._due = now + (monotonic() - began) * LISTING_SHARE
 
-    def rotated(self, now: float, *, at_once: bool = False) -> dict[str, list[str]]:
-        """What may be rotated files, by their former names; none if it was not listed at this look."""
+    def rotated(self, now: float, *, at_once: bool) -> dict[str, list[str]]:
+        """Names of what may be rotated files, by former names; none if it was not listed at this look."""
         try:
             self.entries(now, at_once=at_once)
         except OSError:
@@ -163,81 +145,66 @@ class Listing:
 
     Attributes:
         latest: the names as they were found last.
-        is_quiet: whether these have stood for the same files for a while, except links to elsewhere.
     """
 
     def __init__(self, given: str, directories: dict[str, Directory]) -> None:
         """`directories` are shared by listings."""
-        directory, self._name = os.path.split(given)
-        self._given = os.path.join(directory, self._name)  # As names are put together here.
+        self._given = os.path.join(*os.path.split(given))  # As names are put together here.
         self.latest: list[str] = []
-        self.is_quiet = False
         self._directories = directories
         self._looked_in: list[Directory] = []
-        self._pattern: str | None = None
-        self._entries: list[str] | None = None
+        self._pattern = ""
+        self._entries: list[str] | None = None  # Of the directory: as long as it has these, the names stay.
         self._globbed = float("-inf")
 
-    def names(self, now: float, *, at_once: bool = False) -> Sequence[str]:
+    def names(self, now: float, *, at_once: bool) -> list[str]:
         """The names of now, in order; `at_once` looks at what could wait otherwise.
 
         Raises:
             OSError: the directory cannot be read.
         """
-        self.is_quiet = all(directory.is_quiet(now) for directory in self._looked_in)
-        if self.is_quiet and self._pattern is None and self.latest and not at_once:
+        if self._entries is not None and self._looked_in[0].entries(now, at_once=at_once) is self._entries:
             return self.latest
+        directory, name = os.path.split(self._given)
         status = look_up(self._given)
         if status is not None and stat.S_ISDIR(status.st_mode):
             self._list(self._given, MEMBERS, now, at_once=at_once)
-        elif status is None and glob.has_magic(self._given):
-            self._glob(now, at_once=at_once)
-        else:
-            self._become([self._given], [os.path.dirname(self._given)], None)
+        elif status is not None or not glob.has_magic(self._given):
+            self._become([self._given], [directory], glob.escape(name))
+            with suppress(OSError):  # The file may be readable if its directory is not.
+                self._entries = self._looked_in[0].entries(now, at_once=at_once)
+        elif not glob.has_magic(directory) and name != "**":
+            self._list(directory, name, now, at_once=at_once)
+        elif at_once or now >= self._globbed + GLOB_SECONDS:
+            self._globbed = now
+            found = [path for path in sorted(glob.glob(self._given, recursive=True)) if not _is_packed(path)]
+            self._become(found, sorted({os.path.dirname(path) for path in found}), name)
         return self.latest
 
-    def _become(self, names: list[str], directories: Iterable[str], pattern: str | None) -> None:
+    def _list(self, directory: str, pattern: str, now: float, *, at_once: bool) -> None:
+        entries = self._directory(directory).entries(now, at_once=at_once)
+        names = [os.path.join(directory, entry) for entry in entries if _is_log(entry, pattern)]
+        self._become(names, [directory], pattern)
+        self._entries = entries
+
+    def _become(self, names: list[str], directories: Iterable[str], pattern: str) -> None:
         self.latest, self._pattern = names, pattern
         self._looked_in = [self._directory(directory) for directory in directories]
         self._entries = None
 
-    def _glob(self, now: float, *, at_once: bool) -> None:
-        directory, pattern = os.path.split(self._given)
-        if not glob.has_magic(directory) and pattern != "**":
-            self._list(directory, pattern, now, at_once=at_once)
-        elif at_once or now >= self._globbed + GLOB_SECONDS:
-            self._globbed = now
-            found = sorted(glob.glob(self._given, recursive=True))
-            names = [name for name in found if not name.endswith(COMPRESSED)]
-            self._become(names, sorted({os.path.dirname(name) for name in names}), pattern)
-
-    def _list(self, directory: str, pattern: str, now: float, *, at_once: bool) -> None:
-        entries = self._directory(directory).entries(now, at_once=at_once)
-        if entries is not self._entries:
-            names = [os.path.join(directory, entry) for entry in entries if _is_log(entry, pattern)]
-            self._become(names, [directory], pattern)
-            self._entries = entries
-
     def _directory(self, path: str) -> Directory:
-        if path not in self._directories:
-            self._directories[path] = Directory(path)
-        return self._directories[path]
+        return self._directories.setdefault(path, Directory(path))
 
-    def rotated(self, now: float, *, at_once: bool = False) -> Iterable[tuple[Directory, str, str]]:
+    def rotated(self, now: float, *, at_once: bool) -> Iterable[tuple[str, str]]:
         """Paths that rotated files of it may have, each with the path it had before.
 
         They are looked for only for a while after a directory has changed, unless `at_once`.
         """
         for directory in self._looked_in:
-            found = directory.rotated(now, at_once=at_once)
-            for name in self._own(found):
-                for entry in found[name]:
-                    yield directory, os.path.join(directory.path, entry), os.path.join(directory.path, name)
-
-    def _own(self, names: Collection[str]) -> list[str]:
-        if self._pattern is not None:
-            return [name for name in names if _is_log(name, self._pattern)]
-        return [self._name] if self._name in names else []
+            for name, entries in directory.rotated(now, at_once=at_once).items():
+                if _is_log(name, self._pattern):
+                    former = os.path.join(directory.path, name)
+                    yield from ((os.path.join(directory.path, entry), former) for entry in entries)
 
 
 def fits(name: str, pattern: str) -> bool:
@@ -245,5 +212,9 @@ def fits(name: str, pattern: str) -> bool:
     return fnmatchcase(name, pattern) and (pattern.startswith(".") or not name.startswith("."))
 
 
+def _is_packed(name: str) -> bool:
+    return name.endswith(COMPRESSED)
+
+
 def _is_log(name: str, pattern: str) -> bool:
-    return fits(name, pattern) and not name.endswith(COMPRESSED)
+    return fits(name, pattern) and not _is_packed(name)

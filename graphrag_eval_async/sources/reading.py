@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Record
 
 PIECE_BYTES = 1 << 16
-"""Pieces are small enough that what was consumed keeps pace with the work."""
+"""Small enough that `consumed` keeps pace with the work."""
 
 STDIN = 0
 
@@ -60,8 +61,8 @@ class JsonlFiles:
     """Lines of files that are read to their ends; made by `read_jsonl`.
 
     Attributes:
-        consumed: how many bytes on disk were read so far.
-        lines: how many lines there are, without blank ones; known only once lines are shuffled, else None.
+        consumed: bytes on disk that were read so far.
+        lines: the number of lines, without blank ones; None unless lines are shuffled.
     """
 
     def __init__(self, path: Any, *, max_line_bytes: int, shuffle: int | None = None) -> None:
@@ -72,20 +73,16 @@ class JsonlFiles:
         self._excluded: set[str] = set()
         self._max_line_bytes = check_line_bytes(max_line_bytes)
         if shuffle is not None:
-            if type(shuffle) is not int or shuffle < 0:
-                raise UsageError(f"shuffle: expected an integer of 0 or more, got {shuffle!r}")
-            _check_shuffled(self._paths)
+            _check_shuffled(shuffle, self._paths)
         self._seed = shuffle
         self._size: int | None = None
 
     @property
     def size(self) -> int | None:
-        """How many bytes on disk there are, or None where that cannot be known; looks at the files."""
+        """The size of all files on disk in bytes, or None if that is not known; looks at the files."""
         if self._size is None:
-            try:
+            with suppress(SourceError, OSError, ValueError):
                 self._size = sum(map(_size, self._files()))
-            except (SourceError, OSError, ValueError):
-                return None
         return self._size
 
     @property
@@ -93,9 +90,9 @@ class JsonlFiles:
         """Whether all files are regular and not compressed; looks at the files."""
         try:
             files = self._files()
-        except (SourceError, OSError, ValueError):
+        except (SourceError, ValueError):
             return False
-        return all(os.path.isfile(path) and not path.endswith(".gz") for path in files)
+        return all(path != "-" and os.path.isfile(path) and not path.endswith(".gz") for path in files)
 
     def exclude(self, paths: Iterable[str]) -> None:
         """Skip these files in directories and globs."""
@@ -161,8 +158,8 @@ class JsonlFiles:
         return await anyio.to_thread.run_sync(self._files)
 
     async def _chunks(self, path: str, descriptor: int) -> AsyncGenerator[bytes]:
-        chunks = read_descriptor(descriptor, path)
         gunzip = Gunzip() if path.endswith(".gz") else None
+        chunks = read_descriptor(descriptor, path)
         try:
             async for chunk in chunks:
                 for piece in _cut(chunk):
@@ -180,8 +177,10 @@ class JsonlFiles:
             _check(path, gunzip)
 
 
-def _check_shuffled(paths: Sequence[str]) -> None:
-    """Check the paths themselves; what is in directories, or fits globs, is checked when it is read."""
+def _check_shuffled(seed: Any, paths: Sequence[str]) -> None:
+    """Check the paths themselves; files of directories and globs are checked when they are read."""
+    if type(seed) is not int or seed < 0:
+        raise UsageError(f"shuffle: expected an integer of 0 or more, got {seed!r}")
     if "-" in paths:
         raise UsageError("shuffle: standard input cannot be shuffled, only files")
     for path in paths:
@@ -208,21 +207,22 @@ def expand(paths: Sequence[str]) -> list[str]:
 
 
 def _files(path: str) -> list[str]:
-    if path != "-" and os.path.isdir(path):
+    if path == "-":
+        return [path]
+    if os.path.isdir(path):
         try:
             names = sorted(os.listdir(path))
         except OSError as error:
             raise unreadable(path, error) from error
-        patterns = (MEMBERS, MEMBERS + ".gz")
-        files = [os.path.join(path, name) for name in names if any(fits(name, each) for each in patterns)]
-        if not files:
-            raise SourceError(f"{path}: cannot be read: there is no {' or '.join(patterns)} in it")
-        return files
-    if path == "-" or os.path.lexists(path) or not glob.has_magic(path):
+        files = [os.path.join(path, name) for name in names if fits(name.removesuffix(".gz"), MEMBERS)]
+        problem = f"cannot be read: there is no {MEMBERS} or {MEMBERS}.gz in it"
+    elif os.path.lexists(path) or not glob.has_magic(path):
         return [path]
-    files = [file for file in sorted(glob.glob(path, recursive=True)) if not os.path.isdir(file)]
+    else:
+        files = [file for file in sorted(glob.glob(path, recursive=True)) if not os.path.isdir(file)]
+        problem = "there is no such file, and none that it fits as a pattern"
     if not files:
-        raise SourceError(f"{path}: there is no such file, and none that it fits as a pattern")
+        raise SourceError(f"{path}: {problem}")
     return files
 
 
@@ -235,9 +235,6 @@ def _size(path: str) -> int:
 
 def _file_id(path: str, descriptor: int) -> FileId | None:
     """None for a pipe, and for standard input, which may begin anywhere in its file."""
-    try:
-        if path == "-" or not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        return FileId(path, generation_key(identify(descriptor).root, 0))
-    except OSError as error:
-        raise unreadable(path, error) from error
+    if path == "-" or not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return None
+    return FileId(path, generation_key(identify(descriptor).root, 0))

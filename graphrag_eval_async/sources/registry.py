@@ -1,4 +1,4 @@
-"""The files that were ever met, each once whatever its names, and which of them are open."""
+"""The files that were ever met, each once whatever its names: which are open, and reading them in turn."""
 
 from __future__ import annotations
 
@@ -8,23 +8,14 @@ import stat
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import FileId
-from graphrag_eval_async.sources.identity import (
-    GONE,
-    Identity,
-    Kept,
-    Recall,
-    Start,
-    has,
-    identify,
-    is_beginning,
-    line_start,
-)
-from graphrag_eval_async.sources.tail import CLOSED, Tail
+from graphrag_eval_async.sources.identity import GONE, Identity, has, identify, is_beginning, line_start
+from graphrag_eval_async.sources.recall import Start
+from graphrag_eval_async.sources.tail import CLOSED, Event, Tail
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Mapping
+    from collections.abc import Collection, Container, Iterable
 
-    from graphrag_eval_async.records import Known, Position
+    from graphrag_eval_async.sources.recall import Recall
 
 Opened = tuple[int, Identity]
 """The descriptor of a file that is open for reading, and which file it is."""
@@ -34,40 +25,35 @@ LOGGER = logging.getLogger("graphrag_eval_async.follow")
 MAX_OPEN = 128
 """How many files are held open, besides rotated ones that can be read in no other way."""
 
+CHUNK_BYTES = 1 << 18
+"""How much is read of a file before it is the turn of the next."""
+
+PASS_BYTES = 1 << 20
+"""How much is read of all files at a time."""
+
 
 class Registry:
     """All tails by the identity of their files. A file that was closed is recognised when it is met again.
 
-    Memory grows with the files that there ever were, by less than a kilobyte for each.
+    Memory grows with the files that there ever were, by about a kilobyte for each.
 
     Attributes:
-        recall: knows what earlier runs have read.
+        recall: what earlier runs have read.
+        tails: by device and inode number.
         open: the tails whose files are open; those that were read longest ago come first.
+        unread: the tails that there is something to read of, each once, in the order of their turns.
         skip: whether new files begin at their ends.
     """
 
-    def __init__(self) -> None:
-        self.recall = Recall({}, {})
+    def __init__(self, recall: Recall, exclude: Iterable[str]) -> None:
+        """What is excluded is never opened."""
+        self.recall = recall
         self.open: dict[Tail, None] = {}
+        self.unread: dict[Tail, None] = {}
         self.skip = False
-        self._excluded: set[str] = set()
+        self._excluded = set(map(os.path.realpath, exclude))
         self._told: dict[str, str] = {}
-        self._origins: dict[str, int] = {}
-        self._copies: dict[str, str] = {}
-        self._is_noted = True
-        self._tails: dict[tuple[int, int], Tail] = {}
-
-    def begin(
-        self,
-        known: Mapping[str, Known],
-        copies: Mapping[str, str],
-        start: Position | None,
-        exclude: Iterable[str],
-    ) -> None:
-        """Go on where earlier runs were, or after a line; never open what is excluded."""
-        self._copies = dict(copies)
-        self.recall = Recall(known, self._copies, start)
-        self._excluded.update(map(os.path.realpath, exclude))
+        self.tails: dict[tuple[int, int], Tail] = {}
 
     def is_excluded(self, path: str) -> bool:
         return bool(self._excluded) and os.path.realpath(path) in self._excluded
@@ -116,16 +102,8 @@ class Registry:
             LOGGER.warning("%s: cannot be read as yet: %s", path, reason)
 
     def get(self, status: os.stat_result) -> Tail | None:
-        """The tail of a file that was met, or that has its inode number."""
-        return self._tails.get((status.st_dev, status.st_ino))
-
-    def by_identity(self, identity: Identity) -> Tail | None:
-        """The tail of that very file."""
-        tail = self._tails.get(identity.place)
-        return tail if tail is not None and tail.identity == identity else None
-
-    def all(self) -> list[Tail]:
-        return list(self._tails.values())
+        """The tail of a file that was met, or of one that had its inode number."""
+        return self.tails.get((status.st_dev, status.st_ino))
 
     def meet(self, opened: Opened, name: str, bases: Collection[str]) -> Tail | None:
         """The tail of a file that was opened by `name`, and was called one of `bases` if it was rotated.
@@ -136,11 +114,11 @@ class Registry:
             OSError: it cannot be read.
         """
         descriptor, identity = opened
-        tail = self._tails.get(identity.place)
-        if tail is not None and tail.descriptor != CLOSED:
-            os.close(descriptor)
-            return tail
+        tail = self.tails.get(identity.place)
         try:
+            if tail is not None and tail.descriptor != CLOSED:
+                os.close(descriptor)
+                return tail
             if tail is not None and tail.identity == identity:
                 tail.descriptor = descriptor
             elif bases and not os.fstat(descriptor).st_size:
@@ -148,26 +126,27 @@ class Registry:
                 return None
             else:
                 tail = self._new(opened, name, bases)
-        except BaseException:
+        except OSError:
             os.close(descriptor)
             raise
         self.hold(tail)
         return tail
 
     def _new(self, opened: Opened, name: str, bases: Collection[str]) -> Tail:
-        descriptor, identity = opened
-        start = self.recall.find(identity.root, descriptor)
+        (descriptor, identity), recall = opened, self.recall
+        start = recall.find(identity.root, descriptor)
         original = None
         if start is None and bases:
-            start = self.recall.find_copy(descriptor, bases)
+            start = recall.find_copy(descriptor, bases)
             original = self._original(opened, bases) if start is None else start.key
         is_copy = start is None and original is not None
         if original is not None:
-            self._note_copy(identity, original)
+            recall.note_copy(identity.root, original)
         if start is None:
             skip = self.skip or is_copy
             offset = line_start(descriptor, os.fstat(descriptor).st_size) if skip else 0
-            start = Start(self.recall.new_key(identity.root), offset, 1, passed_over=skip)
+            start = Start(recall.new_key(identity.root), offset, 1, passed_over=skip)
+        recall.note_start(start)
         tail = Tail(
             file=FileId(name, start.key, followed=True),
             identity=identity,
@@ -178,10 +157,7 @@ class Registry:
             origin=start.offset if start.passed_over else -1,
             is_copy=is_copy,
         )
-        if (start.offset or start.passed_over) and not self.recall.has_met(start.key):
-            self._origins[start.key] = start.offset
-            self._is_noted = False
-        self._tails[identity.place] = tail
+        self.tails[identity.place] = tail
         return tail
 
     def _original(self, opened: Opened, bases: Collection[str]) -> str | None:
@@ -193,25 +169,14 @@ class Registry:
             if is_beginning(descriptor, tail.descriptor) or (
                 not tail.is_intact() and has(descriptor, tail.trace, tail.trace_end)  # Truncated just now.
             ):
-                return self._copies[tail.identity.root] if tail.is_copy else tail.file.key
+                return self.recall.copies[tail.identity.root] if tail.is_copy else tail.file.key
         return None
-
-    def _note_copy(self, copy: Identity, original: str) -> None:
-        self._copies[copy.root] = original
-        self._is_noted = False
-
-    def changes(self) -> Kept | None:
-        """What later runs have to know, if that is more than before."""
-        if self._is_noted:
-            return None
-        self._is_noted = True
-        return Kept(dict(self._origins), dict(self._copies))
 
     def renew(self, tail: Tail) -> Tail:
         """A tail for what stands now in a file that was rewritten; the old one is left without a file."""
         file = FileId(tail.name, self.recall.new_key(tail.identity.root), followed=True)
         new = Tail(file=file, identity=tail.identity, name=tail.name, descriptor=tail.descriptor)
-        self._tails[tail.identity.place] = new
+        self.tails[tail.identity.place] = new
         tail.descriptor = CLOSED
         self.open.pop(tail, None)
         self.hold(new)
@@ -220,10 +185,10 @@ class Registry:
     def move(self, tail: Tail, opened: Opened) -> None:
         """Give a tail that has no file a copy of it to go on with."""
         tail.descriptor, tail.identity = opened
-        if (other := self._tails.get(tail.identity.place)) is not None:
+        if (other := self.tails.get(tail.identity.place)) is not None:
             self.release(other)
-        self._tails[tail.identity.place] = tail
-        self._note_copy(tail.identity, tail.file.key)
+        self.tails[tail.identity.place] = tail
+        self.recall.note_copy(tail.identity.root, tail.file.key)
         self.hold(tail)
 
     def hold(self, tail: Tail) -> None:
@@ -239,27 +204,53 @@ class Registry:
             tail.descriptor = CLOSED
 
     def limit(self, needed: Container[Tail]) -> None:
-        """Where too many files are open, close those that were read longest ago, but none that is needed."""
+        """If too many files are open, close those that were read longest ago, but none that is needed."""
         if len(self.open) > MAX_OPEN:
-            idle = [tail for tail in self.open if tail not in needed]
-            for tail in idle[: max(0, len(idle) - MAX_OPEN)]:
+            for tail in [tail for tail in self.open if tail not in needed][:-MAX_OPEN]:
                 self.release(tail)
 
-    def wake(self, tail: Tail) -> bool:
+    def read(self) -> list[Event]:
+        """A chunk of each file in turn, of as many files as come to `PASS_BYTES`."""
+        events = []
+        budget = PASS_BYTES
+        for tail in list(self.unread):
+            if budget <= 0:
+                break
+            while tail.after is not None and tail.after not in self.unread:
+                tail.after = tail.after.after
+            if tail.after is not None:
+                continue
+            del self.unread[tail]
+            if data := self._read(tail, min(CHUNK_BYTES, budget)):
+                events.append(Event(tail, data))
+                budget -= len(data)
+                if tail.unread:
+                    self.unread[tail] = None
+        return events
+
+    def _read(self, tail: Tail, limit: int) -> bytes:
+        try:
+            if tail.descriptor != CLOSED or self._reopen(tail):
+                self.hold(tail)
+                if tail.is_intact():
+                    return tail.read(min(limit, tail.unread))
+        except OSError as error:
+            self.tell(tail.name, error)
+            self.release(tail)
+        tail.suspect()
+        return b""
+
+    def _reopen(self, tail: Tail) -> bool:
         """Open the file of a tail again; False if it is no longer where it was."""
         opened = self.open_file(tail.name)
-        if opened is None:
-            return False
-        descriptor, identity = opened
-        if identity != tail.identity:
-            os.close(descriptor)
-            return False
-        tail.descriptor = descriptor
-        self.hold(tail)
-        return True
+        if opened is None or opened[1] == tail.identity:
+            tail.descriptor = CLOSED if opened is None else opened[0]
+        else:
+            os.close(opened[0])
+        return tail.descriptor != CLOSED
 
     def measure(self) -> int:
-        """How many bytes stand behind what was read, in the files that are open."""
+        """Bytes that were not read of the files that are open."""
         sizes = [(os.fstat(tail.descriptor).st_size, tail.offset) for tail in self.open if not tail.is_copy]
         return sum(max(0, size - offset) for size, offset in sizes)
 
@@ -267,6 +258,5 @@ class Registry:
         """Close all files, and give up unfinished lines."""
         for tail in list(self.open):
             self.release(tail)
-        for tail in self.all():
-            if tail.splitter is not None:
-                tail.splitter.close()
+        for tail in self.tails.values():
+            tail.drop()

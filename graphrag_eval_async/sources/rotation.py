@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from time import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.sources.identity import GONE, has, identify
@@ -18,26 +18,13 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sources.tail import Tail
 
 
-EMPTY_SECONDS = 10.0
-"""For how long an empty file is looked at again and again: it may still become a copy."""
-
-
 def former_names(path: str) -> list[str]:
     """The paths by which a file may have been followed before it was rotated."""
     directory, name = os.path.split(path)
     return [os.path.join(directory, former) for former in rotated_from(name)]
 
 
-def find_originals(paths: Iterable[str], registry: Registry, known: Container[str]) -> list[str]:
-    """The files to meet before others of these that may be copies of them, without those that are `known`."""
-    new = [path for path in paths if path not in known]
-    copies = {path for path in new if _may_be_copy(path, registry)}
-    if not copies:
-        return []
-    return [path for path in new if path not in copies and not registry.is_excluded(path)]
-
-
-def _may_be_copy(path: str, registry: Registry) -> bool:
+def may_be_copy(path: str, registry: Registry) -> bool:
     """Whether a file has the name of a rotated one, and no earlier run has met it."""
     try:
         return bool(former_names(path)) and not registry.recall.knows(identify(path).root)
@@ -54,17 +41,11 @@ def find_rotated(
     """
     found: list[tuple[bool, int, str, str]] = []
     for listing in listings:
-        for directory, path, name in listing.rotated(now, at_once=at_once):
-            if path in names:
-                continue
+        for path, name in listing.rotated(now, at_once=at_once):
             try:
-                status = registry.status(path)
-                if status is None:
-                    continue
-                if not status.st_size:
-                    if time() < status.st_mtime + EMPTY_SECONDS:
-                        directory.expect(now)
-                elif _is_unread(path, name, status, registry):
+                status = None if path in names else registry.status(path)
+                # An empty one may still become a copy.
+                if status is not None and status.st_size and _is_unread(path, name, status, registry):
                     is_new = not registry.recall.knows(identify(path).root)
                     found.append((is_new, status.st_mtime_ns, path, name))
             except GONE:
@@ -86,15 +67,18 @@ def _is_unread(path: str, name: str, status: os.stat_result, registry: Registry)
 
 def find_copy(listings: Iterable[Listing], registry: Registry, tail: Tail, now: float) -> Opened | None:
     """A copy of a file that was truncated since, with all that was read of it."""
+    if not tail.trace:
+        return None
     for listing in listings:
-        for _, path, former in listing.rotated(now, at_once=True):
-            opened = registry.open_file(path) if tail.trace and former == tail.name else None
+        for path, former in listing.rotated(now, at_once=True):
+            opened = registry.open_file(path) if former == tail.name else None
             if opened is None:
                 continue
             descriptor, identity = opened
-            met = registry.by_identity(identity)
-            is_free = met is None or met.finished or met.is_copy
-            if is_free and has(descriptor, tail.trace, tail.trace_end):
-                return opened
+            met = registry.tails.get(identity.place)
+            is_free = met is None or met.identity != identity or met.finished or met.is_copy
+            with suppress(OSError):
+                if is_free and has(descriptor, tail.trace, tail.trace_end):
+                    return opened
             os.close(descriptor)
     return None

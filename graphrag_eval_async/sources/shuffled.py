@@ -1,4 +1,4 @@
-"""Lines of finished files in an order of chance."""
+"""Lines of finished files in random order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 import stat
 from array import array
 from bisect import bisect_right
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from typing import TYPE_CHECKING, NamedTuple
 
 import anyio.to_thread
@@ -37,8 +37,6 @@ class _File(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where a line is."""
-
     file: _File
     number: int
     start: int
@@ -46,22 +44,18 @@ class _Place(NamedTuple):
 
 
 class ShuffledLines:
-    """Where all lines of some files begin, and the order in which they are read: 16 bytes for each.
-
-    Attributes:
-        count: how many lines there are, without blank ones, unless they are longer than `max_line_bytes`.
-    """
+    """Where all lines of some files begin, and the order in which they are read: 16 bytes for each."""
 
     def __init__(self, max_line_bytes: int) -> None:
         self._limit = max_line_bytes
         self._files: list[_File] = []
-        self._starts = array("Q")
-        """After those of a file, where one more would begin."""
+        self._starts = array("Q")  # Of the lines of each file, and of one more after the last.
         self._order = array("Q")
         self._blank = True
 
     @property
     def count(self) -> int:
+        """The number of lines, without blank ones."""
         return len(self._order)
 
     async def add(self, path: str) -> None:
@@ -99,13 +93,10 @@ class ShuffledLines:
         start = offset + len(chunk) - len(text)
         *ended, rest = text.split(b"\n")
         for data in ended:
-            self._note(data)
             start += len(data) + 1
+            self._blank = self._blank and (not data or data.isspace())
             self._end(start)
-        self._note(rest)
-
-    def _note(self, part: bytes) -> None:
-        self._blank = self._blank and (not part or part.isspace())
+        self._blank = self._blank and (not rest or rest.isspace())
 
     def _end(self, next_start: int) -> None:
         if not self._blank or next_start - 1 - self._starts[-1] > self._limit:
@@ -145,33 +136,28 @@ class ShuffledLines:
 
 
 def size_of(line: Record) -> int:
-    """How many bytes it has in its file, with its newline."""
+    """The bytes of a line in its file, with its newline."""
     return 1 + (line.length if isinstance(line, LongLine) else len(line.data))
 
 
 async def _read_batch(places: Sequence[_Place]) -> list[Record]:
-    # Not by aiofiles, which would take several hand-overs to a thread for each line.
-    texts = await anyio.to_thread.run_sync(_read_all, places)
-    return [
-        Line(place.number, place.start, text, place.file.id)
-        for place, text in zip(places, texts, strict=True)
-    ]
-
-
-def _read_all(places: Sequence[_Place]) -> list[bytes]:
-    return [_read(place.file, place.start, place.length) for place in places]
+    # One hand-over to a thread for all lines, rather than several for each, as aiofiles needs.
+    return await anyio.to_thread.run_sync(
+        lambda: [
+            Line(number, start, _read(file, start, length), file.id) for file, number, start, length in places
+        ]
+    )
 
 
 async def _read_long(place: _Place, max_line_bytes: int, *, spool: bool) -> list[Record]:
     file, number, start, length = place
-    splitter = Splitter(max_line_bytes, spool=spool, file=file.id, number=number, offset=start)
-    try:
+    with closing(
+        Splitter(max_line_bytes, spool=spool, file=file.id, number=number, offset=start)
+    ) as splitter:
         for offset in range(start, start + length, CHUNK_BYTES):
             size = min(CHUNK_BYTES, start + length - offset)
             splitter.feed(await anyio.to_thread.run_sync(_read, file, offset, size))
         return splitter.finish()
-    finally:
-        splitter.close()
 
 
 def _read(file: _File, offset: int, size: int) -> bytes:

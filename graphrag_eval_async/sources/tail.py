@@ -1,4 +1,4 @@
-"""One file that is followed, what was read of it, and whose turn it is to be read."""
+"""One file that is followed, and what was read of it."""
 
 from __future__ import annotations
 
@@ -8,89 +8,47 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.sources.identity import TRACE_BYTES, has, read_before
 from graphrag_eval_async.sources.lines import Splitter
-from graphrag_eval_async.sources.listing import SETTLING_SECONDS
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import FileId, Record
     from graphrag_eval_async.sources.identity import Identity
-
-FINISHED_TRACE_BYTES = 64
-"""As `TRACE_BYTES`, for files that nothing more is expected of."""
 
 CLOSED = -1
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Tail:
-    """A file, or what stands in it since it was truncated.
-
-    Attributes:
-        file: which its lines say they come from.
-        identity: of the file that is read.
-        name: the last one by which it was followed.
-        descriptor: open for reading, or `CLOSED`.
-        offset: how many bytes were read, or need not be.
-        number: of the line at the offset, when reading begins.
-        trace: the last bytes that were read.
-        trace_end: where these end.
-        seen: size and time stamp when it was looked at last.
-        changed: when these were found to have changed.
-        due: when it is to be looked at again in all respects.
-        after: what is to be read before it.
-        origin: where reading began, if not at the start: an unfinished line there is not ours.
-        finished: whether its unfinished last line was given up.
-        is_copy: whether it only repeats another file.
-        is_link: whether its name is a link, which may lead to another file by now.
-        splitter: of its lines, once there are any; belongs to the event loop.
-    """
+    """A file, or what stands in it since it was truncated."""
 
     file: FileId
     identity: Identity
-    name: str
-    descriptor: int
-    offset: int = 0
-    number: int = 1
-    trace: bytes = field(init=False)
-    trace_end: int = field(init=False)
-    seen: tuple[int, int] = (-1, -1)
-    changed: float = float("-inf")
-    due: float = float("-inf")
-    after: Tail | None = None
-    origin: int = -1
-    finished: bool = False
-    is_copy: bool = False
-    is_link: bool = False
-    splitter: Splitter | None = None
+    name: str  # The last one by which it was followed.
+    descriptor: int  # Open for reading, or `CLOSED`.
+    offset: int = 0  # Bytes that were read, or need not be.
+    number: int = 1  # Of the line at the offset, when reading begins.
+    trace: bytes = field(init=False)  # The last bytes that were read,
+    trace_end: int = field(init=False)  # and the offset of their end.
+    seen: tuple[int, int] = (-1, -1)  # Size and time stamp at the last look,
+    changed: float = float("-inf")  # and when they were found to have changed.
+    after: Tail | None = None  # What is to be read before it.
+    origin: int = -1  # Where reading began, if not at the start: an unfinished line there is not ours.
+    finished: bool = False  # Whether its unfinished last line was given up.
+    is_copy: bool = False  # Whether it only repeats another file.
+    splitter: Splitter | None = None  # Once there is something to split; belongs to the event loop.
 
     def __post_init__(self) -> None:
-        self._trace()
-
-    def _trace(self) -> None:
         self.trace = read_before(self.descriptor, self.offset, TRACE_BYTES)
         self.trace_end = self.offset
 
     @property
     def unread(self) -> int:
-        """Bytes to be read that stood behind the offset when it was looked at last."""
+        """Bytes behind the offset at the last look."""
         return 0 if self.is_copy else max(0, self.seen[0] - self.offset)
 
     @property
     def held(self) -> int:
-        """Bytes of an unfinished line that were read."""
+        """Bytes of an unfinished line."""
         return self.splitter.held if self.splitter is not None else 0
-
-    def is_idle(self, now: float, *, is_quiet: bool) -> bool:
-        """Whether a glance shows no change; `is_quiet` says that there is none in its directory."""
-        if now >= self.due:
-            return False
-        if self.descriptor == CLOSED:
-            return True
-        if self.is_link or not is_quiet or now <= self.changed + SETTLING_SECONDS:
-            return False
-        try:
-            return seen(os.fstat(self.descriptor)) == self.seen
-        except OSError:
-            return False
 
     def follow(self, other: Tail) -> None:
         """Read this only after another, unless that waits for this one."""
@@ -102,13 +60,13 @@ class Tail:
         self.after = other
 
     def is_intact(self) -> bool:
-        """Whether what was read last still stands where it stood."""
+        """Whether the file still has what was read last."""
         return has(self.descriptor, self.trace, self.trace_end)
 
     def read(self, limit: int) -> bytes:
-        """What stands behind the offset, up to `limit` bytes."""
+        """Up to `limit` bytes from the offset on."""
         if self.trace_end != self.offset:
-            self._trace()
+            self.__post_init__()
         data = os.pread(self.descriptor, limit, self.offset)
         self.offset += len(data)
         self.trace = (self.trace + data[-TRACE_BYTES:])[-TRACE_BYTES:]
@@ -120,21 +78,22 @@ class Tail:
         self.seen = (self.seen[0], -1)
 
     def finish(self) -> None:
-        """Expect no more; should there be more after all, the unfinished line is read again."""
+        """Expect no more; if there is more after all, the unfinished line is read again."""
         self.finished = True
-        self.trace = self.trace[-FINISHED_TRACE_BYTES:]
         if self.splitter is not None:
             self.offset = self.splitter.offset
 
     def end(self) -> list[Record]:
-        """The unfinished last line, unless it was there before anything was to be read."""
-        splitter = self.splitter
-        if splitter is None:
-            return []
-        if splitter.offset == self.origin:
-            splitter.close()
-            return []
-        return splitter.end()
+        """The unfinished last line, unless it began before reading did."""
+        if self.splitter is not None and self.splitter.offset != self.origin:
+            return self.splitter.end()
+        self.drop()
+        return []
+
+    def drop(self) -> None:
+        """Drop an unfinished line."""
+        if self.splitter is not None:
+            self.splitter.close()
 
 
 def seen(status: os.stat_result) -> tuple[int, int]:
@@ -148,14 +107,18 @@ class Event(NamedTuple):
     tail: Tail
     data: bytes | None
 
+    @property
+    def size(self) -> int:
+        return len(self.data or b"")
+
     def lines(self, max_line_bytes: int, *, spool: bool) -> list[Record]:
-        """The lines that this completes; to be asked for once, in the order of the events."""
+        """The lines that this completes; to be called once, in the order of the events."""
         tail, data = self
         if data is None:
             return tail.end()
         if tail.splitter is None:
-            offset = tail.offset - len(data)
+            start = tail.offset - len(data)
             tail.splitter = Splitter(
-                max_line_bytes, spool=spool, file=tail.file, number=tail.number, offset=offset
+                max_line_bytes, spool=spool, file=tail.file, number=tail.number, offset=start
             )
         return tail.splitter.feed(data)

@@ -1,7 +1,4 @@
-"""All files that are followed: looks at them, and reads what is new.
-
-Nothing here may run on the event loop, since disks may be slow.
-"""
+"""Looks at all files that are followed; never on the event loop, since disks may be slow."""
 
 from __future__ import annotations
 
@@ -11,23 +8,19 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import Position
 from graphrag_eval_async.sources.listing import SETTLING_SECONDS, Directory, Listing
+from graphrag_eval_async.sources.recall import Kept, Recall
 from graphrag_eval_async.sources.registry import LOGGER, Registry
-from graphrag_eval_async.sources.rotation import find_copy, find_originals, find_rotated, former_names
+from graphrag_eval_async.sources.rotation import find_copy, find_rotated, former_names, may_be_copy
 from graphrag_eval_async.sources.tail import CLOSED, Event, seen
-from graphrag_eval_async.sources.unread import Unread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.records import Known
-    from graphrag_eval_async.sources.identity import Kept
     from graphrag_eval_async.sources.tail import Tail
 
 MAX_DEPARTED = 128
-"""How many files that have lost their names are held open although there is nothing left to read in them."""
-
-SURE_SECONDS = 1.0
-"""How often a file is looked at in all respects if nothing hints at a change."""
+"""How many files that have lost their names are held open although nothing is left to read."""
 
 
 class Tails:
@@ -35,18 +28,21 @@ class Tails:
 
     Attributes:
         registry: of all files that were met.
-        unread: those that there is something to read of.
     """
 
     def __init__(self, paths: Sequence[str], *, rotate_wait: float) -> None:
-        self._directories: dict[str, Directory] = {}
-        self._listings = [Listing(path, self._directories) for path in dict.fromkeys(paths)]
+        directories: dict[str, Directory] = {}
+        self._listings = [Listing(path, directories) for path in dict.fromkeys(paths)]
         self._rotate_wait = rotate_wait
-        self.registry = Registry()
-        self.unread = Unread(self.registry)
+        self.registry = Registry(Recall({}, {}), ())
         self._places: dict[str, Tail] = {}
         self._departed: dict[Tail, float] = {}
         self._events: list[Event] = []
+
+    @property
+    def unread(self) -> int:
+        """Bytes to read, as far as is known."""
+        return sum(tail.unread for tail in self.registry.unread)
 
     def begin(
         self,
@@ -59,9 +55,8 @@ class Tails:
         copies: Mapping[str, str],
     ) -> Kept | None:
         """As `Follower.begin`, which keeps what this returns. `start` counts if `is_first`."""
-        registry = self.registry
         line = start if is_first and isinstance(start, Position) else None
-        registry.begin(known, copies, line, exclude)
+        self.registry = registry = Registry(Recall(known, copies, line), exclude)
         registry.skip = is_first and start == "end"
         self._look_at_names(now, at_once=True)
         if is_first:
@@ -70,7 +65,7 @@ class Tails:
             self._look_at_rotated(now, at_once=True)
         if line is not None and not registry.recall.found:
             LOGGER.warning("%s: the line to start after is not found; read from the start", line.path)
-        return registry.changes()
+        return registry.recall.changes()
 
     def _pass_over_rotated(self, now: float) -> None:
         """Skip what was rotated before, up to the file that has the line to start after."""
@@ -90,9 +85,10 @@ class Tails:
 
     def look(self, now: float, *, at_once: bool = False) -> None:
         """Find out what has changed; `at_once` looks at what could wait otherwise."""
-        left = self._look_at_names(now, at_once=at_once)
-        named = set(self._places.values()) if left else set()
-        for tail in left:
+        before = list(self._places.values())
+        self._look_at_names(now, at_once=at_once)
+        named = set(self._places.values())
+        for tail in (*before, *self.registry.open):
             if tail not in named and not tail.finished:
                 self._departed.setdefault(tail, now)
         self._look_at_rotated(now, at_once=at_once)
@@ -101,26 +97,17 @@ class Tails:
         self._limit_departed()
         self.registry.limit(self._departed)
 
-    def _look_at_names(self, now: float, *, at_once: bool) -> list[Tail]:
-        """Look at the files of all names; returns the tails that have lost a name."""
+    def _look_at_names(self, now: float, *, at_once: bool) -> None:
+        names = [name for each in self._listings for name in self._names(each, now, at_once=at_once)]
         registry = self.registry
-        left = []
-        present = set()
-        listed = [(listing, self._names(listing, now, at_once=at_once)) for listing in self._listings]
-        for name in find_originals([each for _, names in listed for each in names], registry, self._places):
-            with suppress(OSError):  # Looking at the name logs it.
-                self._enter(name, now)
-        for listing, names in listed:
-            for name in names:
-                present.add(name)
-                tail = self._places.get(name)
-                if tail is not None and not at_once and tail.is_idle(now, is_quiet=listing.is_quiet):
-                    continue
-                self._look_at(name, now)
-                if tail is not None and self._places.get(name) is not tail:
-                    left.append(tail)
-        vanished = [name for name in self._places if name not in present]
-        return left + [self._places.pop(name) for name in vanished]
+        for name in names:  # Originals are met before their copies.
+            if not (name in self._places or may_be_copy(name, registry) or registry.is_excluded(name)):
+                with suppress(OSError):  # Looking at the name logs it.
+                    self._enter(name, now)
+        for name in names:
+            self._look_at(name, now)
+        for name in self._places.keys() - set(names):
+            del self._places[name]
 
     def _names(self, listing: Listing, now: float, *, at_once: bool) -> Sequence[str]:
         try:
@@ -146,7 +133,6 @@ class Tails:
                 if tail is not self._places.get(name):
                     self._name(tail, name)
                 status = os.fstat(tail.descriptor)
-            tail.due = now + SURE_SECONDS
             self._see(tail, status, now)
         except OSError as error:
             registry.tell(name, error)
@@ -156,7 +142,6 @@ class Tails:
         former = self._places.get(name)
         self._places[name] = tail
         tail.name = name
-        tail.is_link = os.path.islink(name)
         tail.finished = False
         self._departed.pop(tail, None)
         if former is not None:
@@ -177,15 +162,13 @@ class Tails:
         return tail
 
     def _look_at_rotated(self, now: float, *, at_once: bool = False) -> None:
-        if not at_once and not any(directory.rotated(now) for directory in self._directories.values()):
-            return
         found = find_rotated(self._listings, self.registry, self._places, now, at_once=at_once)
         for _, _, path, name in found:
             self._enter_rotated(path, name, now)
             self._limit_departed()
 
     def _enter_rotated(self, path: str, name: str, now: float) -> Tail | None:
-        """The tail of a file that had a name before, to be read before the file that has the name now."""
+        """The tail of a file that had a name before; it is read before the file that has the name now."""
         try:
             tail = self._enter(path, now)
             if tail is None or tail in self._places.values():
@@ -217,38 +200,33 @@ class Tails:
         if tail.seen != before:
             del self._departed[tail]
             self._departed[tail] = now
-        elif tail not in self.unread and now - since >= self._rotate_wait:
+        elif tail not in self.registry.unread and now - since >= self._rotate_wait:
             self._finish(tail)
 
     def _limit_departed(self) -> None:
         """Give up the files that were idle for longest, if there are too many."""
         if (excess := len(self._departed) - MAX_DEPARTED) > 0:
-            idle = [tail for tail in self._departed if tail not in self.unread]
+            idle = [tail for tail in self._departed if tail not in self.registry.unread]
             for tail in idle[:excess]:
                 self._finish(tail)
 
     def _see(self, tail: Tail, status: os.stat_result, now: float) -> None:
         """Find out whether there is something to read."""
         if seen(status) != tail.seen:
-            tail.seen, tail.changed = seen(status), now
+            tail.changed = now
         elif now > tail.changed + SETTLING_SECONDS:
             return
-        if tail.descriptor == CLOSED or tail.is_copy:
-            return
-        try:
-            is_intact = tail.is_intact()
-        except OSError:
-            tail.suspect()
-            raise
+        is_intact = tail.descriptor == CLOSED or tail.is_copy or tail.is_intact()
+        tail.seen = seen(status)  # If that failed, the next look tries again.
         if not is_intact:
             self._renew(tail, now)
         elif tail.unread:
-            self.unread.add(tail)
+            self.registry.unread[tail] = None
 
     def _renew(self, tail: Tail, now: float) -> None:
         """Start again with a file that was truncated; the lines before that may stand in a copy."""
         new = self.registry.renew(tail)
-        self.unread.discard(tail)
+        self.registry.unread.pop(tail, None)
         self._places.update({name: new for name, holder in self._places.items() if holder is tail})
         if (since := self._departed.pop(tail, None)) is not None:
             self._departed[new] = since
@@ -260,8 +238,7 @@ class Tails:
                 *(tail.name, tail.offset, tail.held),
             )
             tail.finished = True
-            if tail.splitter is not None:
-                tail.splitter.close()
+            tail.drop()
         else:
             self.registry.move(tail, copy)
             self._departed[tail] = now
@@ -272,7 +249,7 @@ class Tails:
     def _finish(self, tail: Tail) -> None:
         if tail.descriptor == CLOSED and tail.unread:
             LOGGER.warning("%s: is gone with %d bytes that were not read", tail.name, tail.unread)
-        self.unread.discard(tail)
+        self.registry.unread.pop(tail, None)
         self._departed.pop(tail, None)
         tail.finish()
         self.registry.release(tail)
@@ -280,13 +257,13 @@ class Tails:
 
     def read(self) -> list[Event]:
         """Some of what there is to read; `unread` says whether there is more."""
-        events, self._events = self._events + self.unread.read(), []
+        events, self._events = self._events + self.registry.read(), []
         self.registry.limit(self._departed)
         return events
 
     def end(self) -> list[Event]:
         """Give up all unfinished lines, once everything was read."""
-        for tail in self.registry.all():
+        for tail in list(self.registry.tails.values()):
             if not tail.finished:
                 self._finish(tail)
         return self.read()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
@@ -14,16 +15,17 @@ from graphrag_eval_async.threads import run_in_thread
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphrag_eval_async.sources.identity import Kept
+    from graphrag_eval_async.sources.recall import Kept
     from graphrag_eval_async.sources.tail import Event
     from graphrag_eval_async.sources.tails import Tails
 
 R = TypeVar("R")
 
 WAITING_SECONDS = 1.0
-"""How long the thread may wait without coming back: so long it may delay the end of a process that does not
-close its follower.
-"""
+"""How long the thread waits at most before it returns: it may delay the end of a process by this."""
+
+LOOKING_SHARE = 10
+"""Looks take at most one part in this many of the time, however many files there are."""
 
 
 class Stop(Protocol):
@@ -33,26 +35,19 @@ class Stop(Protocol):
 
 
 class News(NamedTuple):
-    """What a look has found.
-
-    Attributes:
-        events: what was read.
-        unread: how many bytes more there are.
-        is_over: whether there will be no further look.
-        kept: what to keep before the events are handed out, if that has changed.
-    """
+    """What a look has found."""
 
     events: list[Event]
-    unread: int
-    is_over: bool
-    kept: Kept | None
+    unread: int  # How many bytes more there are.
+    kept: Kept | None  # What to keep before the events are handed out, if that has changed.
+    is_over: bool  # Whether this was the last look, unless something was read.
 
 
 class Waiting:
     """Looks at files at regular times.
 
-    A thread waits between two looks, rather than the event loop: waking both for nothing would cost more than
-    the looks do. The same thread reads, since what was read before must be compared just before.
+    The thread waits between two looks, too: waking the event loop for nothing would cost more than they do.
+    It also reads, since what was read before must be compared just before.
     """
 
     def __init__(self, tails: Tails, *, interval: float, timeout: float | None, stop: Stop | None) -> None:
@@ -63,84 +58,67 @@ class Waiting:
         self._stop = stop
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="graphrag-eval-async-follow")
         self._lock = threading.Lock()
-        self._closed = threading.Event()
+        self.closed = threading.Event()
         self._due = float("-inf")
         self._active: float | None = None
         self._is_over = False
 
-    @property
-    def is_closed(self) -> bool:
-        return self._closed.is_set()
-
     async def call(self, function: Callable[[Tails], R]) -> R:
-        """What a function of the tails returns, called in the thread.
+        """Call a function of the tails in the thread, and return its result.
 
         Raises:
             UsageError: they are closed.
         """
-        return await self._run(partial(self._call, function))
-
-    async def news(self) -> News:
-        """What there is to read; none after a while, if nothing comes.
-
-        Raises:
-            UsageError: the files are closed.
-        """
-        if self._active is None:
-            self._active = monotonic()
-        return await self._run(self._wait)
-
-    def restart_clock(self) -> None:
-        """Count the time without anything new from now on, for instance after a slow consumer."""
-        self._active = monotonic()
-
-    async def _run(self, function: Callable[[], R]) -> R:
-        if self.is_closed:
+        if self.closed.is_set():
             raise UsageError("the follower is closed; follow_jsonl makes another")
-        return await run_in_thread(function, self.close, threads=self._executor)
+        return await run_in_thread(partial(self._call, function), self.close, threads=self._executor)
 
     def _call(self, function: Callable[[Tails], R]) -> R:
         try:
             with self._lock:
                 return function(self._tails)
         finally:
-            if self._closed.is_set():
+            if self.closed.is_set():
                 self.close()
 
-    def _wait(self) -> News:
+    def restart_clock(self) -> None:
+        """Count the time without anything new from now on, for instance after a slow consumer."""
+        self._active = monotonic()
+        self._is_over = self._is_over and self._is_stopped()
+
+    async def news(self) -> News:
+        """What there is to read; nothing after a while, if nothing comes."""
+        if self._active is None:
+            self._active = monotonic()
+        return await self.call(self._wait)
+
+    def _wait(self, tails: Tails) -> News:
         until = monotonic() + WAITING_SECONDS
         while True:
-            now = monotonic()
-            look = now >= self._due and not self._is_over
-            if look:
-                self._due = now + self._interval
-                self._is_over = self._has_ended(now)
-            news = self._call(partial(self._pass, now=now, look=look))
+            if (now := monotonic()) >= self._due and not self._is_over:
+                self._is_over = self._is_stopped() or self._is_idle(now)
+                tails.look(now, at_once=self._is_over)
+                self._due = now + max(self._interval, LOOKING_SHARE * (monotonic() - now))
+            news = News(tails.read(), tails.unread, tails.registry.recall.changes(), self._is_over)
             if any(news) or now >= until:
                 return news
-            if self._closed.wait(max(0.0, min(self._due, until) - monotonic())):
+            if self.closed.wait(max(0.0, min(self._due, until) - monotonic())):
                 return news
 
-    def _pass(self, tails: Tails, *, now: float, look: bool) -> News:
-        if look:
-            tails.look(now, at_once=self._is_over)
-        return News(tails.read(), tails.unread.size, self._is_over, tails.registry.changes())
+    def _is_stopped(self) -> bool:
+        return self._stop is not None and self._stop.is_set()
 
-    def _has_ended(self, now: float) -> bool:
-        if self._stop is not None and self._stop.is_set():
-            return True
+    def _is_idle(self, now: float) -> bool:
         return self._timeout is not None and self._active is not None and now - self._active >= self._timeout
 
-    def measure(self) -> int | None:
-        """How many bytes there are to read by now; None if that cannot be said. For any thread."""
-        try:
-            return self._call(lambda tails: tails.registry.measure())
-        except OSError:
-            return None
+    def measure(self, note: Callable[[int], object]) -> None:
+        """Call `note`, in the thread, with the number of bytes to read by now."""
+        with suppress(RuntimeError):  # It is closed.
+            self._executor.submit(self._call, lambda tails: note(tails.registry.measure()))
 
     def close(self) -> None:
         """Close all files; if they are being looked at, as soon as that is over."""
-        self._closed.set()
+        self.closed.set()
         self._executor.shutdown(wait=False)
         if self._lock.acquire(blocking=False):
             try:

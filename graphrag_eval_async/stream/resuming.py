@@ -144,7 +144,7 @@ class Resuming:
         journal = self._opened
         assert journal is not None  # noqa: S101
         await journal.restore(self._restore_result, self._restore_reject)
-        self.admission.done.pass_over(journal.origins)
+        self.admission.done.pass_over(journal.conditions.origins)
         return journal
 
     def _restore_result(self, result: Any) -> None:
@@ -172,12 +172,12 @@ class Resuming:
         assert self.journal is not None and self._options is not None  # noqa: PT018, S101
         known = self.admission.done.known()
         # With a journal, no line is left out that was rotated before the first run came to its beginning.
-        is_first = not self.journal.followed and follower.start != "beginning"
+        is_first = not self.journal.conditions.followed and follower.start != "beginning"
         await follower.begin(
             known,
             self._options.paths,
             is_first=is_first,
-            copies=self.journal.copies,
+            copies=self.journal.conditions.copies,
             keep=self.journal.note,
         )
 

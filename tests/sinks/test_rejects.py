@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import hashlib
 import tracemalloc
+from functools import partial
 from io import BytesIO, RawIOBase
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async import Reject, evaluate_stream
-from graphrag_eval_async.sinks import RejectsFile
+from graphrag_eval_async.sinks import LineFile, write_reject
 from tests.conftest import answer, templates
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ def make_reject(content: bytes | BinaryIO | None, *, message: str = "no good") -
 
 
 def written(path: Path, *rejects: Reject, file: str | None = None) -> list[dict[str, Any]]:
-    with RejectsFile(path) as rejects_file:
+    with LineFile(path) as rejects_file:
         for reject in rejects:
-            rejects_file(reject, file=file)
+            write_reject(rejects_file, reject, file=file)
     text = path.read_bytes()
     assert text.count(b"\n") == len(rejects)
     return [orjson.loads(line) for line in text.splitlines()]
@@ -87,9 +88,9 @@ class Endless(RawIOBase):
 def test_a_long_line_is_never_in_memory(tmp_path: Path) -> None:
     size = 32 * 1024 * 1024 + 1
     content = Endless(size)
-    with RejectsFile(tmp_path / "r") as rejects_file:
+    with LineFile(tmp_path / "r") as rejects_file:
         tracemalloc.start()
-        rejects_file(make_reject(cast(BinaryIO, content)))
+        write_reject(rejects_file, make_reject(cast(BinaryIO, content)))
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert peak < 2_000_000
@@ -104,8 +105,10 @@ async def test_takes_the_rejects_of_a_stream(tmp_path: Path) -> None:
     lines = [b'{"question_id": "q9"}', long, b"[" * 1000 + b"]" * 1000, b"\xff"]
     path = tmp_path / "responses.jsonl"
     path.write_bytes(b"\n".join([*lines, orjson.dumps(answer())]))
-    with RejectsFile(tmp_path / "rejects") as rejects_file:
-        stream = evaluate_stream(templates(), path, on_reject=rejects_file, max_line_bytes=10_000)
+    with LineFile(tmp_path / "rejects") as rejects_file:
+        stream = evaluate_stream(
+            templates(), path, on_reject=partial(write_reject, rejects_file), max_line_bytes=10_000
+        )
         assert [result["question_id"] async for result in stream] == ["q0"]
     records = [orjson.loads(line) for line in (tmp_path / "rejects").read_bytes().splitlines()]
     assert [record["line"] for record in records] == [1, 2, 3, 4]

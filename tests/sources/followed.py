@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from graphrag_eval_async.records import Position, Record
-    from graphrag_eval_async.sources.identity import Kept
+    from graphrag_eval_async.sources.recall import Kept
     from graphrag_eval_async.sources.tail import Event
 
 LINE_BYTES = 1 << 20
@@ -61,7 +61,7 @@ class Reader:
         self.now += POLL
         self.tails.look(self.now, at_once=at_once)
         lines = self.drain()
-        self._keep(self.tails.registry.changes())
+        self._keep(self.tails.registry.recall.changes())
         return lines
 
     def _keep(self, kept: Kept | None) -> None:

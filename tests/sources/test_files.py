@@ -12,11 +12,10 @@ import uvloop
 from anyio.lowlevel import checkpoint
 
 from graphrag_eval_async.errors import SourceError
-from graphrag_eval_async.sources import read_descriptor, read_file
-from graphrag_eval_async.sources.files import CHUNK_BYTES
+from graphrag_eval_async.sources.files import CHUNK_BYTES, open_file, read_descriptor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import AsyncGenerator, Callable, Coroutine
     from pathlib import Path
 
 LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
@@ -31,6 +30,17 @@ def run(new_loop: Callable[[], asyncio.AbstractEventLoop], main: Coroutine[Any, 
             return runner.run(main)
         finally:
             assert open_files() == before
+
+
+async def read_file(path: str | os.PathLike[str]) -> AsyncGenerator[bytes]:
+    descriptor = open_file(path)
+    chunks = read_descriptor(descriptor, path)
+    try:
+        async for chunk in chunks:
+            yield chunk
+    finally:
+        await chunks.aclose()
+        os.close(descriptor)
 
 
 async def read(path: str | os.PathLike[str]) -> list[bytes]:

@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from pathlib import Path
 from typing import IO, Any
-from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,7 +20,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from graphrag_eval_async.sources import listing
 from tests.sources.followed import Reader, text
 
 ROTATE_WAIT = 20.0
@@ -65,8 +63,6 @@ class Following(RuleBasedStateMachine):
         self.by_copy = by_copy
         self.rotated = rotated
         self.has_members = place != "file" and rotated.endswith(".jsonl")
-        self.patch = patch.object(listing, "LISTING_SHARE", 0)
-        self.patch.start()
         self.reader = Reader(self.path, rotate_wait=ROTATE_WAIT)
         self.current: File | None = None
         self.former: list[File] = []
@@ -81,7 +77,6 @@ class Following(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "reader"):
             self.reader.tails.close()
-            self.patch.stop()
             for file in (*self.former, self.current):
                 if file is not None:
                     file.handle.close()

@@ -14,7 +14,7 @@ import uvloop
 
 from graphrag_eval_async import Follower, Line, Position, evaluate_stream, follow_jsonl
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.sources import listing, tails
+from graphrag_eval_async.sources import tails
 from tests.cases import each
 from tests.conftest import answer, leaving_nothing, settle, templates
 from tests.deadlines import in_time, wait
@@ -92,7 +92,7 @@ async def test_stop_before_anything(log: Path) -> None:
 
 
 async def test_stop_with_more_than_one_pass_to_read(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphrag_eval_async.sources.unread.PASS_BYTES", 10)
+    monkeypatch.setattr("graphrag_eval_async.sources.registry.PASS_BYTES", 10)
     append(log, "line\n" * 50)
     stop = threading.Event()
     stop.set()
@@ -101,7 +101,7 @@ async def test_stop_with_more_than_one_pass_to_read(log: Path, monkeypatch: pyte
 
 async def test_stop_does_not_wait_for_a_writer_to_pause(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     append(log, "line\n" * 20)
-    monkeypatch.setattr("graphrag_eval_async.sources.unread.PASS_BYTES", 10)
+    monkeypatch.setattr("graphrag_eval_async.sources.registry.PASS_BYTES", 10)
     stop = threading.Event()
     stop.set()
     lines = []
@@ -121,6 +121,16 @@ async def test_idle_timeout(log: Path) -> None:
             await asyncio.sleep(0.4)  # A slow consumer is not idleness.
             append(log, f"{len(lines)}\n")
     assert lines == ["a", "1", "2", "3", "4"]
+
+
+async def test_something_new_at_the_last_look_is_not_the_end(log: Path) -> None:
+    append(log, "a\n")
+    lines = []
+    async for line in follow(log, idle_timeout=0):
+        lines.append(text(line))
+        if len(lines) < 3:
+            append(log, f"{len(lines)}\n")
+    assert lines == ["a", "1", "2"]
 
 
 async def test_break_closes_the_files(log: Path) -> None:
@@ -255,8 +265,7 @@ async def test_begin_goes_on_where_an_earlier_run_was(log: Path) -> None:
     assert kept[1:] == [({}, {})]
 
 
-async def test_copies_are_kept_before_what_follows(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "LISTING_SHARE", 0)
+async def test_copies_are_kept_before_what_follows(log: Path) -> None:
     append(log, "a\n")
     events: list[Any] = []
 
@@ -282,7 +291,7 @@ async def test_copies_are_kept_before_what_follows(log: Path, monkeypatch: pytes
 
 
 async def test_lag(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphrag_eval_async.sources.unread.PASS_BYTES", 30)
+    monkeypatch.setattr("graphrag_eval_async.sources.registry.PASS_BYTES", 30)
     monkeypatch.setattr("graphrag_eval_async.sources.following.MEASURING_SECONDS", 0.0)
     append(log, "line\n" * 10 + "half")
     follower = follow(log)

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.records import FileId, Line, LongLine, Record, Unwritable
-from graphrag_eval_async.sources import split_lines
-from graphrag_eval_async.sources.lines import Splitter
+from graphrag_eval_async.sources.lines import Splitter, split_lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence

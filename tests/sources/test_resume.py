@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async.records import Known, Position
-from graphrag_eval_async.sources import listing
 from tests.sources.followed import Reader, append, known, open_files, text, tick
 from tests.sources.test_tails import copytruncate, rotate
 
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_left_open(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(listing, "LISTING_SHARE", 0)  # Time passes in these tests as they say.
+def _nothing_left_open() -> Iterator[None]:
     before = open_files()
     yield
     assert open_files() == before

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from graphrag_eval_async.sources import listing, registry, tails, unread
+from graphrag_eval_async.sources import registry, rotation, tails
 from graphrag_eval_async.sources.identity import is_beginning
 from tests.sources.followed import Reader, append, open_files, text
 
@@ -19,8 +19,7 @@ LOGGER = "graphrag_eval_async.follow"
 
 
 @pytest.fixture(autouse=True)
-def _nothing_left_open(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(listing, "LISTING_SHARE", 0)  # Time passes in these tests as they say.
+def _nothing_left_open() -> Iterator[None]:
     before = open_files()
     yield
     assert open_files() == before
@@ -116,7 +115,7 @@ def test_a_large_old_file_is_read_to_its_end_before_a_new_one_begins(log: Path) 
     log.write_text("first\n")
     with Reader(log) as reader:
         assert reader.texts() == ["first"]
-        size = 5 * unread.PASS_BYTES
+        size = 5 * registry.PASS_BYTES
         append(log, *(f"{number:9}\n" for number in range(size // 10)))
         rotate(log)
         log.write_text("new\n")
@@ -153,6 +152,7 @@ def test_late_writes_to_a_file_that_was_empty_when_it_was_rotated(log: Path) -> 
         reader.wait(4)
         assert reader.texts() == []
         print("late", file=writer, flush=True)
+        reader.wait(10)  # It is met when the directory is listed again.
         assert reader.texts() == ["late"]
 
 
@@ -323,6 +323,22 @@ def test_a_copy_of_a_truncated_file_is_gone_on_with(
         assert reader.texts() == []
         assert len({line.file.key for line in reader.lines}) == 3
     assert not caplog.records
+
+
+def test_a_copy_that_cannot_be_read(
+    log: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> bool:
+        raise OSError(5, "Input/output error")
+
+    log.write_text("1\n")
+    with Reader(log) as reader:
+        assert reader.texts() == ["1"]
+        copytruncate(log, "2\n")
+        with monkeypatch.context() as patch:
+            patch.setattr(rotation, "has", fail)
+            assert reader.texts() == ["1", "2"]  # It is read as a file that nobody has met.
+        assert "was truncated or rewritten" in caplog.text
 
 
 def test_a_copy_of_what_nobody_saw_before_it_was_truncated(log: Path) -> None:
@@ -638,8 +654,8 @@ def test_a_file_that_cannot_be_read_for_a_while(
 
 
 def test_reading_is_fair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unread, "CHUNK_BYTES", 20)
-    monkeypatch.setattr(unread, "PASS_BYTES", 60)
+    monkeypatch.setattr(registry, "CHUNK_BYTES", 20)
+    monkeypatch.setattr(registry, "PASS_BYTES", 60)
     for name in "abcde":
         (tmp_path / f"{name}.jsonl").write_text(f"{name}\n" * 100)
     with Reader(tmp_path) as reader:
@@ -725,7 +741,7 @@ def test_lost_bytes_of_a_file_that_was_at_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(registry, "MAX_OPEN", 1)
-    monkeypatch.setattr(unread, "PASS_BYTES", 1)
+    monkeypatch.setattr(registry, "PASS_BYTES", 1)
     for name in "ab":
         (tmp_path / f"{name}.jsonl").write_text("12\n")
     with Reader(tmp_path) as reader:

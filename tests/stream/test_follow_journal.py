@@ -12,7 +12,6 @@ import pytest
 
 from graphrag_eval_async import Line, evaluate_stream, follow_jsonl, load_reference
 from graphrag_eval_async.errors import JournalError
-from graphrag_eval_async.sources import listing
 from tests.conftest import answer, templates
 
 if TYPE_CHECKING:
@@ -328,8 +327,7 @@ async def test_a_journal_that_knows_of_no_copies(log: Log) -> None:
     assert await log.follow() == ["r2"]
 
 
-async def test_copies_that_cannot_be_kept(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "LISTING_SHARE", 0)  # So that the copy is met before the line is.
+async def test_copies_that_cannot_be_kept(log: Log) -> None:
     log.append(log.text())
     source = follow_jsonl(log.path, poll_interval=0.001)
     async with evaluate_stream(REFERENCE, source, journal=log.journal) as stream:

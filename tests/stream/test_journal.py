@@ -531,7 +531,7 @@ def test_what_stands_beside_is_something_else(tmp_path: Path, content: bytes, fo
 
 def test_what_stands_beside_is_a_directory(tmp_path: Path) -> None:
     (tmp_path / "results.jsonl.run").mkdir()
-    with pytest.raises(JournalError, match=r"results\.jsonl\.run: cannot be read: Is a directory"):
+    with pytest.raises(JournalError, match=r"results\.jsonl\.run: cannot be written: Is a directory"):
         begun(tmp_path / "results.jsonl")
 
 

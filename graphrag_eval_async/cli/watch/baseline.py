@@ -87,7 +87,7 @@ def final_lines(comparison: RunningComparison, level: float) -> list[str]:
     return [*told, *worst, *folded(one_sided(found))]
 
 
-def _templates(live: LiveRows) -> Iterator[str]:
+def _templates(live: Rows) -> Iterator[str]:
     """What is decided in templates, by metric."""
     for metric in live["overall"]:
         groups = {name: group[metric] for name, group in live["per_template"].items() if metric in group}

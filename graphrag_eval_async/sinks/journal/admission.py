@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
 
 from graphrag_eval_async.records import Line, LongLine, Position
 from graphrag_eval_async.sinks.journal.done import DIGEST_BYTES, Contents, Done, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from graphrag_eval_async.records import Record
-
-SHA256_BYTES = 32
-
-MAX_SIZE = 1 << 62
-"""Of a file; a sum of two fits into 64 bits."""
 
 Dedupe = Literal["position", "content"]
 Source = dict[str, Any]
@@ -25,10 +20,9 @@ Source = dict[str, Any]
 class Admission:
     """Knows all lines that were evaluated or rejected, in this run or an earlier one of the same journal.
 
-    By "position", a line of a followed file was there already if its file and offset, and its content, were;
-    any other line if its content was there as often as it has come in this run: such a source is read from
-    its start again. By "content", a line was there already if its content was. Either way the digests of all
-    lines are held, 16 bytes for each.
+    By "content", a line is known if its content is. By "position", a line of a followed file is known if its
+    file, offset and content are; any other line if the journal has its content as often as it has come in
+    this run, since such a source is read from its start again. Takes 16 bytes of memory for each line.
 
     Attributes:
         done: the lines of followed files.
@@ -43,7 +37,7 @@ class Admission:
         self._met: Contents | None = None
 
     def admit(self, record: Record) -> Source | None:
-        """What the result of a line says of it, as `source`; None if the line was there already."""
+        """The `source` of the result of a line; None if the line is known already."""
         length = record.length if isinstance(record, LongLine) else len(record.data)
         sha256 = _sha256(record)
         digest = _start_of(sha256)
@@ -60,8 +54,7 @@ class Admission:
         source: Source = {} if file is None else {"path": file.path, "file": file.key}
         source |= {"line": record.number, "offset": record.offset, "length": length, "sha256": sha256}
         source["occurrence"] = self._contents.take(digest)
-        whole = not isinstance(record, Line) or record.whole
-        if not whole:
+        if not (whole := not isinstance(record, Line) or record.whole):
             source["whole"] = False
         if position is not None:
             self.done.add(position, whole=whole)
@@ -90,29 +83,35 @@ class Admission:
 
 
 KeptLine = tuple[bytes, int, Place | None, bool]
-"""What a journal says of a line: the start of its digest, its occurrence, where it stands in a file, and
-whether it was whole."""
+"""What a journal says of a line: the start of its digest, its occurrence, its place in a file, and whether it
+was whole."""
+
+_Size = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]  # A sum of two fits into 64 bits.
 
 
-def read_source(source: Mapping[str, Any]) -> KeptLine:
+class _Source(msgspec.Struct):
+    sha256: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+    occurrence: Annotated[int, msgspec.Meta(ge=1)]
+    offset: _Size
+    length: _Size
+    path: str | None = None
+    file: str | None = None
+    whole: bool = True
+
+
+def read_source(source: Any) -> KeptLine:
     """The line that a result says it comes from.
 
     Raises:
-        KeyError, TypeError, ValueError: it says nothing of a line.
+        ValueError: it does not describe a line.
     """
-    sha256, occurrence = source["sha256"], source["occurrence"]
-    digest = bytes.fromhex(sha256)
-    if len(digest) != SHA256_BYTES or type(occurrence) is not int or occurrence < 1:
-        raise ValueError("no digest of a line, or no occurrence of it")
+    line = msgspec.convert(source, _Source)
     place = None
-    if "file" in source:
-        path, file, offset, length = source["path"], source["file"], source["offset"], source["length"]
-        if not (type(path) is type(file) is str and type(offset) is type(length) is int):
-            raise TypeError("no place of a line")
-        if not (0 <= offset < MAX_SIZE and 0 <= length < MAX_SIZE):
-            raise ValueError("no place of a line")
-        place = path, file, offset, length, sha256
-    return digest[:DIGEST_BYTES], occurrence, place, source.get("whole", True)
+    if line.path is not None and line.file is not None:
+        place = line.path, line.file, line.offset, line.length, line.sha256
+    elif line.path != line.file:
+        raise ValueError("a path without a key of the file, or a key without a path")
+    return _start_of(line.sha256), line.occurrence, place, line.whole
 
 
 def digest_of(record: Record) -> bytes:

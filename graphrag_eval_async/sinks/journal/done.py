@@ -23,11 +23,7 @@ Place: TypeAlias = tuple[str, str, int, int, str]
 
 
 class Numbers:
-    """Which numbers are taken, from 1 on; those without a gap are one count.
-
-    Attributes:
-        upto: all from 1 to this one are taken.
-    """
+    """A set of numbers, counted from 1, in little memory: all up to `upto`, and those beyond a gap."""
 
     __slots__ = ("_beyond", "upto")
 
@@ -39,13 +35,13 @@ class Numbers:
         return number <= self.upto or number in self._beyond
 
     def take(self) -> int:
-        """The lowest number that is free; it is taken then."""
+        """Add the lowest number that is missing, and return it."""
         number = self.upto + 1
         self.add(number)
         return number
 
     def add(self, number: int) -> None:
-        """Take a number, free or not."""
+        """Add a number, which may be there already."""
         if number == self.upto + 1:
             self.upto = number
             while self._beyond and self.upto + 1 in self._beyond:
@@ -58,8 +54,7 @@ class Numbers:
 class Contents:
     """Digests of lines, 16 bytes for each, and the numbers of their occurrences, counted from 1.
 
-    Nearly all digests occur only once. They lie in a bucket with others that begin alike; a digest that
-    occurs more often has its numbers in a dict.
+    Nearly all digests occur once: these lie in buckets by their first bytes, the others in a dict.
     """
 
     def __init__(self) -> None:
@@ -70,19 +65,18 @@ class Contents:
         return digest in self._numbers or self._is_single(digest)
 
     def has(self, digest: bytes, number: int) -> bool:
-        """Whether that occurrence is there."""
         numbers = self._numbers.get(digest)
         return number in numbers if numbers is not None else number == 1 and self._is_single(digest)
 
     def take(self, digest: bytes) -> int:
-        """The lowest number that no occurrence has; it is there then."""
+        """Add one more occurrence, and return its number: the lowest that is missing."""
         if digest in self:
             return self._several(digest).take()
         self.add(digest, 1)
         return 1
 
     def add(self, digest: bytes, number: int) -> None:
-        """Note an occurrence that is not there."""
+        """Add an occurrence that is not there."""
         if number == 1 and digest not in self._numbers:
             self._buckets[_bucket(digest)] += digest
         else:
@@ -112,8 +106,8 @@ class _File:
     """What is done of one file.
 
     Attributes:
-        unfinished: where the last line begins, if it had no newline when it was evaluated.
-        last: the line that stands last in the file.
+        unfinished: the offset of the last line, if it had no newline when it was evaluated.
+        last: the last line that is done.
     """
 
     __slots__ = ("_stretches", "last", "unfinished")
@@ -121,7 +115,7 @@ class _File:
     def __init__(self) -> None:
         self.unfinished: int | None = None
         self.last: Place | None = None
-        # Of lines that had their newline: start, end and number of lines. Stretches that touch are one.
+        # Of whole lines: start, end and number of lines. Stretches that touch are one.
         self._stretches: list[list[int]] = []
 
     def __contains__(self, offset: int) -> bool:
@@ -129,7 +123,7 @@ class _File:
         return offset == self.unfinished or (index >= 0 and offset < self._stretches[index][1])
 
     def add(self, start: int, end: int, lines: int = 1) -> None:
-        """Note a stretch of so many lines, if it is not done already; all of it is, or nothing."""
+        """Add a stretch of so many lines, which is done already as a whole or not at all."""
         stretches = self._stretches
         at_the_end = stretches and stretches[-1][0] <= start  # As nearly all are.
         index = len(stretches) if at_the_end else bisect_right(stretches, start, key=itemgetter(0))
@@ -149,10 +143,8 @@ class _File:
 
     def beginning(self) -> tuple[int, int]:
         """How many bytes from the start of the file are done, and how many lines these are."""
-        if self._stretches and self._stretches[0][0] == 0:
-            _, end, lines = self._stretches[0]
-            return end, lines
-        return 0, 0
+        start, end, lines = self._stretches[0] if self._stretches else (0, 0, 0)
+        return (end, lines) if start == 0 else (0, 0)
 
 
 class Done:
@@ -162,7 +154,7 @@ class Done:
         self._files: defaultdict[str, _File] = defaultdict(_File)
 
     def add(self, position: Place, *, whole: bool = True) -> None:
-        """Note a line, which may be there already."""
+        """Add a line, which may be there already."""
         _, key, offset, length, _ = position
         file = self._files[key]
         if whole:
@@ -173,7 +165,7 @@ class Done:
             file.last = position
 
     def pass_over(self, origins: Mapping[str, int]) -> None:
-        """Note that lines before an offset are not ours, for each file by its key."""
+        """Skip the lines before an offset, given by the key of the file."""
         for key, offset in origins.items():
             file = self._files[key]
             if offset and not file.beginning()[0]:
@@ -187,7 +179,7 @@ class Done:
         return position.file in self._files and position.offset == self._files[position.file].unfinished
 
     def known(self) -> dict[str, Known]:
-        """By the key of each file, what need not be read of it again."""
+        """What need not be read again of each file, by its key."""
         known = {}
         for key, file in self._files.items():
             begin, lines = file.beginning()

@@ -14,7 +14,7 @@ from graphrag_eval_async.sinks.journal import Admission, read_source
 from tests.cases import each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 TEXTS = st.lists(st.sampled_from([b"a", b"b", b"cc"]), max_size=12)
 FOLLOWED = FileId("/logs/log", "key", followed=True)
@@ -172,17 +172,17 @@ SOURCE = {"path": "p", "file": "f", "line": 1, "offset": 0, "length": 1, "sha256
 )
 def test_what_says_nothing_of_a_line(changes: dict[str, Any]) -> None:
     assert read_source(SOURCE)[1] == 1
-    with pytest.raises((ValueError, TypeError)):
+    with pytest.raises(ValueError):
         read_source(SOURCE | changes)
 
 
-@pytest.mark.parametrize("missing", ["sha256", "occurrence", "path", "offset", "length"])
+@pytest.mark.parametrize("missing", ["sha256", "occurrence", "offset", "length", "path"])
 def test_what_leaves_something_out(missing: str) -> None:
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match=missing):
         read_source({key: value for key, value in SOURCE.items() if key != missing})
 
 
 @pytest.mark.parametrize("source", [None, 5, "sha256", ["sha256"], [SOURCE]])
-def test_what_is_no_object(source: Sequence[Any]) -> None:
-    with pytest.raises(TypeError):
-        read_source(source)  # type: ignore[arg-type]
+def test_what_is_no_object(source: Any) -> None:
+    with pytest.raises(ValueError, match="Expected `object`"):
+        read_source(source)

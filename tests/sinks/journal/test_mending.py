@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 import shutil
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -342,9 +343,9 @@ def test_mending_that_is_cancelled_leaves_all_in_place(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(DAMAGED)
     with closing(AppendFile(path)) as file:
-        work = append_file._Mending(file, len(DAMAGED) - 4, [(9, 12)], f"{path}.damaged")
-        work.stop.set()
+        stop = threading.Event()
+        stop.set()
         with pytest.raises(OSError, match="Input/output error"):
-            work.run()
+            append_file._mend(file, len(DAMAGED) - 4, [(9, 12)], f"{path}.damaged", stop)
     assert path.read_bytes() == DAMAGED[:-4]
     assert (tmp_path / "lines.damaged").read_bytes() == b""

@@ -38,6 +38,11 @@ class File:
         self.synced = written
 
 
+async def sync_now(syncing: Syncing) -> None:
+    syncing.soon()
+    await syncing.finish()
+
+
 class Case:
     def __init__(self, threads: ThreadPoolExecutor) -> None:
         self.file = File()
@@ -66,7 +71,7 @@ async def test_now_is_when_all_is_there(case: Case) -> None:
     syncing, file = case.syncing(), case.file
     for written in (1, 2):
         file.written = written
-        await syncing.now()
+        await sync_now(syncing)
         assert (file.synced, file.count) == (written, written)
 
 
@@ -74,10 +79,10 @@ async def test_now_waits_for_what_was_written_during_an_earlier_one(case: Case) 
     syncing, file = case.syncing(), case.file
     file.go_on.clear()
     file.written = 1
-    first = asyncio.create_task(syncing.now())
+    first = asyncio.create_task(sync_now(syncing))
     await case.begun()
     file.written = 2
-    second = asyncio.create_task(syncing.now())
+    second = asyncio.create_task(sync_now(syncing))
     await settle()
     file.go_on.set()
     await second
@@ -126,7 +131,7 @@ async def test_a_failure_is_told_once_and_remembered(case: Case) -> None:
     with pytest.raises(JournalError, match="no"):
         syncing.check()
     with pytest.raises(JournalError, match="no"):
-        await syncing.now()
+        await sync_now(syncing)
     assert case.failures == ["no"]
     assert file.count == 1
 
@@ -135,9 +140,9 @@ async def test_a_failure_of_an_earlier_one_is_one_of_now(case: Case) -> None:
     syncing, file = case.syncing(), case.file
     file.go_on.clear()
     file.errors = ["no"]
-    first = asyncio.create_task(syncing.now())
+    first = asyncio.create_task(sync_now(syncing))
     await case.begun()
-    second = asyncio.create_task(syncing.now())
+    second = asyncio.create_task(sync_now(syncing))
     await settle()
     file.go_on.set()
     for each in (first, second):
@@ -153,7 +158,7 @@ async def test_a_cancellation_comes_through_when_all_is_there(case: Case, times:
         syncing, file = case.syncing(), case.file
         file.go_on.clear()
         file.written = 1
-        running: asyncio.Task[Any] = asyncio.create_task(syncing.now())
+        running: asyncio.Task[Any] = asyncio.create_task(sync_now(syncing))
         await case.begun()
         file.written = 2
         syncing.soon()

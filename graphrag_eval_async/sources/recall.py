@@ -1,0 +1,150 @@
+"""What earlier runs know of followed files, and what later runs have to know."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphrag_eval_async.records import Known
+from graphrag_eval_async.sources.identity import generation_key, has, split_key
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from graphrag_eval_async.records import Position
+
+HASHED_BYTES = 1 << 20
+"""How much is read at a time."""
+
+
+class Start(NamedTuple):
+    """Where reading of the file with that key begins."""
+
+    key: str
+    offset: int
+    number: int  # Of the line there.
+    passed_over: bool  # Whether no line before the offset was ever read.
+
+
+class Kept(NamedTuple):
+    """What later runs have to know of files besides the lines that were read."""
+
+    origins: Mapping[str, int]  # By key, where reading began, if not at the start.
+    copies: Mapping[str, str]  # By the root of a copy, the key of its original.
+
+
+class Recall:
+    """Recognises the files that earlier runs have read, and gives keys to new ones.
+
+    Attributes:
+        found: keys of the files that were recognised.
+        copies: as in `Kept`, of this run and earlier ones.
+    """
+
+    def __init__(
+        self, known: Mapping[str, Known], copies: Mapping[str, str], start: Position | None = None
+    ) -> None:
+        """Reading begins after the line `start`, if there is one."""
+        self.found: set[str] = set()
+        self.copies = dict(copies)
+        self._origins: dict[str, int] = {}
+        self._is_kept = True
+        self._earlier = self._known = known
+        if start is not None:
+            self._known = {start.file: Known(start.offset + start.length + 1, 1, start), **known}
+        self._met: set[str] = set()
+        self._generations: dict[str, list[int]] = {}
+        self._next: dict[str, int] = {}
+        for key in (*self._known, *copies.values()):
+            if parts := split_key(key):
+                root, generation = parts
+                self._next[root] = max(self._next.get(root, 0), generation + 1)
+                if key in self._known:
+                    self._generations.setdefault(root, []).append(generation)
+
+    def knows(self, root: str) -> bool:
+        """Whether an earlier run has met a file with keys of that root, and not as a copy."""
+        return root in self._generations and root not in self.copies
+
+    def find(self, root: str, descriptor: int) -> Start | None:
+        """Where to resume a file; None if it has nothing that is known."""
+        original = self.copies.get(root)
+        # What was passed over as a copy is to be read if nothing of the original ever was.
+        is_lost = original is not None and original not in self._known
+        if original is not None and not is_lost and (start := self._start(original, descriptor)):
+            return start
+        generations = sorted(self._generations.get(root, ()), reverse=True)
+        keys = [generation_key(root, generation) for generation in generations]
+        self._met.update(keys)
+        for key in keys:
+            # Of an older generation, where there is no line to tell it by, nothing can be left.
+            can_be = (key == keys[0] and not is_lost) or self._known[key].last is not None
+            if can_be and (start := self._start(key, descriptor)):
+                return start
+        return None
+
+    def find_copy(self, descriptor: int, bases: Collection[str]) -> Start | None:
+        """The same for a copy of a file that was met or had one of those names, before it was truncated."""
+        for key, (_, _, last) in self._known.items():
+            can_be = last is not None and (key in self._met or last.path in bases)
+            if can_be and (start := self._start(key, descriptor)):
+                return start
+        return None
+
+    def _start(self, key: str, descriptor: int) -> Start | None:
+        known = self._known[key]
+        offset = resume_at(descriptor, known) if key not in self.found else None
+        if offset is None:
+            return None
+        self.found.add(key)
+        number = known.number if offset == known.begin else max(1, known.number - 1)
+        return Start(key, offset, number, known.last is None)
+
+    def new_key(self, root: str) -> str:
+        """A key that no file has had."""
+        generation = self._next.get(root, 0)
+        self._next[root] = generation + 1
+        return generation_key(root, generation)
+
+    def note_start(self, start: Start) -> None:
+        """Keep where the reading of a file began."""
+        if (start.offset or start.passed_over) and start.key not in self._earlier:
+            self._origins[start.key] = start.offset
+            self._is_kept = False
+
+    def note_copy(self, root: str, original: str) -> None:
+        """Keep that files of that root are copies of the one with that key."""
+        self.copies[root] = original
+        self._is_kept = False
+
+    def changes(self) -> Kept | None:
+        """What later runs have to know, if that is more than at the last call."""
+        if self._is_kept:
+            return None
+        self._is_kept = True
+        return Kept(dict(self._origins), dict(self.copies))
+
+
+def resume_at(descriptor: int, known: Known) -> int | None:
+    """The offset of the next line to read; None if the file is not the one that was read.
+
+    A last line that had no newline when it was read is read again.
+    """
+    begin, last = known.begin, known.last
+    if last is not None and not _has_line(descriptor, last):
+        return None
+    if begin <= os.fstat(descriptor).st_size and (begin == 0 or has(descriptor, b"\n", begin)):
+        return begin
+    if last is not None and begin == last.offset + last.length + 1:
+        return last.offset
+    return None
+
+
+def _has_line(descriptor: int, line: Position) -> bool:
+    digest = hashlib.sha256()
+    offset, end = line.offset, line.offset + line.length
+    while offset < end and (block := os.pread(descriptor, min(end - offset, HASHED_BYTES), offset)):
+        digest.update(block)
+        offset += len(block)
+    return offset == end and digest.hexdigest() == line.sha256
