@@ -27,7 +27,7 @@ class Prepared(NamedTuple):
     """The reference steps of a question, decoded, and ready to be compared; both by group."""
 
     steps: list[list[dict[str, Any]]]
-    groups: tuple[tuple[PreparedStep, ...], ...]
+    groups: list[list[PreparedStep]]
 
 
 class PreparedSteps(Mapping[str, Prepared]):
@@ -55,7 +55,7 @@ class PreparedSteps(Mapping[str, Prepared]):
         if data is None:
             raise KeyError(question_id)
         steps = decode_steps(data)
-        groups = tuple(tuple(prepare_step(step, self._comparators) for step in group) for group in steps)
+        groups = [[prepare_step(step, self._comparators) for step in group] for group in steps]
         prepared = Prepared(steps, groups)
         if self._keeps:
             self._kept[question_id] = prepared

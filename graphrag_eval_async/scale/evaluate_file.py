@@ -172,7 +172,7 @@ class FileEvaluation:
     Attributes:
         aggregates: of all results so far.
         rejects: what could not be evaluated so far, and why.
-        answered: ids of the questions that were answered so far, each with its number of written samples.
+        answered: ids of the questions that were answered so far, each with its number of samples written.
     """
 
     def __init__(
@@ -237,7 +237,8 @@ class FileEvaluation:
         """
 
         async def take(parts: list[Part], reply: Reply) -> None:
-            samples = [self.answered.get(question, 0) for question in reply.questions]
+            # Before any of it is written, like the aggregates: they agree wherever writing ends.
+            samples = [self.answered.setdefault(question, 0) for question in reply.questions]
             for part in parts:
                 await send(_number(part, samples))
                 for _ in part.places:

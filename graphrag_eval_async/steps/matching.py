@@ -34,14 +34,12 @@ class StepsScore(msgspec.Struct, frozen=True):
             actual step that it took.
         errors: which comparisons failed, and why.
         facts: those that decide what the failure is.
-        compared: by their index, the actual steps that were compared.
     """
 
     score: float
     matches: tuple[tuple[int, int, int], ...] = ()
     errors: tuple[str, ...] = ()
     facts: Facts = ALL_RIGHT
-    compared: Mapping[int, ActualStep] = {}
 
 
 def score_steps(
@@ -85,8 +83,7 @@ def score_steps(
         end = min([end, *taken])
     score = _sum(shares) / (len(groups) if mode == "all" and groups else 1)
     facts = ALL_RIGHT if score == 1 else matcher.facts()
-    errors = tuple(matcher.errors.values())
-    return StepsScore(score, tuple(sorted(matcher.matches)), errors, facts, matcher.compared)
+    return StepsScore(score, tuple(sorted(matcher.matches)), tuple(matcher.errors.values()), facts)
 
 
 def _sum(scores: Sequence[float]) -> float:
@@ -119,7 +116,7 @@ class _Matcher:
         self._usable = usable
         self._budget = budget
         self._quick = quick
-        self.compared: dict[int, ActualStep] = {}
+        self._compared: dict[int, ActualStep] = {}
         self.matches: list[tuple[int, int, int]] = []
         self.errors: dict[tuple[int, int, int], str] = {}
         self._short: _Short | None = None
@@ -158,7 +155,7 @@ class _Matcher:
         blamed = next((index for index in named if self._usable[index] in names), named[0])
         if steps[blamed].get("status") != "success":
             return Facts(attempted=True, failed=True)
-        actual = self.compared.get(blamed)
+        actual = self._compared.get(blamed)
         output = steps[blamed].get("output") if actual is None else actual.parsed
         if _is_nothing(output) and not _is_nothing(self._short.step.step.get("output")):
             return Facts(attempted=True, empty=True)
@@ -175,9 +172,9 @@ class _Matcher:
 
     def _score(self, step: PreparedStep, place: tuple[int, int, int]) -> float:
         group_index, step_index, index = place
-        actual = self.compared.get(index)
+        actual = self._compared.get(index)
         if actual is None:
-            actual = self.compared[index] = ActualStep(self._actual_steps[index], self._budget)
+            actual = self._compared[index] = ActualStep(self._actual_steps[index], self._budget)
         try:
             return step.score(actual)
         except MalformedStep:

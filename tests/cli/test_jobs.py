@@ -86,6 +86,15 @@ def test_gates(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_questions_count_as_answered_where_results_cannot_be_written(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As their results count in the aggregates."""
+    path = folder.lines(*(response(question) for question in ("q1", "q2", "q3")))
+    assert run("evaluate", folder.reference, path, "-o", "/dev/full", "--jobs", "2") == 4
+    assert "results: 3, rejected lines: 0, questions without a response: 0 of 3" in capfd.readouterr().out
+
+
 @pytest.mark.parametrize(
     "more",
     [

@@ -230,10 +230,6 @@ def test_closing_twice(tmp_path: Path) -> None:
     assert os.fstat(descriptor)
     os.close(descriptor)
 
-    lines.close()
-    assert os.fstat(descriptor)
-    os.close(descriptor)
-
 
 async def test_a_report_replaces_the_one_before(tmp_path: Path) -> None:
     path = tmp_path / ("x" * 250 + ".html")

@@ -35,7 +35,7 @@ def last(group: list[PreparedStep], actual: list[Any]) -> StepsScore:
 
 def without_facts(scored: StepsScore) -> StepsScore:
     """What decides the failure is not looked at here."""
-    return msgspec.structs.replace(scored, facts=ALL_RIGHT, compared={})
+    return msgspec.structs.replace(scored, facts=ALL_RIGHT)
 
 
 def test_the_latest_match_is_taken() -> None:
