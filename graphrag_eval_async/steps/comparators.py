@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from inspect import iscoroutinefunction
 from math import nan
 from numbers import Real
@@ -115,27 +115,42 @@ def _misses_documents(_actual: ActualStep) -> Facts:
     return Facts(misses_documents=True)
 
 
-def _sparql_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain]:
+class _SparqlStep:
     """Compares with results that are decoded, and laid out as columns, when first needed."""
-    expected = ActualStep(step)
 
-    @cache
-    def reference() -> SparqlReference:
-        return _prepare_sparql(step, expected)
+    __slots__ = ("_expected", "_reference", "_step")
 
-    def score(actual: ActualStep) -> float:
-        if is_same_table(expected.output(read_document), actual.output(read_document)):
+    def __init__(self, step: Mapping[str, Any]) -> None:
+        self._step = step
+        self._expected: ActualStep | None = None
+        self._reference: SparqlReference | None = None
+
+    def expected(self) -> ActualStep:
+        if self._expected is None:
+            self._expected = ActualStep(self._step)
+        return self._expected
+
+    def reference(self) -> SparqlReference:
+        if self._reference is None:
+            self._reference = _prepare_sparql(self._step, self.expected())
+        return self._reference
+
+    def score(self, actual: ActualStep) -> float:
+        if is_same_table(self.expected().output(read_document), actual.output(read_document)):
             return 1.0
-        return compare(reference(), actual.results(), actual.budget)
+        return compare(self.reference(), actual.results(), actual.budget)
 
-    def explain(actual: ActualStep) -> Facts:
-        results = actual.results()
+    def explain(self, actual: ActualStep) -> Facts:
+        reference, results = self.reference(), actual.results()
         return Facts(
-            lacks_columns=lacks_columns(reference(), results),
-            only_disordered=agree_but_for_order(reference(), results, actual.budget),
+            lacks_columns=lacks_columns(reference, results),
+            only_disordered=agree_but_for_order(reference, results, actual.budget),
         )
 
-    return score, explain
+
+def _sparql_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain]:
+    sparql = _SparqlStep(step)
+    return sparql.score, sparql.explain
 
 
 def _prepare_sparql(step: Mapping[str, Any], expected: ActualStep) -> SparqlReference:
