@@ -58,7 +58,9 @@ def many_questions(folder: Path, number: int) -> Shape:
         if index % QUESTIONS_PER_TEMPLATE == 0:
             made.append({"template_id": f"template {len(made)}", "questions": []})
         made[-1]["questions"].append(json.loads(_renamed(question, identifier, index)))
-        answered.append(_renamed(answer, identifier, index))
+        response = json.loads(_renamed(answer, identifier, index))
+        response["actual_steps"] = _distinct(response.get("actual_steps") or [], index)
+        answered.append(json.dumps(response))
     reference, path = folder / f"reference-{number}.json", folder / f"many-{number}.jsonl"
     reference.write_text(json.dumps(made))
     path.write_text("\n".join(answered) + "\n")
@@ -72,6 +74,16 @@ def _templates() -> list[dict[str, Any]]:
 
 def _renamed(text: str, identifier: str, index: int) -> str:
     return text.replace(identifier, f"{identifier}-{index}").replace("urn:uuid:", f"urn:uuid:{index}-")
+
+
+def _distinct(steps: list[dict[str, Any]], index: int) -> list[dict[str, Any]]:
+    """Copies of steps whose JSON outputs have a key with a number that no others have."""
+    copies = [dict(step) for step in steps]
+    for place, step in enumerate(copies):
+        output = step.get("output")
+        if isinstance(output, str) and output.startswith("{"):
+            step["output"] = f'{{"number": {index}.{place}, {output[1:].lstrip()}'
+    return copies
 
 
 def with_trouble(folder: Path, number: int) -> Shape:
@@ -98,4 +110,4 @@ def dicts(number: int) -> Iterator[dict[str, Any]]:
     for index, original in enumerate(islice(cycle(originals), number)):
         steps = original["actual_steps"]
         padded = [*islice(cycle(steps[:1]), DICT_STEPS - len(steps)), *steps]
-        yield {**original, "id": index, "actual_steps": [dict(step) for step in padded]}
+        yield {**original, "id": index, "actual_steps": _distinct(padded, index)}

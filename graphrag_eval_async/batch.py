@@ -67,7 +67,8 @@ async def run_evaluation(
             callable is called with each reject.
 
     Returns:
-        the results in the order of the reference set; samples of one question in the order of the input.
+        the results in the order of the reference set; samples of one question in the order of the input. They
+        are the caller's own, but for the values of the keys of reference steps, as in `evaluate_stream`.
 
     Raises:
         RejectedResponses: responses could not be evaluated.
