@@ -2,7 +2,11 @@ from __future__ import annotations
 
 import gc
 import json
+import tracemalloc
 from typing import TYPE_CHECKING
+
+import pytest
+import yaml
 
 from graphrag_eval_async import evaluate_stream, load_reference
 from tests.conftest import answer, templates
@@ -30,3 +34,20 @@ async def test_the_collector_sees_little_of_a_reference_set(tmp_path: Path) -> N
     del results
     gc.collect()
     assert len(gc.get_objects()) - before <= QUESTIONS * PER_QUESTION
+
+
+@pytest.mark.parametrize("suffix", [".json", ".yaml", None])
+def test_a_reference_set_takes_at_most_twice_its_file(tmp_path: Path, suffix: str | None) -> None:
+    """Of memory, once it is loaded; without a suffix, it is made of dicts."""
+    dicts = templates(QUESTIONS, args={"query": "x" * 1_000})
+    text = json.dumps(dicts)
+    path = tmp_path / f"reference{suffix}"
+    path.write_text(yaml.dump(dicts, Dumper=yaml.CSafeDumper) if suffix == ".yaml" else text)
+    load_reference(path if suffix else dicts)  # What is imported then does not count.
+    tracemalloc.start()
+    reference = load_reference(path if suffix else dicts)
+    gc.collect()
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(reference) == QUESTIONS
+    assert taken <= 2 * len(text)
