@@ -166,7 +166,7 @@ class Follower:
         )
         self._keep = keep
         if keep is not None:
-            await keep(*(kept or Kept({}, {})))
+            await keep(*(kept or Kept({}, copies or {})))
 
     def __aiter__(self) -> AsyncGenerator[Any]:
         return lines_of(self.batches(max_line_bytes=self._max_line_bytes, spool=False))

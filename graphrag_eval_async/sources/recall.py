@@ -31,7 +31,7 @@ class Kept(NamedTuple):
     """What later runs have to know of files besides the lines that were read."""
 
     origins: Mapping[str, int]  # By key, where reading began, if not at the start.
-    copies: Mapping[str, str]  # By the root of a copy, the key of its original.
+    copies: Mapping[str, str]  # By the root of a copy, the key of its original: all that are known.
 
 
 class Recall:
@@ -116,6 +116,12 @@ class Recall:
     def note_copy(self, root: str, original: str) -> None:
         """Keep that files of that root are copies of the one with that key."""
         self.copies[root] = original
+        self._is_kept = False
+
+    def forget_copy(self, root: str, key: str) -> None:
+        """Keep that the file with that key is no copy after all, and is read from its start."""
+        self.copies.pop(root, None)
+        self._origins[key] = 0
         self._is_kept = False
 
     def changes(self) -> Kept | None:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import stat
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import FileId
-from graphrag_eval_async.sources.identity import GONE, Identity, has, identify, is_beginning, line_start
+from graphrag_eval_async.sources.copies import LOGGER, find_original, pass_over, still_copy
+from graphrag_eval_async.sources.identity import GONE, identify, line_start
 from graphrag_eval_async.sources.recall import Start
 from graphrag_eval_async.sources.tail import CLOSED, Event, Tail
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable
 
+    from graphrag_eval_async.sources.identity import Opened
     from graphrag_eval_async.sources.recall import Recall
 
-Opened = tuple[int, Identity]
-"""The descriptor of a file that is open for reading, and which file it is."""
-
-LOGGER = logging.getLogger("graphrag_eval_async.follow")
 
 MAX_OPEN = 128
 """How many files are held open, besides rotated ones that can be read in no other way."""
@@ -138,15 +135,23 @@ class Registry:
         original = None
         if start is None and bases:
             start = recall.find_copy(descriptor, bases)
-            original = self._original(opened, bases) if start is None else start.key
-        is_copy = start is None and original is not None
-        if original is not None:
-            recall.note_copy(identity.root, original)
+            original = find_original(self.open, opened, bases) if start is None else None
+            if start is not None:
+                recall.note_copy(identity.root, start.key)
+        elif start is not None and start.passed_over and identity.root in recall.copies:
+            start, original = still_copy(self.open, opened, start, recall)
         if start is None:
-            skip = self.skip or is_copy
+            skip = self.skip or original is not None
             offset = line_start(descriptor, os.fstat(descriptor).st_size) if skip else 0
             start = Start(recall.new_key(identity.root), offset, 1, passed_over=skip)
         recall.note_start(start)
+        tail = self._tail(opened, name, start)
+        if original is not None:
+            pass_over(tail, original, recall)
+        return tail
+
+    def _tail(self, opened: Opened, name: str, start: Start) -> Tail:
+        descriptor, identity = opened
         tail = Tail(
             file=FileId(name, start.key, followed=True),
             identity=identity,
@@ -155,22 +160,9 @@ class Registry:
             offset=start.offset,
             number=start.number,
             origin=start.offset if start.passed_over else -1,
-            is_copy=is_copy,
         )
         self.tails[identity.place] = tail
         return tail
-
-    def _original(self, opened: Opened, bases: Collection[str]) -> str | None:
-        """The key of a file of one of those names, made earlier than one that only repeats it."""
-        descriptor, identity = opened
-        for tail in self.open:
-            if tail.name not in bases or tail.identity.born > identity.born:
-                continue
-            if is_beginning(descriptor, tail.descriptor) or (
-                not tail.is_intact() and has(descriptor, tail.trace, tail.trace_end)  # Truncated just now.
-            ):
-                return self.recall.copies[tail.identity.root] if tail.is_copy else tail.file.key
-        return None
 
     def renew(self, tail: Tail) -> Tail:
         """A tail for what stands now in a file that was rewritten; the old one is left without a file."""
@@ -251,7 +243,9 @@ class Registry:
 
     def measure(self) -> int:
         """Bytes that were not read of the files that are open."""
-        sizes = [(os.fstat(tail.descriptor).st_size, tail.offset) for tail in self.open if not tail.is_copy]
+        sizes = [
+            (os.fstat(tail.descriptor).st_size, tail.offset) for tail in self.open if tail.original is None
+        ]
         return sum(max(0, size - offset) for size, offset in sizes)
 
     def close(self) -> None:

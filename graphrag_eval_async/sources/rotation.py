@@ -13,8 +13,9 @@ from graphrag_eval_async.sources.tail import CLOSED
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
+    from graphrag_eval_async.sources.identity import Opened
     from graphrag_eval_async.sources.listing import Listing
-    from graphrag_eval_async.sources.registry import Opened, Registry
+    from graphrag_eval_async.sources.registry import Registry
     from graphrag_eval_async.sources.tail import Tail
 
 
@@ -59,7 +60,9 @@ def _is_unread(path: str, name: str, status: os.stat_result, registry: Registry)
     tail = registry.get(status)
     if tail is not None and tail.descriptor != CLOSED:
         return False
-    was_read = tail is not None and (tail.finished or tail.offset == status.st_size)
+    was_read = tail is not None and (
+        (tail.finished and tail.original is None) or tail.offset == status.st_size
+    )
     if tail is not None and was_read and tail.identity == identify(path):
         return False
     return not (registry.is_excluded(path) or registry.is_excluded(name))
@@ -76,7 +79,7 @@ def find_copy(listings: Iterable[Listing], registry: Registry, tail: Tail, now: 
                 continue
             descriptor, identity = opened
             met = registry.tails.get(identity.place)
-            is_free = met is None or met.identity != identity or met.finished or met.is_copy
+            is_free = met is None or met.identity != identity or met.finished or met.original is not None
             with suppress(OSError):
                 if is_free and has(descriptor, tail.trace, tail.trace_end):
                     return opened

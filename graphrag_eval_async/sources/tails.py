@@ -7,9 +7,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import Position
+from graphrag_eval_async.sources.copies import LOGGER, compare
 from graphrag_eval_async.sources.listing import SETTLING_SECONDS, Directory, Listing
 from graphrag_eval_async.sources.recall import Kept, Recall
-from graphrag_eval_async.sources.registry import LOGGER, Registry
+from graphrag_eval_async.sources.registry import Registry
 from graphrag_eval_async.sources.rotation import find_copy, find_rotated, former_names, may_be_copy
 from graphrag_eval_async.sources.tail import CLOSED, Event, seen
 
@@ -216,12 +217,21 @@ class Tails:
             tail.changed = now
         elif now > tail.changed + SETTLING_SECONDS:
             return
-        is_intact = tail.descriptor == CLOSED or tail.is_copy or tail.is_intact()
+        is_intact = tail.descriptor == CLOSED or tail.original is not None or tail.is_intact()
         tail.seen = seen(status)  # If that failed, the next look tries again.
+        if tail.original is not None and tail.descriptor != CLOSED:
+            self._compare(tail, tail.original, now)
         if not is_intact:
             self._renew(tail, now)
         elif tail.unread:
             self.registry.unread[tail] = None
+
+    def _compare(self, tail: Tail, original: Tail, now: float) -> None:
+        """Find out whether what has repeated another file still does."""
+        if original.descriptor != CLOSED:
+            self._see(original, os.fstat(original.descriptor), now)
+        if tail.descriptor != CLOSED:  # Else the original was truncated, and its reading goes on in the copy.
+            compare(tail, self.registry.recall)
 
     def _renew(self, tail: Tail, now: float) -> None:
         """Start again with a file that was truncated; the lines before that may stand in a copy."""

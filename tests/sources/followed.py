@@ -67,8 +67,8 @@ class Reader:
     def _keep(self, kept: Kept | None) -> None:
         """As a journal does."""
         if kept is not None:
-            self.origins = {**kept.origins, **self.origins}
-            self.copies |= kept.copies
+            self.origins |= kept.origins
+            self.copies = dict(kept.copies)
 
     def drain(self) -> list[Any]:
         lines = self._split(self.tails.read())

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from graphrag_eval_async.sources import registry, rotation, tails
-from graphrag_eval_async.sources.identity import is_beginning
+from graphrag_eval_async.sources import copies, registry, rotation, tails
+from graphrag_eval_async.sources.identity import repeated
 from tests.sources.followed import Reader, append, open_files, text
 
 if TYPE_CHECKING:
@@ -393,18 +393,18 @@ def test_a_copy_that_is_made_while_nobody_truncates_yet(
         assert reader.texts() == []
         log.write_text("4\n")
         assert reader.texts() == ["4"]
-    assert not caplog.records
+    assert [f"{copy}: so far repeats {log}" in record.getMessage() for record in caplog.records] == [True]
 
 
 @pytest.mark.parametrize("name", ["log.jsonl.1", "log-20260101.jsonl"])
 def test_truncated_while_its_copy_is_looked_at(
     log: Path, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def compare_late(descriptor: int, other: int) -> bool:
+    def compare_late(descriptor: int, other: int, begin: int = 0) -> int | None:
         os.truncate(log, 0)
-        return is_beginning(descriptor, other)
+        return repeated(descriptor, other, begin)
 
-    monkeypatch.setattr(registry, "is_beginning", compare_late)
+    monkeypatch.setattr(copies, "repeated", compare_late)
     log.write_text("1\n2\n")
     with Reader(log.parent) as reader:
         assert reader.texts() == ["1", "2"]
@@ -415,6 +415,50 @@ def test_truncated_while_its_copy_is_looked_at(
         reader.end()
         assert sorted(map(text, reader.lines)) == ["1", "2", "3", "4...", "5"]
     assert not caplog.records
+
+
+@pytest.mark.parametrize("name", ["log.1.jsonl", "log-2026-01-31.jsonl", "log.jsonl.1"])
+@pytest.mark.parametrize("stopped", [False, True])
+def test_what_begins_like_another_log_is_no_copy_once_it_differs(
+    log: Path, name: str, stopped: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = log.with_name(name)
+    log.write_text("same\n")
+    with Reader(log.parent) as reader:
+        assert reader.texts() == ["same"]
+        other.write_text("same\n")
+        assert reader.texts() == []
+        assert f"{other}: so far repeats {log}; its first 5 bytes are not evaluated again" in caplog.text
+        append(log, "1\n")
+        assert reader.texts() == ["1"]
+        if stopped:
+            before, reader = (
+                reader,
+                Reader(log.parent, known=reader.known(), copies=reader.copies, now=reader.now),
+            )
+            before.tails.close()
+            append(other, "2\n")
+            reader.wait(10)
+        else:
+            append(other, "2\n")
+            reader.wait(10)
+        assert reader.texts() == ["same", "2"]
+        append(other, "3\n")
+        assert reader.texts() == ["3"]
+        assert reader.copies == {}
+        reader.tails.close()
+
+
+def test_a_copy_that_grows_as_its_original_did_stays_one(log: Path) -> None:
+    log.write_text("1\n2\n3\n")
+    other = log.with_name("log.1.jsonl")
+    with Reader(log.parent) as reader:
+        reader.poll()
+        for piece in ("1", "\n", "2\n3", "\n"):
+            append(other, piece)
+            assert reader.texts() == []
+        append(other, "4\n")
+        assert reader.texts() == ["1", "2", "3", "4"]
 
 
 @pytest.mark.parametrize("pattern", ["log*", "**/*", "log.jsonl.1*"])
