@@ -131,7 +131,7 @@ class Splitter:
         """The line held so far; the next has its number and offset, too."""
         lines: list[Record] = []
         if self._long is not None:
-            lines.append(self._long.line(self._number, self.offset, self._file))
+            lines.append(self._long.line(self._number, self.offset, self._file, whole=whole))
         elif not is_blank(data := b"".join(self._pieces), self._number):
             lines.append(Line(self._number, self.offset, data, self._file, whole))
         self._long = None
@@ -177,11 +177,12 @@ class _Overflow:
         if self._content is not None:
             self._content.write(piece)
 
-    def line(self, number: int, offset: int, file: FileId | None) -> LongLine:
+    def line(self, number: int, offset: int, file: FileId | None, *, whole: bool) -> LongLine:
         if self._content is not None:
             self._content.seek(0)
         digest = self._digest.hexdigest()
-        return LongLine(number, offset, self._head, self._length, self._limit, digest, self._content, file)
+        rest = (self._limit, digest, self._content, file, whole)
+        return LongLine(number, offset, self._head, self._length, *rest)
 
     def close(self) -> None:
         if self._content is not None:

@@ -6,7 +6,7 @@ import os
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.records import Known, Line, LongLine
+from graphrag_eval_async.records import Known, LongLine
 from graphrag_eval_async.sources.tails import Tails
 
 if TYPE_CHECKING:
@@ -104,17 +104,15 @@ def known(lines: Iterable[Any], origins: Mapping[str, int]) -> dict[str, Known]:
     found = {key: Known(offset, 1, None) for key, offset in origins.items()}
     for line in lines:
         position = line.position
-        whole = not isinstance(line, Line) or line.whole
-        begin = line.offset + position.length + 1 if whole else line.offset
-        found[position.file] = Known(begin, line.number + whole, position)
+        begin = line.offset + position.length + 1 if line.whole else line.offset
+        found[position.file] = Known(begin, line.number + line.whole, position)
     return found
 
 
 def text(line: Any) -> str:
     """Of a line; what has no newline is followed by three dots."""
-    if isinstance(line, LongLine):
-        return f"<{line.length} bytes>"
-    return str(line.data.decode() + ("" if line.whole else "..."))
+    content = f"<{line.length} bytes>" if isinstance(line, LongLine) else line.data.decode()
+    return str(content + ("" if line.whole else "..."))
 
 
 def append(path: Path, *texts: str) -> None:

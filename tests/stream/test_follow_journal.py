@@ -57,12 +57,16 @@ class Log:
         self.append(self.text())
         return [f"r{self._lines}"]
 
-    async def follow(self, path: Path | None = None, **options: Any) -> list[str]:
+    async def follow(
+        self, path: Path | None = None, max_line_bytes: int = 1 << 20, **options: Any
+    ) -> list[str]:
         """The ids of the responses that one run evaluates, which reads all that there is."""
         stop = threading.Event()
         stop.set()
         source = follow_jsonl(path or self.path, stop=stop, poll_interval=0.001, **options)
-        self.stream: EvaluationStream = evaluate_stream(REFERENCE, source, journal=self.journal)
+        self.stream: EvaluationStream = evaluate_stream(
+            REFERENCE, source, journal=self.journal, max_line_bytes=max_line_bytes
+        )
         async with self.stream:
             return [result["response_id"] async for result in self.stream]
 
@@ -170,6 +174,20 @@ async def test_an_unfinished_line_whose_newline_is_all_that_came(log: Log) -> No
         assert log.stream.rejects.counts == {"invalid_json": 1}
     rejects = log.journal.with_name(f"{log.journal.name}.rejects").read_bytes().splitlines()
     assert [orjson.loads(reject)["reason"] for reject in rejects] == ["incomplete", "invalid_json"]
+
+
+async def test_a_long_line_that_is_half_written_when_the_stream_stops(log: Log) -> None:
+    log.append(log.text(), log.text(), b"x" * 2000)
+    assert await log.follow(max_line_bytes=1000) == ["r1", "r2"]
+    assert log.stream.rejects.counts == {"incomplete": 1}
+    for end in (b"x" * 2000, b"x\n"):
+        log.append(end)
+        assert await log.follow(max_line_bytes=1000) == []
+    assert log.stream.rejects.counts == {"too_long": 1}
+    log.append(log.text())
+    assert await log.follow(max_line_bytes=1000) == ["r3"]
+    assert await log.follow(max_line_bytes=1000) == []
+    assert log.stream.rejects.counts == {"too_long": 1}
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b" \n"])
