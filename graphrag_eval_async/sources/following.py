@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Position
@@ -20,24 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
 
     from graphrag_eval_async.records import Known, Record
+    from graphrag_eval_async.sources.backlog import Lag
 
 MEASURING_SECONDS = 0.5
 """How old a lag may be before it is measured again."""
 
 Keep = Callable[[Mapping[str, int], Mapping[str, str]], Awaitable[object]]
 """See `Follower.begin`."""
-
-
-class Lag(NamedTuple):
-    """How far a follower is behind the ends of the files.
-
-    Attributes:
-        bytes: in the files that were not handed out, without an unfinished line.
-        seconds: for how long there have been such bytes; 0.0 if there are none.
-    """
-
-    bytes: int
-    seconds: float
 
 
 def follow_jsonl(
@@ -123,9 +112,7 @@ class Follower:
         self._waiting = waiting
         self._begun = self._reading = False
         self._keep: Keep | None = None
-        self._unread = self._pending = 0
         self._measured = monotonic()
-        self._behind_since: float | None = None
 
     async def begin(
         self,
@@ -194,10 +181,9 @@ class Follower:
                     await self._keep(*kept)
                 if is_over and not unread and not any(event.data for event in events):
                     events += await waiting.call(Tails.end)
-                self._pending = sum(event.size for event in events)
-                self._note(unread)
+                self._measured = monotonic()
                 for event in events:
-                    self._pending -= event.size
+                    waiting.backlog.hand_out(event.size)
                     if lines := event.lines(max_line_bytes, spool=spool):
                         yield lines
                 if any(event.data for event in events):
@@ -213,19 +199,8 @@ class Follower:
         now = monotonic()
         if self._reading and now - self._measured >= MEASURING_SECONDS:
             self._measured = now
-            self._waiting.measure(self._note)
-        waiting = self._unread + self._pending
-        since = self._behind_since
-        return Lag(waiting, 0.0 if since is None or not waiting else now - since)
-
-    def _note(self, unread: int) -> None:
-        """Note how many bytes are in the files that were not read."""
-        self._measured = monotonic()
-        self._unread = unread
-        if unread + self._pending == 0:
-            self._behind_since = None
-        elif self._behind_since is None:
-            self._behind_since = self._measured
+            self._waiting.measure()
+        return self._waiting.backlog.lag(now)
 
     async def aclose(self) -> None:
         """Close all files; if they are being looked at, as soon as that is over."""

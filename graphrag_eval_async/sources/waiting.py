@@ -10,6 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.sources.backlog import Backlog
 from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Waiting:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="graphrag-eval-async-follow")
         self._lock = threading.Lock()
         self.closed = threading.Event()
+        self.backlog = Backlog()
         self._due = float("-inf")
         self._active: float | None = None
         self._is_over = False
@@ -100,6 +102,7 @@ class Waiting:
                 tails.look(now, at_once=self._is_over)
                 self._due = now + max(self._interval, LOOKING_SHARE * (monotonic() - now))
             news = News(tails.read(), tails.unread, tails.registry.recall.changes(), self._is_over)
+            self.backlog.note(news.unread, now, read=sum(event.size for event in news.events))
             if any(news) or now >= until:
                 return news
             if self.closed.wait(max(0.0, min(self._due, until) - monotonic())):
@@ -111,10 +114,12 @@ class Waiting:
     def _is_idle(self, now: float) -> bool:
         return self._timeout is not None and self._active is not None and now - self._active >= self._timeout
 
-    def measure(self, note: Callable[[int], object]) -> None:
-        """Call `note`, in the thread, with the number of bytes to read by now."""
+    def measure(self) -> None:
+        """Note, in the thread, how many bytes there are to read by now."""
         with suppress(RuntimeError):  # It is closed.
-            self._executor.submit(self._call, lambda tails: note(tails.registry.measure()))
+            self._executor.submit(
+                self._call, lambda tails: self.backlog.note(tails.registry.measure(), monotonic())
+            )
 
     def close(self) -> None:
         """Close all files; if they are being looked at, as soon as that is over."""

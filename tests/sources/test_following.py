@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -312,6 +313,27 @@ async def test_lag(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await lines.aclose()
     assert follower.lag.bytes == 0
     await asyncio.to_thread(lambda: None)
+
+
+async def test_the_lag_is_that_of_the_oldest_line_while_lines_keep_coming(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphrag_eval_async.sources.following.MEASURING_SECONDS", 0.0)
+    append(log, "line\n")
+    follower = follow(log)
+    lines = aiter(follower)
+    await take(lines, 1)
+    for _ in range(20):
+        await asyncio.sleep(POLL)
+        began = monotonic()
+        append(log, "line\n")
+        for _attempt in range(1000):
+            if follower.lag.bytes:
+                break
+            await asyncio.sleep(POLL)
+        assert 0 < follower.lag.seconds <= monotonic() - began
+        await take(lines, 1)
+    await lines.aclose()
 
 
 @each(
