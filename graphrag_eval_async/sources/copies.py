@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.sources.identity import has, line_start, repeated
+from graphrag_eval_async.sources.lines import LOGGER
 from graphrag_eval_async.sources.recall import Start
 from graphrag_eval_async.sources.tail import CLOSED
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sources.identity import Opened
     from graphrag_eval_async.sources.recall import Recall
     from graphrag_eval_async.sources.tail import Tail
-
-LOGGER = logging.getLogger("graphrag_eval_async.follow")
 
 
 def find_original(tails: Iterable[Tail], opened: Opened, bases: Collection[str]) -> Tail | None:

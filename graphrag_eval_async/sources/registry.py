@@ -7,8 +7,9 @@ import stat
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import FileId
-from graphrag_eval_async.sources.copies import LOGGER, find_original, pass_over, still_copy
+from graphrag_eval_async.sources.copies import find_original, pass_over, still_copy
 from graphrag_eval_async.sources.identity import GONE, identify, line_start
+from graphrag_eval_async.sources.lines import LOGGER
 from graphrag_eval_async.sources.recall import Start
 from graphrag_eval_async.sources.tail import CLOSED, Event, Tail
 

@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import Position
-from graphrag_eval_async.sources.copies import LOGGER, compare
+from graphrag_eval_async.sources.copies import compare
+from graphrag_eval_async.sources.lines import LOGGER
 from graphrag_eval_async.sources.listing import SETTLING_SECONDS, Directory, Listing
 from graphrag_eval_async.sources.recall import Kept, Recall
 from graphrag_eval_async.sources.registry import Registry

@@ -417,6 +417,28 @@ def test_truncated_while_its_copy_is_looked_at(
     assert not caplog.records
 
 
+@pytest.mark.parametrize("size", [10, 4 << 20])
+def test_a_hole_that_a_writer_leaves_after_its_log_was_truncated(
+    log: Path, size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It keeps its place in the file, since it did not open the log to append."""
+    with log.open("wb", buffering=0) as writer, Reader(log) as reader:
+        writer.write(b"1\n" * (size // 2))
+        reader.poll()
+        del reader.lines[:]
+        os.truncate(log, 0)
+        writer.write(b"2\n3")
+        assert reader.texts() == ["2"]
+        writer.write(b"\n")
+        assert reader.texts() == ["3"]
+        assert [(line.number, line.offset) for line in reader.lines] == [(1, size), (2, size + 2)]
+        os.truncate(log, 0)
+        os.truncate(log, 8)
+        assert reader.texts() == []
+        assert reader.end() == []
+    assert f"{log}: skipped {size} NUL bytes at its start" in caplog.text
+
+
 @pytest.mark.parametrize("name", ["log.1.jsonl", "log-2026-01-31.jsonl", "log.jsonl.1"])
 @pytest.mark.parametrize("stopped", [False, True])
 def test_what_begins_like_another_log_is_no_copy_once_it_differs(

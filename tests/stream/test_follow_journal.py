@@ -176,6 +176,15 @@ async def test_an_unfinished_line_whose_newline_is_all_that_came(log: Log) -> No
     assert [orjson.loads(reject)["reason"] for reject in rejects] == ["incomplete", "invalid_json"]
 
 
+async def test_a_hole_at_the_start(log: Log) -> None:
+    log.append(bytes(3000), log.text(), log.text())
+    assert await log.follow(max_line_bytes=1000) == ["r1", "r2"]
+    assert await log.follow(max_line_bytes=1000) == []
+    log.append(log.text())
+    assert await log.follow(max_line_bytes=1000) == ["r3"]
+    assert log.stream.rejects.counts == {}
+
+
 async def test_a_long_line_that_is_half_written_when_the_stream_stops(log: Log) -> None:
     log.append(log.text(), log.text(), b"x" * 2000)
     assert await log.follow(max_line_bytes=1000) == ["r1", "r2"]
