@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.sources.identity import has, line_start, repeated
@@ -40,6 +41,16 @@ def still_copy(
         return start, original
     recall.forget_copy(identity.root, start.key)
     return Start(start.key, 0, 1, passed_over=False), None
+
+
+def is_replaced(tail: Tail, opened: Opened) -> bool:
+    """Whether a file was deleted and has all of its content in another one, which has its name now."""
+    if tail.descriptor == CLOSED or tail.original is not None:
+        return False
+    status = os.fstat(tail.descriptor)
+    if status.st_nlink or not status.st_size or not tail.is_intact():
+        return False
+    return repeated(tail.descriptor, opened[0]) is not None
 
 
 def pass_over(tail: Tail, original: Tail, recall: Recall) -> None:

@@ -50,8 +50,8 @@ def follow_jsonl(
 
     - read a file that was rotated and then deleted or compressed while no follower ran, or what was written
       late to the target of a link that now points elsewhere;
-    - tell a rotated file that comes back, decompressed or from a backup, from a new one: its lines are
-      evaluated again, unless by ``dedupe="content"``;
+    - tell a new file from one that was read and is gone, if it has the last line that was read at the same
+      place: its lines up to there are skipped, which is logged;
     - wait for ever for late writes to a file that was rotated or deleted: see `rotate_wait`;
     - notice that a file was rewritten if it has the same bytes before the place up to which it was read:
       1,024 bytes or, if that happened while no follower ran, the last line that was read;

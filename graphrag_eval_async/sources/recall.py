@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.records import Known
@@ -40,6 +41,7 @@ class Recall:
     Attributes:
         found: keys of the files that were recognised.
         copies: as in `Kept`, of this run and earlier ones.
+        present: roots of the files that were there when this run began: these claim their keys themselves.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Recall:
         """Reading begins after the line `start`, if there is one."""
         self.found: set[str] = set()
         self.copies = dict(copies)
+        self.present: set[str] = set()
         self._origins: dict[str, int] = {}
         self._is_kept = True
         self._earlier = self._known = known
@@ -91,6 +94,22 @@ class Recall:
             if can_be and (start := self._start(key, descriptor)):
                 return start
         return None
+
+    def find_content(self, descriptor: int, name: str) -> Start | None:
+        """The same for a file that has replaced the one that was read, or is a copy in another folder."""
+        size = os.fstat(descriptor).st_size
+        for key in sorted(self._known.keys() - self.found, key=partial(self._likeness, name), reverse=True):
+            parts, last = split_key(key), self._known[key].last
+            can_be = parts is not None and last is not None and last.offset + last.length <= size
+            if parts and can_be and parts[0] not in self.present and (start := self._start(key, descriptor)):
+                return start
+        return None
+
+    def _likeness(self, name: str, key: str) -> tuple[bool, bool, int]:
+        last = self._known[key].last
+        if last is None:
+            return False, False, 0
+        return last.path == name, os.path.basename(last.path) == os.path.basename(name), last.offset
 
     def _start(self, key: str, descriptor: int) -> Start | None:
         known = self._known[key]

@@ -134,9 +134,11 @@ class Registry:
         (descriptor, identity), recall = opened, self.recall
         start = recall.find(identity.root, descriptor)
         original = None
-        if start is None and bases:
-            start = recall.find_copy(descriptor, bases)
-            original = find_original(self.open, opened, bases) if start is None else None
+        if start is None:
+            start = recall.find_copy(descriptor, bases) if bases else None
+            original = find_original(self.open, opened, bases) if start is None and bases else None
+            if start is None and original is None and (start := recall.find_content(descriptor, name)):
+                LOGGER.warning("%s: has %d bytes that an earlier run has read; skipped", name, start.offset)
             if start is not None:
                 recall.note_copy(identity.root, start.key)
         elif start is not None and start.passed_over and identity.root in recall.copies:
@@ -176,7 +178,10 @@ class Registry:
         return new
 
     def move(self, tail: Tail, opened: Opened) -> None:
-        """Give a tail that has no file a copy of it to go on with."""
+        """Give a tail a copy of its file to resume in."""
+        if tail.descriptor != CLOSED:
+            self.release(tail)
+            del self.tails[tail.identity.place]
         tail.descriptor, tail.identity = opened
         if (other := self.tails.get(tail.identity.place)) is not None:
             self.release(other)

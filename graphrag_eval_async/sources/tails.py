@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import Position
-from graphrag_eval_async.sources.copies import compare
+from graphrag_eval_async.sources.copies import compare, is_replaced
+from graphrag_eval_async.sources.identity import identify
 from graphrag_eval_async.sources.lines import LOGGER
 from graphrag_eval_async.sources.listing import SETTLING_SECONDS, Directory, Listing
 from graphrag_eval_async.sources.recall import Kept, Recall
@@ -16,7 +17,7 @@ from graphrag_eval_async.sources.rotation import find_copy, find_rotated, former
 from graphrag_eval_async.sources.tail import CLOSED, Event, seen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.records import Known
     from graphrag_eval_async.sources.tail import Tail
@@ -60,6 +61,7 @@ class Tails:
         line = start if is_first and isinstance(start, Position) else None
         self.registry = registry = Registry(Recall(known, copies, line), exclude)
         registry.skip = is_first and start == "end"
+        registry.recall.present.update(self._roots(now) if known else ())
         self._look_at_names(now, at_once=True)
         if is_first:
             self._pass_over_rotated(now)
@@ -68,6 +70,13 @@ class Tails:
         if line is not None and not registry.recall.found:
             LOGGER.warning("%s: the line to start after is not found; read from the start", line.path)
         return registry.recall.changes()
+
+    def _roots(self, now: float) -> Iterator[str]:
+        for listing in self._listings:
+            names = self._names(listing, now, at_once=True)
+            for path in (*names, *(path for path, _ in listing.rotated(now, at_once=True))):
+                with suppress(OSError):  # Looking at it logs it.
+                    yield identify(path).root
 
     def _pass_over_rotated(self, now: float) -> None:
         """Skip what was rotated before, up to the file that has the line to start after."""
@@ -159,6 +168,11 @@ class Tails:
         opened = self.registry.open_file(path)
         if opened is None:
             return None
+        former = self._places.get(path)
+        if former is not None and opened[1].place not in self.registry.tails and is_replaced(former, opened):
+            LOGGER.warning("%s: was replaced by a version that begins with all of it; resumed", path)
+            self.registry.move(former, opened)
+            return former
         tail = self.registry.meet(opened, path, formers)
         self.registry.limit(self._departed)
         return tail

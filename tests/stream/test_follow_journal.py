@@ -288,13 +288,58 @@ async def test_another_file_with_the_same_first_line(log: Log, way: str) -> None
     assert await log.follow() == []
 
 
-async def test_only_the_first_line_is_the_same(log: Log) -> None:
-    first = log.text()
-    log.append(first)
-    assert await log.follow() == ["r1"]
-    log.path.unlink()
-    log.append(first, log.text())
-    assert await log.follow() == ["r1", "r2"]
+@pytest.mark.parametrize("stops", [False, True])
+async def test_replaced_by_a_longer_version_of_itself(log: Log, stops: bool) -> None:
+    """As rsync and `sed -i` do."""
+    log.append(log.text(), log.text())
+    stop = threading.Event()
+    source = follow_jsonl(log.path, stop=stop, poll_interval=0.001)
+    async with evaluate_stream(REFERENCE, source, journal=log.journal) as stream:
+        ids = [(await anext(stream))["response_id"] for _ in range(2)]
+        if stops:
+            stop.set()
+            assert await anext(stream, None) is None
+        for _ in range(2):
+            log.append(log.text())
+            log.copy("draft")
+            log.path.with_name("draft").replace(log.path)
+        if not stops:
+            log.append(log.text())
+            ids += [(await anext(stream))["response_id"] for _ in range(3)]
+            stop.set()
+            assert await anext(stream, None) is None
+    assert ids == ["r1", "r2", "r3", "r4", "r5"][: 2 if stops else 5]
+    assert await log.follow() == (["r3", "r4"] if stops else [])
+    log.append(log.text())
+    assert len(await log.follow()) == 1
+    assert await log.follow() == []
+
+
+@pytest.mark.parametrize("left", [False, True])
+async def test_a_folder_that_is_copied(log: Log, left: bool) -> None:
+    for name in ("a.jsonl", "b.jsonl", "log.jsonl"):
+        log.append(log.text(), log.text())
+        log.copy(name) if name != "log.jsonl" else None
+        if name != "log.jsonl":
+            log.path.unlink()
+    assert len(await log.follow(log.path.parent)) == 6
+    copied = log.path.parent.with_name("copied")
+    shutil.copytree(log.path.parent, copied)
+    if not left:
+        shutil.rmtree(log.path.parent)
+    log.path = copied / "log.jsonl"
+    log.append(log.text())
+    assert await log.follow(copied) == ["r7"]
+    assert await log.follow(copied) == []
+
+
+async def test_a_file_that_claims_its_key_itself(log: Log) -> None:
+    log.append(log.text())
+    assert await log.follow(log.path.parent) == ["r1"]
+    log.copy("a.jsonl")
+    log.append(log.text())
+    assert sorted(await log.follow(log.path.parent)) == ["r1", "r2"]
+    assert await log.follow(log.path.parent) == []
 
 
 MEMBER = "log-20260101.jsonl"
