@@ -161,18 +161,19 @@ class Tails:
     def _enter(self, path: str, now: float) -> Tail | None:
         """The tail of the file of that name, opened; it may be a copy of one that was truncated since."""
         formers = former_names(path)
-        for name in formers:
+        for name in (path, *formers):
             original = self._places.get(name)
             if original is not None and original.descriptor != CLOSED:
                 self._see(original, os.fstat(original.descriptor), now)
         opened = self.registry.open_file(path)
         if opened is None:
             return None
-        former = self._places.get(path)
-        if former is not None and opened[1].place not in self.registry.tails and is_replaced(former, opened):
-            LOGGER.warning("%s: was replaced by a version that begins with all of it; resumed", path)
-            self.registry.move(former, opened)
-            return former
+        if opened[1].place not in self.registry.tails:
+            named = (tail for tail in self.registry.open if tail.name == path or tail.name in formers)
+            if replaced := next((tail for tail in named if is_replaced(tail, opened)), None):
+                LOGGER.warning("%s: has replaced a file, and begins with all of it; resumed", path)
+                self.registry.move(replaced, opened)
+                return replaced
         tail = self.registry.meet(opened, path, formers)
         self.registry.limit(self._departed)
         return tail
