@@ -57,6 +57,8 @@ def follow_jsonl(
       1,024 bytes or, if that happened while no follower ran, the last line that was read;
     - tell a rotated file that it has never met from a copy, if another file of that name begins with all of
       its content;
+    - hold more files open than three quarters of the process's limit on open files: of more, those that are
+      deleted or moved between two looks may lose their last lines;
     - see a file that is made and deleted, or a line that is written and truncated, between two looks.
 
     Args:

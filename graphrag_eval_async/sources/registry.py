@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 from typing import TYPE_CHECKING
 
@@ -20,14 +21,23 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sources.recall import Recall
 
 
-MAX_OPEN = 128
-"""How many files are held open, besides rotated ones that can be read in no other way."""
+OPEN_SHARE = 0.75
+"""How much of the descriptors that a process may have is for followed files, half of it for departed ones."""
+
+MAX_OPEN = 65_536
+"""How many files are held open at most."""
 
 CHUNK_BYTES = 1 << 18
 """How much is read of a file before it is the turn of the next."""
 
 PASS_BYTES = 1 << 20
 """How much is read of all files at a time."""
+
+
+def open_limit() -> int:
+    """How many files to hold open. A file that is not is lost if it is deleted before it is read."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_OPEN if soft == resource.RLIM_INFINITY else max(2, min(MAX_OPEN, int(soft * OPEN_SHARE)))
 
 
 class Registry:
@@ -39,6 +49,7 @@ class Registry:
         recall: what earlier runs have read.
         tails: by device and inode number.
         open: the tails whose files are open; those that were read longest ago come first.
+        max_open: how many these may be.
         unread: the tails that there is something to read of, each once, in the order of their turns.
         skip: whether new files begin at their ends.
     """
@@ -47,6 +58,8 @@ class Registry:
         """What is excluded is never opened."""
         self.recall = recall
         self.open: dict[Tail, None] = {}
+        self.max_open = open_limit()
+        self._is_limited = False
         self.unread: dict[Tail, None] = {}
         self.skip = False
         self._excluded = set(map(os.path.realpath, exclude))
@@ -203,8 +216,16 @@ class Registry:
 
     def limit(self, needed: Container[Tail]) -> None:
         """If too many files are open, close those that were read longest ago, but none that is needed."""
-        if len(self.open) > MAX_OPEN:
-            for tail in [tail for tail in self.open if tail not in needed][:-MAX_OPEN]:
+        if (excess := len(self.open) - self.max_open) > 0:
+            if not self._is_limited:
+                self._is_limited = True
+                LOGGER.warning(
+                    "more than %d files are followed, too many to hold all open: a file that is deleted or moved"
+                    " between two looks may lose its last lines; raise the limit on open files (ulimit -n)",
+                    self.max_open,
+                )
+            idle = [tail for tail in self.open if tail not in needed][:-1]  # The last is in use.
+            for tail in idle[:excess]:
                 self.release(tail)
 
     def read(self) -> list[Event]:

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Known
     from graphrag_eval_async.sources.tail import Tail
 
-MAX_DEPARTED = 128
-"""How many files that have lost their names are held open although nothing is left to read."""
-
 
 class Tails:
     """Follows files; the caller says when to look at them, and what time it is then.
@@ -221,8 +218,8 @@ class Tails:
             self._finish(tail)
 
     def _limit_departed(self) -> None:
-        """Give up the files that were idle for longest, if there are too many."""
-        if (excess := len(self._departed) - MAX_DEPARTED) > 0:
+        """Give up the departed files that were idle for longest, if there are too many."""
+        if (excess := len(self._departed) - self.registry.max_open // 2) > 0:
             idle = [tail for tail in self._departed if tail not in self.registry.unread]
             for tail in idle[:excess]:
                 self._finish(tail)

@@ -25,7 +25,7 @@ R = TypeVar("R")
 WAITING_SECONDS = 1.0
 """How long the thread waits at most before it returns: it may delay the end of a process by this."""
 
-LOOKING_SHARE = 10
+LOOKING_SHARE = 5
 """Looks take at most one part in this many of the time, however many files there are."""
 
 

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import shutil
+from time import process_time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from graphrag_eval_async.sources import copies, registry, rotation, tails
+from graphrag_eval_async.sources import copies, registry, rotation
 from graphrag_eval_async.sources.identity import repeated
 from tests.sources.followed import Reader, append, open_files, text
 
@@ -739,7 +741,7 @@ def test_reading_is_fair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_many_files_with_few_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "MAX_OPEN", 5)
+    monkeypatch.setattr(registry, "open_limit", lambda: 5)
     files = [tmp_path / f"{number:03}.jsonl" for number in range(50)]
     before = open_files()
     for file in files:
@@ -770,8 +772,48 @@ def test_many_files_with_few_descriptors(tmp_path: Path, monkeypatch: pytest.Mon
         assert [text(line) for line in reader.end()] == ["last..."]
 
 
+def test_last_lines_of_many_files_that_are_deleted_or_moved(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    files = [folder / f"{number:03}.jsonl" for number in range(300)]
+    for file in files:
+        file.write_text("1\n")
+    with Reader(folder) as reader:
+        assert reader.texts() == ["1"] * 300
+        for number, file in enumerate(files):
+            append(file, f"{number}\n")
+            file.unlink() if number % 2 else file.rename(tmp_path / file.name)
+        assert sorted(map(int, reader.texts())) == [*range(300)]
+
+
+def test_a_look_at_many_files_takes_little_time(tmp_path: Path) -> None:
+    for number in range(700):
+        (tmp_path / f"{number:03}.jsonl").write_text("1\n")
+    with Reader(tmp_path) as reader:
+        assert len(reader.poll()) == 700
+        began = process_time()
+        for _ in range(10):
+            assert reader.poll() == []
+        assert process_time() - began < 1.0, "a tenth of that is a fifth of the polling intervals"
+
+
+def test_the_limit_on_open_files_follows_that_of_the_process(
+    log: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for soft, expected in ((1024, 768), (resource.RLIM_INFINITY, 65_536), (1 << 20, 65_536), (1, 2)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
+        assert registry.open_limit() == expected
+    for name in "abc":
+        log.with_name(f"{name}.jsonl").write_text("1\n")
+    with Reader(log.parent) as reader:
+        assert reader.texts() == ["1"] * 3
+        reader.poll()
+    [record] = caplog.records
+    assert "more than 2 files are followed, too many to hold all open" in record.getMessage()
+
+
 def test_few_descriptors_for_many_rotated_files(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tails, "MAX_DEPARTED", 5)
+    monkeypatch.setattr(registry, "open_limit", lambda: 10)
     log.write_text("now\n")
     with Reader(log) as first:
         first.poll()
@@ -788,8 +830,7 @@ def test_few_descriptors_for_many_rotated_files(log: Path, monkeypatch: pytest.M
 
 
 def test_many_rotations_within_the_time_to_wait(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tails, "MAX_DEPARTED", 5)
-    monkeypatch.setattr(registry, "MAX_OPEN", 1)
+    monkeypatch.setattr(registry, "open_limit", lambda: 10)
     before = open_files()
     with Reader(log) as reader:
         for number in range(20):
@@ -806,7 +847,7 @@ def test_many_rotations_within_the_time_to_wait(log: Path, monkeypatch: pytest.M
 def test_lost_bytes_of_a_file_that_was_at_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(registry, "MAX_OPEN", 1)
+    monkeypatch.setattr(registry, "open_limit", lambda: 1)
     monkeypatch.setattr(registry, "PASS_BYTES", 1)
     for name in "ab":
         (tmp_path / f"{name}.jsonl").write_text("12\n")
