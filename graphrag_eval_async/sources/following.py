@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Position
+from graphrag_eval_async.sources.access import Access
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of
 from graphrag_eval_async.sources.listing import as_logs
 from graphrag_eval_async.sources.recall import Kept
@@ -17,7 +18,7 @@ from graphrag_eval_async.sources.tails import Tails
 from graphrag_eval_async.sources.waiting import Stop, Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Sequence
 
     from graphrag_eval_async.records import Known, Record
     from graphrag_eval_async.sources.backlog import Lag
@@ -37,6 +38,8 @@ def follow_jsonl(
     idle_timeout: float | None = None,
     stop: Stop | None = None,
     rotate_wait: float = 5.0,
+    exclude: Sequence[str] = (),
+    ignore_older: float | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Follower:
     """Follow JSONL files, as `tail -F` does: each line is read once its newline is there.
@@ -79,6 +82,10 @@ def follow_jsonl(
             `evaluate_stream` evaluates such a line if it parses, and else rejects it as `incomplete`.
         rotate_wait: for how many seconds after the last write a file is read that was rotated or deleted.
             Then comes its last line if it has no newline, with `whole` False.
+        exclude: globs of files to skip, rotated ones included. One with a slash must match the whole path,
+            any other the name: ``["*.debug.jsonl"]``.
+        ignore_older: seconds. Of a file that was last written to longer ago when it is found, only lines
+            that are added later are read, unless an earlier run has read some of it; None for no limit.
         max_line_bytes: of a longer line only the head is read; `evaluate_stream` uses its own limit.
 
     Returns:
@@ -87,7 +94,9 @@ def follow_jsonl(
     Raises:
         UsageError: an argument has an invalid value.
     """
-    tails = Tails(as_logs(path), rotate_wait=_seconds("rotate_wait", rotate_wait))
+    older = None if ignore_older is None else _seconds("ignore_older", ignore_older)
+    access = Access(_patterns(exclude), older)
+    tails = Tails(as_logs(path), access, rotate_wait=_seconds("rotate_wait", rotate_wait))
     if not isinstance(start, Position) and start not in ("beginning", "end"):
         raise UsageError(f'start: expected "beginning", "end" or a Position, got {start!r}')
     if stop is not None and not callable(getattr(stop, "is_set", None)):
@@ -207,6 +216,14 @@ class Follower:
     async def aclose(self) -> None:
         """Close all files; if they are being looked at, as soon as that is over."""
         self._waiting.close()
+
+
+def _patterns(exclude: Any) -> list[str]:
+    is_list = not isinstance(exclude, str | bytes) and isinstance(exclude, Iterable)
+    patterns: list[str] = list(exclude) if is_list else [""]
+    if not all(isinstance(pattern, str) and pattern for pattern in patterns):
+        raise UsageError(f'exclude: expected a list of globs, such as ["*.debug.jsonl"], got {exclude!r}')
+    return patterns
 
 
 def _seconds(name: str, value: Any, *, more_than: float | None = None) -> float:

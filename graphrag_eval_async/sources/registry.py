@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import resource
-import stat
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import FileId
 from graphrag_eval_async.sources.copies import find_original, pass_over, still_copy
-from graphrag_eval_async.sources.identity import GONE, identify, line_start
+from graphrag_eval_async.sources.identity import line_start
 from graphrag_eval_async.sources.lines import LOGGER
 from graphrag_eval_async.sources.recall import Start
 from graphrag_eval_async.sources.tail import CLOSED, Event, Tail
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable
+    from collections.abc import Collection, Container
 
+    from graphrag_eval_async.sources.access import Access
     from graphrag_eval_async.sources.identity import Opened
     from graphrag_eval_async.sources.recall import Recall
 
@@ -46,6 +46,7 @@ class Registry:
     Memory grows with the files that there ever were, by about a kilobyte for each.
 
     Attributes:
+        access: opens files.
         recall: what earlier runs have read.
         tails: by device and inode number.
         open: the tails whose files are open; those that were read longest ago come first.
@@ -54,63 +55,15 @@ class Registry:
         skip: whether new files begin at their ends.
     """
 
-    def __init__(self, recall: Recall, exclude: Iterable[str]) -> None:
-        """What is excluded is never opened."""
+    def __init__(self, recall: Recall, access: Access) -> None:
+        self.access = access
         self.recall = recall
         self.open: dict[Tail, None] = {}
         self.max_open = open_limit()
         self._is_limited = False
         self.unread: dict[Tail, None] = {}
         self.skip = False
-        self._excluded = set(map(os.path.realpath, exclude))
-        self._told: dict[str, str] = {}
         self.tails: dict[tuple[int, int], Tail] = {}
-
-    def is_excluded(self, path: str) -> bool:
-        return bool(self._excluded) and os.path.realpath(path) in self._excluded
-
-    def status(self, path: str) -> os.stat_result | None:
-        """The status of a regular file; None if there is none.
-
-        Raises:
-            OSError: it cannot be looked at.
-        """
-        try:
-            status = os.stat(path)
-        except GONE:
-            return None
-        if not stat.S_ISREG(status.st_mode):
-            self.tell(path, "it is not a regular file")
-            return None
-        return status
-
-    def open_file(self, path: str) -> Opened | None:
-        """The regular file of that name, if there is one that can be opened."""
-        try:
-            # Should it have become a named pipe just now, this does not wait for a writer.
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-        except GONE:
-            return None
-        except OSError as error:
-            self.tell(path, error)
-            return None
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError("it is not a regular file")
-            identity = identify(descriptor)
-        except OSError as error:
-            os.close(descriptor)
-            self.tell(path, error)
-            return None
-        self._told.pop(path, None)
-        return descriptor, identity
-
-    def tell(self, path: str, problem: OSError | str) -> None:
-        """Log why a file is not read, unless the same was logged last."""
-        reason = problem if isinstance(problem, str) else problem.strerror or str(problem)
-        if self._told.get(path) != reason:
-            self._told[path] = reason
-            LOGGER.warning("%s: cannot be read as yet: %s", path, reason)
 
     def get(self, status: os.stat_result) -> Tail | None:
         """The tail of a file that was met, or of one that had its inode number."""
@@ -157,7 +110,7 @@ class Registry:
         elif start is not None and start.passed_over and identity.root in recall.copies:
             start, original = still_copy(self.open, opened, start, recall)
         if start is None:
-            skip = self.skip or original is not None
+            skip = self.skip or original is not None or self.access.is_old(descriptor)
             offset = line_start(descriptor, os.fstat(descriptor).st_size) if skip else 0
             start = Start(recall.new_key(identity.root), offset, 1, passed_over=skip)
         recall.note_start(start)
@@ -220,7 +173,7 @@ class Registry:
             if not self._is_limited:
                 self._is_limited = True
                 LOGGER.warning(
-                    "more than %d files are followed, too many to hold all open: a file that is deleted or moved"
+                    "more than %d files are followed, too many to hold all open: one that is deleted or moved"
                     " between two looks may lose its last lines; raise the limit on open files (ulimit -n)",
                     self.max_open,
                 )
@@ -254,14 +207,14 @@ class Registry:
                 if tail.is_intact():
                     return tail.read(min(limit, tail.unread))
         except OSError as error:
-            self.tell(tail.name, error)
+            self.access.tell(tail.name, error)
             self.release(tail)
         tail.suspect()
         return b""
 
     def _reopen(self, tail: Tail) -> bool:
         """Open the file of a tail again; False if it is no longer where it was."""
-        opened = self.open_file(tail.name)
+        opened = self.access.open_file(tail.name)
         if opened is None or opened[1] == tail.identity:
             tail.descriptor = CLOSED if opened is None else opened[0]
         else:

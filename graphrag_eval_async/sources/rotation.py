@@ -33,6 +33,18 @@ def may_be_copy(path: str, registry: Registry) -> bool:
         return False
 
 
+def roots(listings: Iterable[Listing], now: float) -> set[str]:
+    """The roots of all files that are there, rotated ones included."""
+    found: set[str] = set()
+    for listing in listings:
+        with suppress(OSError):  # Looking at it logs it.
+            names = listing.names(now, at_once=True)
+            for path in (*names, *(path for path, _ in listing.rotated(now, at_once=True))):
+                with suppress(OSError):
+                    found.add(identify(path).root)
+    return found
+
+
 def find_rotated(
     listings: Iterable[Listing], registry: Registry, names: Container[str], now: float, *, at_once: bool
 ) -> list[tuple[bool, int, str, str]]:
@@ -44,7 +56,7 @@ def find_rotated(
     for listing in listings:
         for path, name in listing.rotated(now, at_once=at_once):
             try:
-                status = None if path in names else registry.status(path)
+                status = None if path in names else registry.access.status(path)
                 # An empty one may still become a copy.
                 if status is not None and status.st_size and _is_unread(path, name, status, registry):
                     is_new = not registry.recall.knows(identify(path).root)
@@ -52,7 +64,7 @@ def find_rotated(
             except GONE:
                 continue
             except OSError as error:
-                registry.tell(path, error)
+                registry.access.tell(path, error)
     return sorted(found)
 
 
@@ -65,7 +77,7 @@ def _is_unread(path: str, name: str, status: os.stat_result, registry: Registry)
     )
     if tail is not None and was_read and tail.identity == identify(path):
         return False
-    return not (registry.is_excluded(path) or registry.is_excluded(name))
+    return not (registry.access.is_excluded(path) or registry.access.is_excluded(name))
 
 
 def find_copy(listings: Iterable[Listing], registry: Registry, tail: Tail, now: float) -> Opened | None:
@@ -74,7 +86,7 @@ def find_copy(listings: Iterable[Listing], registry: Registry, tail: Tail, now: 
         return None
     for listing in listings:
         for path, former in listing.rotated(now, at_once=True):
-            opened = registry.open_file(path) if former == tail.name else None
+            opened = registry.access.open_file(path) if former == tail.name else None
             if opened is None:
                 continue
             descriptor, identity = opened

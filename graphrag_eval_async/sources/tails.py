@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import Position
 from graphrag_eval_async.sources.copies import compare, is_replaced
-from graphrag_eval_async.sources.identity import identify
 from graphrag_eval_async.sources.lines import LOGGER
 from graphrag_eval_async.sources.listing import SETTLING_SECONDS, Directory, Listing
 from graphrag_eval_async.sources.recall import Kept, Recall
 from graphrag_eval_async.sources.registry import Registry
-from graphrag_eval_async.sources.rotation import find_copy, find_rotated, former_names, may_be_copy
+from graphrag_eval_async.sources.rotation import find_copy, find_rotated, former_names, may_be_copy, roots
 from graphrag_eval_async.sources.tail import CLOSED, Event, seen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.records import Known
+    from graphrag_eval_async.sources.access import Access
     from graphrag_eval_async.sources.tail import Tail
 
 
@@ -30,11 +30,11 @@ class Tails:
         registry: of all files that were met.
     """
 
-    def __init__(self, paths: Sequence[str], *, rotate_wait: float) -> None:
+    def __init__(self, paths: Sequence[str], access: Access, *, rotate_wait: float) -> None:
         directories: dict[str, Directory] = {}
         self._listings = [Listing(path, directories) for path in dict.fromkeys(paths)]
         self._rotate_wait = rotate_wait
-        self.registry = Registry(Recall({}, {}), ())
+        self.registry = Registry(Recall({}, {}), access)
         self._places: dict[str, Tail] = {}
         self._departed: dict[Tail, float] = {}
         self._events: list[Event] = []
@@ -56,9 +56,11 @@ class Tails:
     ) -> Kept | None:
         """As `Follower.begin`, which keeps what this returns. `start` counts if `is_first`."""
         line = start if is_first and isinstance(start, Position) else None
-        self.registry = registry = Registry(Recall(known, copies, line), exclude)
+        self.registry.access.exclude(exclude)
+        self.registry = registry = Registry(Recall(known, copies, line), self.registry.access)
         registry.skip = is_first and start == "end"
-        registry.recall.present.update(self._roots(now) if known else ())
+        if known:
+            registry.recall.present = roots(self._listings, now)
         self._look_at_names(now, at_once=True)
         if is_first:
             self._pass_over_rotated(now)
@@ -67,13 +69,6 @@ class Tails:
         if line is not None and not registry.recall.found:
             LOGGER.warning("%s: the line to start after is not found; read from the start", line.path)
         return registry.recall.changes()
-
-    def _roots(self, now: float) -> Iterator[str]:
-        for listing in self._listings:
-            names = self._names(listing, now, at_once=True)
-            for path in (*names, *(path for path, _ in listing.rotated(now, at_once=True))):
-                with suppress(OSError):  # Looking at it logs it.
-                    yield identify(path).root
 
     def _pass_over_rotated(self, now: float) -> None:
         """Skip what was rotated before, up to the file that has the line to start after."""
@@ -109,7 +104,7 @@ class Tails:
         names = [name for each in self._listings for name in self._names(each, now, at_once=at_once)]
         registry = self.registry
         for name in names:  # Originals are met before their copies.
-            if not (name in self._places or may_be_copy(name, registry) or registry.is_excluded(name)):
+            if not (name in self._places or may_be_copy(name, registry) or registry.access.is_excluded(name)):
                 with suppress(OSError):  # Looking at the name logs it.
                     self._enter(name, now)
         for name in names:
@@ -121,15 +116,15 @@ class Tails:
         try:
             return listing.names(now, at_once=at_once)
         except OSError as error:
-            self.registry.tell(str(error.filename), error)
+            self.registry.access.tell(str(error.filename), error)
             return listing.latest
 
     def _look_at(self, name: str, now: float) -> None:
         tail, registry = self._places.get(name), self.registry
         try:
-            if tail is None and registry.is_excluded(name):
+            if tail is None and registry.access.is_excluded(name):
                 return
-            status = registry.status(name)
+            status = registry.access.status(name)
             if status is None:
                 self._places.pop(name, None)
                 return
@@ -143,7 +138,7 @@ class Tails:
                 status = os.fstat(tail.descriptor)
             self._see(tail, status, now)
         except OSError as error:
-            registry.tell(name, error)
+            registry.access.tell(name, error)
 
     def _name(self, tail: Tail, name: str) -> None:
         """Note that a file has got a name; the file that had it before is read first."""
@@ -162,7 +157,7 @@ class Tails:
             original = self._places.get(name)
             if original is not None and original.descriptor != CLOSED:
                 self._see(original, os.fstat(original.descriptor), now)
-        opened = self.registry.open_file(path)
+        opened = self.registry.access.open_file(path)
         if opened is None:
             return None
         if opened[1].place not in self.registry.tails:
@@ -195,7 +190,7 @@ class Tails:
                 present.follow(tail)
             self._see(tail, os.fstat(tail.descriptor), now)
         except OSError as error:
-            self.registry.tell(path, error)
+            self.registry.access.tell(path, error)
             return None
         return tail
 
@@ -208,7 +203,7 @@ class Tails:
         try:
             self._see(tail, os.fstat(tail.descriptor), now)
         except OSError as error:
-            self.registry.tell(tail.name, error)
+            self.registry.access.tell(tail.name, error)
         if tail not in self._departed:
             return
         if tail.seen != before:

@@ -7,10 +7,11 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.records import Known, LongLine
+from graphrag_eval_async.sources.access import Access
 from graphrag_eval_async.sources.tails import Tails
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from graphrag_eval_async.records import Position, Record
@@ -35,11 +36,14 @@ class Reader:
         rotate_wait: float = 5.0,
         limit: int = LINE_BYTES,
         now: float = 0.0,
+        patterns: Sequence[str] = (),
+        ignore_older: float | None = None,
     ) -> None:
         self.now = now
         self.limit = limit
         self.lines: list[Any] = []
-        self.tails = Tails([os.fspath(path) for path in paths], rotate_wait=rotate_wait)
+        access = Access(patterns, ignore_older)
+        self.tails = Tails([os.fspath(path) for path in paths], access, rotate_wait=rotate_wait)
         excluded = [os.fspath(path) for path in exclude]
         is_first = not known if is_first is None else is_first
         self.origins: dict[str, int] = {}

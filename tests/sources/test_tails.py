@@ -4,7 +4,7 @@ import logging
 import os
 import resource
 import shutil
-from time import process_time
+from time import process_time, time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -642,6 +642,41 @@ def test_excluded_files(tmp_path: Path) -> None:
         rotate(tmp_path / "results.jsonl")
         (tmp_path / "results.jsonl").write_text("new\n")
         assert reader.texts() == []
+
+
+def test_excluded_patterns(tmp_path: Path) -> None:
+    folder = tmp_path / "debug"
+    folder.mkdir()
+    for path in (tmp_path, folder):
+        for name in ("a.jsonl", "a.debug.jsonl", "a.debug.jsonl.1", "debug.jsonl"):
+            (path / name).write_text(f"{path.name} {name}\n")
+    paths = (tmp_path, folder)
+    with Reader(*paths, patterns=["*.debug.jsonl", f"{folder}/a*"], is_first=False) as reader:
+        assert sorted(reader.texts()) == [
+            "debug debug.jsonl",
+            f"{tmp_path.name} a.jsonl",
+            f"{tmp_path.name} debug.jsonl",
+        ]
+        rotate(tmp_path / "a.debug.jsonl")
+        (tmp_path / "b.debug.jsonl").write_text("new\n")
+        assert reader.texts() == []
+
+
+def test_files_that_are_older_are_ignored_until_they_are_written_to(tmp_path: Path) -> None:
+    now = time()
+    for name, age in (("old", 101), ("young", 99)):
+        (tmp_path / f"{name}.jsonl").write_text(f"{name}\nhalf")
+        os.utime(tmp_path / f"{name}.jsonl", (now - age, now - age))
+    with Reader(tmp_path, ignore_older=100) as reader:
+        assert reader.texts() == ["young"]
+        append(tmp_path / "old.jsonl", " done\nmore\n")
+        assert reader.texts() == ["half done", "more"]
+        known, origins = reader.known(), reader.origins
+    assert [*origins.values()] == [4]
+    os.utime(tmp_path / "old.jsonl", (now - 200, now - 200))
+    append(tmp_path / "young.jsonl", "\n")
+    with Reader(tmp_path, ignore_older=100, known=known) as reader:
+        assert reader.texts() == ["half"]
 
 
 def test_what_is_no_regular_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
