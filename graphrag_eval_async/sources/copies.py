@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from graphrag_eval_async.sources.checkpoints import Start
 from graphrag_eval_async.sources.identity import has, line_start, repeated
 from graphrag_eval_async.sources.lines import LOGGER
-from graphrag_eval_async.sources.recall import Start
 from graphrag_eval_async.sources.tail import CLOSED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from graphrag_eval_async.sources.checkpoints import Checkpoints
     from graphrag_eval_async.sources.identity import Opened
-    from graphrag_eval_async.sources.recall import Recall
     from graphrag_eval_async.sources.tail import Tail
 
 
@@ -32,14 +32,14 @@ def find_original(tails: Iterable[Tail], opened: Opened, bases: Collection[str])
 
 
 def still_copy(
-    tails: Iterable[Tail], opened: Opened, start: Start, recall: Recall
+    tails: Iterable[Tail], opened: Opened, start: Start, checkpoints: Checkpoints
 ) -> tuple[Start, Tail | None]:
     """Where to read what was a copy for an earlier run, and its original if it still repeats that."""
     descriptor, identity = opened
-    original = next((tail for tail in tails if tail.file.key == recall.copies[identity.root]), None)
+    original = next((tail for tail in tails if tail.file.key == checkpoints.copies[identity.root]), None)
     if original is None or repeated(descriptor, original.descriptor) is not None:
         return start, original
-    recall.forget_copy(identity.root, start.key)
+    checkpoints.forget_copy(identity.root, start.key)
     return Start(start.key, 0, 1, passed_over=False), None
 
 
@@ -53,11 +53,11 @@ def is_replaced(tail: Tail, opened: Opened) -> bool:
     return repeated(tail.descriptor, opened[0]) is not None
 
 
-def pass_over(tail: Tail, original: Tail, recall: Recall) -> None:
+def pass_over(tail: Tail, original: Tail, checkpoints: Checkpoints) -> None:
     """Read nothing of a copy before it becomes different."""
-    recall.note_copy(tail.identity.root, original.file.key)
+    checkpoints.note_copy(tail.identity.root, original.file.key)
     tail.original, tail.offset = original, 0
-    compare(tail, recall)
+    compare(tail, checkpoints)
     if tail.offset and tail.original is not None:
         LOGGER.warning(
             "%s: so far repeats %s; its first %d bytes are not evaluated again, unless it becomes different",
@@ -65,7 +65,7 @@ def pass_over(tail: Tail, original: Tail, recall: Recall) -> None:
         )
 
 
-def compare(tail: Tail, recall: Recall) -> None:
+def compare(tail: Tail, checkpoints: Checkpoints) -> None:
     """Let a copy that has grown be read, unless it still repeats its original."""
     original = tail.original
     assert original is not None  # noqa: S101
@@ -75,7 +75,7 @@ def compare(tail: Tail, recall: Recall) -> None:
         tail.offset = size
     elif original.is_intact():
         LOGGER.warning("%s: no longer repeats %s; it is read from its start", tail.name, original.name)
-        recall.forget_copy(tail.identity.root, tail.file.key)
+        checkpoints.forget_copy(tail.identity.root, tail.file.key)
         tail.original, tail.offset, tail.origin, tail.finished = None, 0, -1, False
     else:
         tail.suspect()  # It was truncated just now.

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Position
 from graphrag_eval_async.sources.access import Access
+from graphrag_eval_async.sources.checkpoints import FollowState
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of
 from graphrag_eval_async.sources.listing import as_logs
-from graphrag_eval_async.sources.recall import Kept
 from graphrag_eval_async.sources.tails import Tails
 from graphrag_eval_async.sources.waiting import Stop, Waiting
 
@@ -142,8 +142,8 @@ class Follower:
             is_first: whether no earlier run has followed these files; None: if nothing is known. If so,
                 reading of all others begins as `start` says, else at their start, even in rotated files.
             copies: as an earlier run has kept them.
-            keep: awaited at once with what later runs have to know, as in `Kept`, and again whenever there is
-                more, before lines that were read since are handed out.
+            keep: awaited at once with what later runs have to know, as in `FollowState`, and again whenever
+                there is more, before lines that were read since are handed out.
 
         Raises:
             UsageError: it has begun before.
@@ -151,7 +151,7 @@ class Follower:
         if self._begun:
             raise UsageError("a follower begins once; follow_jsonl makes another")
         self._begun = True
-        kept = await self._waiting.call(
+        state = await self._waiting.call(
             partial(
                 Tails.begin,
                 known=known,
@@ -164,7 +164,7 @@ class Follower:
         )
         self._keep = keep
         if keep is not None:
-            await keep(*(kept or Kept({}, copies or {})))
+            await keep(*(state or FollowState({}, copies or {})))
 
     def __aiter__(self) -> AsyncGenerator[Any]:
         return lines_of(self.batches(max_line_bytes=self._max_line_bytes, spool=False))
@@ -187,9 +187,9 @@ class Follower:
             if not self._begun:
                 await self.begin({})
             while not waiting.closed.is_set():
-                events, unread, kept, is_over = await waiting.news()
-                if kept is not None and self._keep is not None:
-                    await self._keep(*kept)
+                events, unread, state, is_over = await waiting.poll()
+                if state is not None and self._keep is not None:
+                    await self._keep(*state)
                 if is_over and not unread and not any(event.data for event in events):
                     events += await waiting.call(Tails.end)
                 self._measured = monotonic()

@@ -7,18 +7,18 @@ import resource
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import FileId
+from graphrag_eval_async.sources.checkpoints import Start
 from graphrag_eval_async.sources.copies import find_original, pass_over, still_copy
 from graphrag_eval_async.sources.identity import line_start
 from graphrag_eval_async.sources.lines import LOGGER
-from graphrag_eval_async.sources.recall import Start
 from graphrag_eval_async.sources.tail import CLOSED, Event, Tail
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container
 
     from graphrag_eval_async.sources.access import Access
+    from graphrag_eval_async.sources.checkpoints import Checkpoints
     from graphrag_eval_async.sources.identity import Opened
-    from graphrag_eval_async.sources.recall import Recall
 
 
 OPEN_SHARE = 0.75
@@ -47,7 +47,7 @@ class Registry:
 
     Attributes:
         access: opens files.
-        recall: what earlier runs have read.
+        checkpoints: what earlier runs have read.
         tails: by device and inode number.
         open: the tails whose files are open; those that were read longest ago come first.
         max_open: how many these may be.
@@ -55,9 +55,9 @@ class Registry:
         skip: whether new files begin at their ends.
     """
 
-    def __init__(self, recall: Recall, access: Access) -> None:
+    def __init__(self, checkpoints: Checkpoints, access: Access) -> None:
         self.access = access
-        self.recall = recall
+        self.checkpoints = checkpoints
         self.open: dict[Tail, None] = {}
         self.max_open = open_limit()
         self._is_limited = False
@@ -69,7 +69,7 @@ class Registry:
         """The tail of a file that was met, or of one that had its inode number."""
         return self.tails.get((status.st_dev, status.st_ino))
 
-    def meet(self, opened: Opened, name: str, bases: Collection[str]) -> Tail | None:
+    def register(self, opened: Opened, name: str, bases: Collection[str]) -> Tail | None:
         """The tail of a file that was opened by `name`, and was called one of `bases` if it was rotated.
 
         None if it is new and still empty, and may become a copy of one of these.
@@ -97,26 +97,26 @@ class Registry:
         return tail
 
     def _new(self, opened: Opened, name: str, bases: Collection[str]) -> Tail:
-        (descriptor, identity), recall = opened, self.recall
-        start = recall.find(identity.root, descriptor)
+        (descriptor, identity), checkpoints = opened, self.checkpoints
+        start = checkpoints.find(identity.root, descriptor)
         original = None
         if start is None:
-            start = recall.find_copy(descriptor, bases) if bases else None
+            start = checkpoints.find_copy(descriptor, bases) if bases else None
             original = find_original(self.open, opened, bases) if start is None and bases else None
-            if start is None and original is None and (start := recall.find_content(descriptor, name)):
+            if start is None and original is None and (start := checkpoints.find_content(descriptor, name)):
                 LOGGER.warning("%s: has %d bytes that an earlier run has read; skipped", name, start.offset)
             if start is not None:
-                recall.note_copy(identity.root, start.key)
-        elif start is not None and start.passed_over and identity.root in recall.copies:
-            start, original = still_copy(self.open, opened, start, recall)
+                checkpoints.note_copy(identity.root, start.key)
+        elif start is not None and start.passed_over and identity.root in checkpoints.copies:
+            start, original = still_copy(self.open, opened, start, checkpoints)
         if start is None:
             skip = self.skip or original is not None or self.access.is_old(descriptor)
             offset = line_start(descriptor, os.fstat(descriptor).st_size) if skip else 0
-            start = Start(recall.new_key(identity.root), offset, 1, passed_over=skip)
-        recall.note_start(start)
+            start = Start(checkpoints.new_key(identity.root), offset, 1, passed_over=skip)
+        checkpoints.note_start(start)
         tail = self._tail(opened, name, start)
         if original is not None:
-            pass_over(tail, original, recall)
+            pass_over(tail, original, checkpoints)
         return tail
 
     def _tail(self, opened: Opened, name: str, start: Start) -> Tail:
@@ -133,9 +133,9 @@ class Registry:
         self.tails[identity.place] = tail
         return tail
 
-    def renew(self, tail: Tail) -> Tail:
+    def restart(self, tail: Tail) -> Tail:
         """A tail for what stands now in a file that was rewritten; the old one is left without a file."""
-        file = FileId(tail.name, self.recall.new_key(tail.identity.root), followed=True)
+        file = FileId(tail.name, self.checkpoints.new_key(tail.identity.root), followed=True)
         new = Tail(file=file, identity=tail.identity, name=tail.name, descriptor=tail.descriptor)
         self.tails[tail.identity.place] = new
         tail.descriptor = CLOSED
@@ -152,7 +152,7 @@ class Registry:
         if (other := self.tails.get(tail.identity.place)) is not None:
             self.release(other)
         self.tails[tail.identity.place] = tail
-        self.recall.note_copy(tail.identity.root, tail.file.key)
+        self.checkpoints.note_copy(tail.identity.root, tail.file.key)
         self.hold(tail)
 
     def hold(self, tail: Tail) -> None:

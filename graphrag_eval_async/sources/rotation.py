@@ -28,7 +28,7 @@ def former_names(path: str) -> list[str]:
 def may_be_copy(path: str, registry: Registry) -> bool:
     """Whether a file has the name of a rotated one, and no earlier run has met it."""
     try:
-        return bool(former_names(path)) and not registry.recall.knows(identify(path).root)
+        return bool(former_names(path)) and not registry.checkpoints.knows(identify(path).root)
     except OSError:
         return False
 
@@ -59,7 +59,7 @@ def find_rotated(
                 status = None if path in names else registry.access.status(path)
                 # An empty one may still become a copy.
                 if status is not None and status.st_size and _is_unread(path, name, status, registry):
-                    is_new = not registry.recall.knows(identify(path).root)
+                    is_new = not registry.checkpoints.knows(identify(path).root)
                     found.append((is_new, status.st_mtime_ns, path, name))
             except GONE:
                 continue

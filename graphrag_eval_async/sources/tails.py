@@ -7,10 +7,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import Position
+from graphrag_eval_async.sources.checkpoints import Checkpoints, FollowState
 from graphrag_eval_async.sources.copies import compare, is_replaced
 from graphrag_eval_async.sources.lines import LOGGER
 from graphrag_eval_async.sources.listing import SETTLING_SECONDS, Directory, Listing
-from graphrag_eval_async.sources.recall import Kept, Recall
 from graphrag_eval_async.sources.registry import Registry
 from graphrag_eval_async.sources.rotation import find_copy, find_rotated, former_names, may_be_copy, roots
 from graphrag_eval_async.sources.tail import CLOSED, Event, seen
@@ -34,7 +34,7 @@ class Tails:
         directories: dict[str, Directory] = {}
         self._listings = [Listing(path, directories) for path in dict.fromkeys(paths)]
         self._rotate_wait = rotate_wait
-        self.registry = Registry(Recall({}, {}), access)
+        self.registry = Registry(Checkpoints({}, {}), access)
         self._places: dict[str, Tail] = {}
         self._departed: dict[Tail, float] = {}
         self._events: list[Event] = []
@@ -53,22 +53,22 @@ class Tails:
         now: float,
         is_first: bool,
         copies: Mapping[str, str],
-    ) -> Kept | None:
+    ) -> FollowState | None:
         """As `Follower.begin`, which keeps what this returns. `start` counts if `is_first`."""
         line = start if is_first and isinstance(start, Position) else None
         self.registry.access.exclude(exclude)
-        self.registry = registry = Registry(Recall(known, copies, line), self.registry.access)
+        self.registry = registry = Registry(Checkpoints(known, copies, line), self.registry.access)
         registry.skip = is_first and start == "end"
         if known:
-            registry.recall.present = roots(self._listings, now)
+            registry.checkpoints.present = roots(self._listings, now)
         self._look_at_names(now, at_once=True)
         if is_first:
             self._pass_over_rotated(now)
         else:
             self._look_at_rotated(now, at_once=True)
-        if line is not None and not registry.recall.found:
+        if line is not None and not registry.checkpoints.found:
             LOGGER.warning("%s: the line to start after is not found; read from the start", line.path)
-        return registry.recall.changes()
+        return registry.checkpoints.changes()
 
     def _pass_over_rotated(self, now: float) -> None:
         """Skip what was rotated before, up to the file that has the line to start after."""
@@ -166,7 +166,7 @@ class Tails:
                 LOGGER.warning("%s: has replaced a file, and begins with all of it; resumed", path)
                 self.registry.move(replaced, opened)
                 return replaced
-        tail = self.registry.meet(opened, path, formers)
+        tail = self.registry.register(opened, path, formers)
         self.registry.limit(self._departed)
         return tail
 
@@ -230,7 +230,7 @@ class Tails:
         if tail.original is not None and tail.descriptor != CLOSED:
             self._compare(tail, tail.original, now)
         if not is_intact:
-            self._renew(tail, now)
+            self._restart(tail, now)
         elif tail.unread:
             self.registry.unread[tail] = None
 
@@ -239,11 +239,11 @@ class Tails:
         if original.descriptor != CLOSED:
             self._see(original, os.fstat(original.descriptor), now)
         if tail.descriptor != CLOSED:  # Else the original was truncated, and its reading goes on in the copy.
-            compare(tail, self.registry.recall)
+            compare(tail, self.registry.checkpoints)
 
-    def _renew(self, tail: Tail, now: float) -> None:
+    def _restart(self, tail: Tail, now: float) -> None:
         """Start again with a file that was truncated; the lines before that may stand in a copy."""
-        new = self.registry.renew(tail)
+        new = self.registry.restart(tail)
         self.registry.unread.pop(tail, None)
         self._places.update({name: new for name, holder in self._places.items() if holder is tail})
         if (since := self._departed.pop(tail, None)) is not None:

@@ -16,7 +16,7 @@ from graphrag_eval_async.threads import run_in_thread
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphrag_eval_async.sources.recall import Kept
+    from graphrag_eval_async.sources.checkpoints import FollowState
     from graphrag_eval_async.sources.tail import Event
     from graphrag_eval_async.sources.tails import Tails
 
@@ -35,12 +35,12 @@ class Stop(Protocol):
     def is_set(self) -> bool: ...
 
 
-class News(NamedTuple):
+class Found(NamedTuple):
     """What a look has found."""
 
     events: list[Event]
     unread: int  # How many bytes more there are.
-    kept: Kept | None  # What to keep before the events are handed out, if that has changed.
+    state: FollowState | None  # What to keep before the events are handed out, if that has changed.
     is_over: bool  # Whether this was the last look, unless something was read.
 
 
@@ -88,25 +88,25 @@ class Waiting:
         self._active = monotonic()
         self._is_over = self._is_over and self._is_stopped()
 
-    async def news(self) -> News:
+    async def poll(self) -> Found:
         """What there is to read; nothing after a while, if nothing comes."""
         if self._active is None:
             self._active = monotonic()
         return await self.call(self._wait)
 
-    def _wait(self, tails: Tails) -> News:
+    def _wait(self, tails: Tails) -> Found:
         until = monotonic() + WAITING_SECONDS
         while True:
             if (now := monotonic()) >= self._due and not self._is_over:
                 self._is_over = self._is_stopped() or self._is_idle(now)
                 tails.look(now, at_once=self._is_over)
                 self._due = now + max(self._interval, LOOKING_SHARE * (monotonic() - now))
-            news = News(tails.read(), tails.unread, tails.registry.recall.changes(), self._is_over)
-            self.backlog.note(news.unread, now, read=sum(event.size for event in news.events))
-            if any(news) or now >= until:
-                return news
+            found = Found(tails.read(), tails.unread, tails.registry.checkpoints.changes(), self._is_over)
+            self.backlog.note(found.unread, now, read=sum(event.size for event in found.events))
+            if any(found) or now >= until:
+                return found
             if self.closed.wait(max(0.0, min(self._due, until) - monotonic())):
-                return news
+                return found
 
     def _is_stopped(self) -> bool:
         return self._stop is not None and self._stop.is_set()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from graphrag_eval_async.records import Position, Record
-    from graphrag_eval_async.sources.recall import Kept
+    from graphrag_eval_async.sources.checkpoints import FollowState
     from graphrag_eval_async.sources.tail import Event
 
 LINE_BYTES = 1 << 20
@@ -65,10 +65,10 @@ class Reader:
         self.now += POLL
         self.tails.look(self.now, at_once=at_once)
         lines = self.drain()
-        self._keep(self.tails.registry.recall.changes())
+        self._keep(self.tails.registry.checkpoints.changes())
         return lines
 
-    def _keep(self, kept: Kept | None) -> None:
+    def _keep(self, kept: FollowState | None) -> None:
         """As a journal does."""
         if kept is not None:
             self.origins |= kept.origins

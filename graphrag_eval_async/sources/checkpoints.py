@@ -28,19 +28,19 @@ class Start(NamedTuple):
     passed_over: bool  # Whether no line before the offset was ever read.
 
 
-class Kept(NamedTuple):
+class FollowState(NamedTuple):
     """What later runs have to know of files besides the lines that were read."""
 
     origins: Mapping[str, int]  # By key, where reading began, if not at the start.
     copies: Mapping[str, str]  # By the root of a copy, the key of its original: all that are known.
 
 
-class Recall:
+class Checkpoints:
     """Recognises the files that earlier runs have read, and gives keys to new ones.
 
     Attributes:
         found: keys of the files that were recognised.
-        copies: as in `Kept`, of this run and earlier ones.
+        copies: as in `FollowState`, of this run and earlier ones.
         present: roots of the files that were there when this run began: these claim their keys themselves.
     """
 
@@ -143,12 +143,12 @@ class Recall:
         self._origins[key] = 0
         self._is_kept = False
 
-    def changes(self) -> Kept | None:
+    def changes(self) -> FollowState | None:
         """What later runs have to know, if that is more than at the last call."""
         if self._is_kept:
             return None
         self._is_kept = True
-        return Kept(dict(self._origins), dict(self.copies))
+        return FollowState(dict(self._origins), dict(self.copies))
 
 
 def resume_at(descriptor: int, known: Known) -> int | None:
