@@ -60,6 +60,18 @@ class Watch(RunOptions):
     ] = None
     # Any, of what is parsed, since the defaults are text that is parsed as well.
     poll_interval: Annotated[Any, _duration(help="How often to look for what is new.")] = "50ms"
+    exclude: Annotated[
+        list[str],
+        options.repeatable(
+            metavar="GLOB",
+            help="Skip logs of this name, or, with a slash, of this path, such as '*.debug.jsonl'. "
+            "Repeatable.",
+        ),
+    ]
+    ignore_older: Annotated[
+        float | None,
+        _duration(help="Of logs that were last written to longer ago, such as 24h, read only new lines."),
+    ] = None
     window: Annotated[
         Any,
         typer.Option(
@@ -124,6 +136,8 @@ class Watch(RunOptions):
             start=self.start,
             poll_interval=self.poll_interval,
             idle_timeout=self.until_idle,
+            exclude=self.exclude,
+            ignore_older=self.ignore_older,
             stop=stop,
         )
         with self.open(reference, follower, config, interrupts) as (stream, lines):

@@ -278,6 +278,16 @@ def test_usage(
     assert complaint in " ".join(err.split())
 
 
+def test_logs_that_are_skipped_by_name_and_age(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    os.mkdir(folder.file("logs"))
+    for name in ("a", "a.debug", "old"):
+        append(folder, RESPONSES[0], name=f"logs/{name}.jsonl")
+    os.utime(folder.file("logs/old.jsonl"), (0, 0))
+    skip = ("--exclude", "*.debug.jsonl", "--ignore-older", "24h")
+    assert run(*watch(folder, *IDLE, *skip, log="logs")) == 0
+    assert samples(facts(capfd.readouterr().out)[-1]) == 1
+
+
 def test_the_limit_on_open_files_is_raised() -> None:
     code = """
 import resource
