@@ -54,6 +54,7 @@ class LongLine(NamedTuple):
     sha256: str
     content: bytes | BinaryIO | None
     file: FileId | None = None
+    whole: bool = True  # As of a `Line`.
 
     @property
     def position(self) -> Position | None:

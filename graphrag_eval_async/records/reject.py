@@ -79,11 +79,12 @@ def reject(line: Line | Unwritable, reason: Reason, message: str) -> Reject:
 
 def reject_long(line: LongLine) -> Reject:
     """The reject of a line of which only the head was kept."""
+    message = f"{line.length} bytes, more than max_line_bytes={line.limit}; raise it, or shorten the line"
     return Reject(
         line.number,
         line.offset,
-        "too_long",
-        f"{line.length} bytes, more than max_line_bytes={line.limit}; raise it, or shorten the line",
+        "too_long" if line.whole else "incomplete",
+        message if line.whole else f"its newline did not come; so far: {message}",
         line.head,
         line.length,
         line.sha256,

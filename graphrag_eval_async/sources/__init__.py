@@ -13,8 +13,9 @@ from anyio.streams.text import TextReceiveStream
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Line, LongLine, Record, write_line
+from graphrag_eval_async.sources.backlog import Lag
 from graphrag_eval_async.sources.files import CHUNK_BYTES
-from graphrag_eval_async.sources.following import Follower, Lag, follow_jsonl
+from graphrag_eval_async.sources.following import Follower, follow_jsonl
 from graphrag_eval_async.sources.lines import is_blank, long_line, split_lines
 from graphrag_eval_async.sources.reading import JsonlFiles, read_jsonl
 

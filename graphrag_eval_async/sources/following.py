@@ -3,41 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Position
+from graphrag_eval_async.sources.access import Access
+from graphrag_eval_async.sources.checkpoints import FollowState
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of
 from graphrag_eval_async.sources.listing import as_logs
-from graphrag_eval_async.sources.recall import Kept
 from graphrag_eval_async.sources.tails import Tails
 from graphrag_eval_async.sources.waiting import Stop, Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Sequence
 
     from graphrag_eval_async.records import Known, Record
+    from graphrag_eval_async.sources.backlog import Lag
 
 MEASURING_SECONDS = 0.5
 """How old a lag may be before it is measured again."""
 
 Keep = Callable[[Mapping[str, int], Mapping[str, str]], Awaitable[object]]
 """See `Follower.begin`."""
-
-
-class Lag(NamedTuple):
-    """How far a follower is behind the ends of the files.
-
-    Attributes:
-        bytes: in the files that were not handed out, without an unfinished line.
-        seconds: for how long there have been such bytes; 0.0 if there are none.
-    """
-
-    bytes: int
-    seconds: float
 
 
 def follow_jsonl(
@@ -48,6 +38,8 @@ def follow_jsonl(
     idle_timeout: float | None = None,
     stop: Stop | None = None,
     rotate_wait: float = 5.0,
+    exclude: Sequence[str] = (),
+    ignore_older: float | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Follower:
     """Follow JSONL files, as `tail -F` does: each line is read once its newline is there.
@@ -61,13 +53,15 @@ def follow_jsonl(
 
     - read a file that was rotated and then deleted or compressed while no follower ran, or what was written
       late to the target of a link that now points elsewhere;
-    - tell a rotated file that comes back, decompressed or from a backup, from a new one: its lines are
-      evaluated again, unless by ``dedupe="content"``;
+    - tell a new file from one that was read and is gone, if it has the last line that was read at the same
+      place: its lines up to there are skipped, which is logged;
     - wait for ever for late writes to a file that was rotated or deleted: see `rotate_wait`;
     - notice that a file was rewritten if it has the same bytes before the place up to which it was read:
       1,024 bytes or, if that happened while no follower ran, the last line that was read;
     - tell a rotated file that it has never met from a copy, if another file of that name begins with all of
       its content;
+    - hold more files open than three quarters of the process's limit on open files: of more, those that are
+      deleted or moved between two looks may lose their last lines;
     - see a file that is made and deleted, or a line that is written and truncated, between two looks.
 
     Args:
@@ -88,6 +82,10 @@ def follow_jsonl(
             `evaluate_stream` evaluates such a line if it parses, and else rejects it as `incomplete`.
         rotate_wait: for how many seconds after the last write a file is read that was rotated or deleted.
             Then comes its last line if it has no newline, with `whole` False.
+        exclude: globs of files to skip, rotated ones included. One with a slash must match the whole path,
+            any other the name: ``["*.debug.jsonl"]``.
+        ignore_older: seconds. Of a file that was last written to longer ago when it is found, only lines
+            that are added later are read, unless an earlier run has read some of it; None for no limit.
         max_line_bytes: of a longer line only the head is read; `evaluate_stream` uses its own limit.
 
     Returns:
@@ -96,7 +94,9 @@ def follow_jsonl(
     Raises:
         UsageError: an argument has an invalid value.
     """
-    tails = Tails(as_logs(path), rotate_wait=_seconds("rotate_wait", rotate_wait))
+    older = None if ignore_older is None else _seconds("ignore_older", ignore_older)
+    access = Access(_patterns(exclude), older)
+    tails = Tails(as_logs(path), access, rotate_wait=_seconds("rotate_wait", rotate_wait))
     if not isinstance(start, Position) and start not in ("beginning", "end"):
         raise UsageError(f'start: expected "beginning", "end" or a Position, got {start!r}')
     if stop is not None and not callable(getattr(stop, "is_set", None)):
@@ -123,9 +123,7 @@ class Follower:
         self._waiting = waiting
         self._begun = self._reading = False
         self._keep: Keep | None = None
-        self._unread = self._pending = 0
         self._measured = monotonic()
-        self._behind_since: float | None = None
 
     async def begin(
         self,
@@ -144,8 +142,8 @@ class Follower:
             is_first: whether no earlier run has followed these files; None: if nothing is known. If so,
                 reading of all others begins as `start` says, else at their start, even in rotated files.
             copies: as an earlier run has kept them.
-            keep: awaited at once with what later runs have to know, as in `Kept`, and again whenever there is
-                more, before lines that were read since are handed out.
+            keep: awaited at once with what later runs have to know, as in `FollowState`, and again whenever
+                there is more, before lines that were read since are handed out.
 
         Raises:
             UsageError: it has begun before.
@@ -153,7 +151,7 @@ class Follower:
         if self._begun:
             raise UsageError("a follower begins once; follow_jsonl makes another")
         self._begun = True
-        kept = await self._waiting.call(
+        state = await self._waiting.call(
             partial(
                 Tails.begin,
                 known=known,
@@ -166,7 +164,7 @@ class Follower:
         )
         self._keep = keep
         if keep is not None:
-            await keep(*(kept or Kept({}, {})))
+            await keep(*(state or FollowState({}, copies or {})))
 
     def __aiter__(self) -> AsyncGenerator[Any]:
         return lines_of(self.batches(max_line_bytes=self._max_line_bytes, spool=False))
@@ -189,15 +187,14 @@ class Follower:
             if not self._begun:
                 await self.begin({})
             while not waiting.closed.is_set():
-                events, unread, kept, is_over = await waiting.news()
-                if kept is not None and self._keep is not None:
-                    await self._keep(*kept)
+                events, unread, state, is_over = await waiting.poll()
+                if state is not None and self._keep is not None:
+                    await self._keep(*state)
                 if is_over and not unread and not any(event.data for event in events):
                     events += await waiting.call(Tails.end)
-                self._pending = sum(event.size for event in events)
-                self._note(unread)
+                self._measured = monotonic()
                 for event in events:
-                    self._pending -= event.size
+                    waiting.backlog.hand_out(event.size)
                     if lines := event.lines(max_line_bytes, spool=spool):
                         yield lines
                 if any(event.data for event in events):
@@ -213,23 +210,20 @@ class Follower:
         now = monotonic()
         if self._reading and now - self._measured >= MEASURING_SECONDS:
             self._measured = now
-            self._waiting.measure(self._note)
-        waiting = self._unread + self._pending
-        since = self._behind_since
-        return Lag(waiting, 0.0 if since is None or not waiting else now - since)
-
-    def _note(self, unread: int) -> None:
-        """Note how many bytes are in the files that were not read."""
-        self._measured = monotonic()
-        self._unread = unread
-        if unread + self._pending == 0:
-            self._behind_since = None
-        elif self._behind_since is None:
-            self._behind_since = self._measured
+            self._waiting.measure()
+        return self._waiting.backlog.lag(now)
 
     async def aclose(self) -> None:
         """Close all files; if they are being looked at, as soon as that is over."""
         self._waiting.close()
+
+
+def _patterns(exclude: Any) -> list[str]:
+    is_list = not isinstance(exclude, str | bytes) and isinstance(exclude, Iterable)
+    patterns: list[str] = list(exclude) if is_list else [""]
+    if not all(isinstance(pattern, str) and pattern for pattern in patterns):
+        raise UsageError(f'exclude: expected a list of globs, such as ["*.debug.jsonl"], got {exclude!r}')
+    return patterns
 
 
 def _seconds(name: str, value: Any, *, more_than: float | None = None) -> float:

@@ -39,6 +39,10 @@ class Identity(NamedTuple):
         return f"{self.place[1]:x}-{self.born:x}"
 
 
+Opened = tuple[int, Identity]
+"""The descriptor of a file that is open for reading, and which file it is."""
+
+
 def identify(file: int | str) -> Identity:
     """The identity of an open file, or of the file of that name.
 
@@ -110,10 +114,11 @@ def line_start(descriptor: int, size: int) -> int:
     return 0
 
 
-def is_beginning(descriptor: int, other: int) -> bool:
-    """Whether another file seems to begin with all of a file, which is a line at least."""
-    length = os.fstat(descriptor).st_size
-    if not line_start(descriptor, length):
-        return False
-    size = min(length, TRACE_BYTES)
-    return all(has(other, read_before(descriptor, end, size), end) for end in (size, length))
+def repeated(descriptor: int, other: int, begin: int = 0) -> int | None:
+    """The size of a file if all of it from the offset `begin` on stands at the same place in another."""
+    offset = begin
+    while block := os.pread(descriptor, SEARCHED_BYTES, offset):
+        if os.pread(other, len(block), offset) != block:
+            return None
+        offset += len(block)
+    return offset

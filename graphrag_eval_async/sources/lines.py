@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import tempfile
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.records import FileId
 
+
+LOGGER = logging.getLogger("graphrag_eval_async.follow")
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
 
@@ -86,9 +89,12 @@ class Splitter:
         self._number = number
         self._pieces: list[bytes] = []
         self._long: _Overflow | None = None
+        self._is_hole = offset == 0
 
     def feed(self, chunk: bytes) -> list[Record]:
-        """The lines that this chunk completes."""
+        """The lines that this chunk completes. NULs at the start of a file are skipped."""
+        if self._is_hole:
+            chunk = self._skip_hole(chunk)
         first, newline, rest = chunk.partition(b"\n")
         self._hold(first)
         if not newline:
@@ -108,6 +114,19 @@ class Splitter:
         self._number, self.offset = number, offset
         self._hold(rest[start:])
         return lines
+
+    def _skip_hole(self, chunk: bytes) -> bytes:
+        """Skip what stands before the first line if a file is truncated and its writer keeps its place."""
+        rest = chunk.lstrip(b"\0")
+        self.offset += len(chunk) - len(rest)
+        self._is_hole = not rest
+        if rest and self.offset:
+            name = "the input" if self._file is None else self._file.path
+            LOGGER.warning(
+                "%s: skipped %d NUL bytes at its start; open logs with O_APPEND to truncate them",
+                *(name, self.offset),
+            )
+        return rest
 
     def _hold(self, piece: bytes) -> None:
         self.held += len(piece)
@@ -131,7 +150,7 @@ class Splitter:
         """The line held so far; the next has its number and offset, too."""
         lines: list[Record] = []
         if self._long is not None:
-            lines.append(self._long.line(self._number, self.offset, self._file))
+            lines.append(self._long.line(self._number, self.offset, self._file, whole=whole))
         elif not is_blank(data := b"".join(self._pieces), self._number):
             lines.append(Line(self._number, self.offset, data, self._file, whole))
         self._long = None
@@ -177,11 +196,12 @@ class _Overflow:
         if self._content is not None:
             self._content.write(piece)
 
-    def line(self, number: int, offset: int, file: FileId | None) -> LongLine:
+    def line(self, number: int, offset: int, file: FileId | None, *, whole: bool) -> LongLine:
         if self._content is not None:
             self._content.seek(0)
         digest = self._digest.hexdigest()
-        return LongLine(number, offset, self._head, self._length, self._limit, digest, self._content, file)
+        rest = (self._limit, digest, self._content, file, whole)
+        return LongLine(number, offset, self._head, self._length, *rest)
 
     def close(self) -> None:
         if self._content is not None:

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import stat
+import resource
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import FileId
-from graphrag_eval_async.sources.identity import GONE, Identity, has, identify, is_beginning, line_start
-from graphrag_eval_async.sources.recall import Start
+from graphrag_eval_async.sources.checkpoints import Start
+from graphrag_eval_async.sources.copies import find_original, pass_over, still_copy
+from graphrag_eval_async.sources.identity import line_start
+from graphrag_eval_async.sources.lines import LOGGER
 from graphrag_eval_async.sources.tail import CLOSED, Event, Tail
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable
+    from collections.abc import Collection, Container
 
-    from graphrag_eval_async.sources.recall import Recall
+    from graphrag_eval_async.sources.access import Access
+    from graphrag_eval_async.sources.checkpoints import Checkpoints
+    from graphrag_eval_async.sources.identity import Opened
 
-Opened = tuple[int, Identity]
-"""The descriptor of a file that is open for reading, and which file it is."""
 
-LOGGER = logging.getLogger("graphrag_eval_async.follow")
+OPEN_SHARE = 0.75
+"""How much of the descriptors that a process may have is for followed files, half of it for departed ones."""
 
-MAX_OPEN = 128
-"""How many files are held open, besides rotated ones that can be read in no other way."""
+MAX_OPEN = 65_536
+"""How many files are held open at most."""
 
 CHUNK_BYTES = 1 << 18
 """How much is read of a file before it is the turn of the next."""
@@ -32,80 +34,42 @@ PASS_BYTES = 1 << 20
 """How much is read of all files at a time."""
 
 
+def open_limit() -> int:
+    """How many files to hold open. A file that is not is lost if it is deleted before it is read."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_OPEN if soft == resource.RLIM_INFINITY else max(2, min(MAX_OPEN, int(soft * OPEN_SHARE)))
+
+
 class Registry:
     """All tails by the identity of their files. A file that was closed is recognised when it is met again.
 
     Memory grows with the files that there ever were, by about a kilobyte for each.
 
     Attributes:
-        recall: what earlier runs have read.
+        access: opens files.
+        checkpoints: what earlier runs have read.
         tails: by device and inode number.
         open: the tails whose files are open; those that were read longest ago come first.
+        max_open: how many these may be.
         unread: the tails that there is something to read of, each once, in the order of their turns.
         skip: whether new files begin at their ends.
     """
 
-    def __init__(self, recall: Recall, exclude: Iterable[str]) -> None:
-        """What is excluded is never opened."""
-        self.recall = recall
+    def __init__(self, checkpoints: Checkpoints, access: Access) -> None:
+        self.access = access
+        self.checkpoints = checkpoints
         self.open: dict[Tail, None] = {}
+        self.max_open = open_limit()
+        self._is_limited = False
         self.unread: dict[Tail, None] = {}
         self.skip = False
-        self._excluded = set(map(os.path.realpath, exclude))
-        self._told: dict[str, str] = {}
         self.tails: dict[tuple[int, int], Tail] = {}
-
-    def is_excluded(self, path: str) -> bool:
-        return bool(self._excluded) and os.path.realpath(path) in self._excluded
-
-    def status(self, path: str) -> os.stat_result | None:
-        """The status of a regular file; None if there is none.
-
-        Raises:
-            OSError: it cannot be looked at.
-        """
-        try:
-            status = os.stat(path)
-        except GONE:
-            return None
-        if not stat.S_ISREG(status.st_mode):
-            self.tell(path, "it is not a regular file")
-            return None
-        return status
-
-    def open_file(self, path: str) -> Opened | None:
-        """The regular file of that name, if there is one that can be opened."""
-        try:
-            # Should it have become a named pipe just now, this does not wait for a writer.
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-        except GONE:
-            return None
-        except OSError as error:
-            self.tell(path, error)
-            return None
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError("it is not a regular file")
-            identity = identify(descriptor)
-        except OSError as error:
-            os.close(descriptor)
-            self.tell(path, error)
-            return None
-        self._told.pop(path, None)
-        return descriptor, identity
-
-    def tell(self, path: str, problem: OSError | str) -> None:
-        """Log why a file is not read, unless the same was logged last."""
-        reason = problem if isinstance(problem, str) else problem.strerror or str(problem)
-        if self._told.get(path) != reason:
-            self._told[path] = reason
-            LOGGER.warning("%s: cannot be read as yet: %s", path, reason)
 
     def get(self, status: os.stat_result) -> Tail | None:
         """The tail of a file that was met, or of one that had its inode number."""
         return self.tails.get((status.st_dev, status.st_ino))
 
-    def meet(self, opened: Opened, name: str, bases: Collection[str]) -> Tail | None:
+    def register(self, opened: Opened, name: str, bases: Collection[str]) -> Tail | None:
         """The tail of a file that was opened by `name`, and was called one of `bases` if it was rotated.
 
         None if it is new and still empty, and may become a copy of one of these.
@@ -133,20 +97,30 @@ class Registry:
         return tail
 
     def _new(self, opened: Opened, name: str, bases: Collection[str]) -> Tail:
-        (descriptor, identity), recall = opened, self.recall
-        start = recall.find(identity.root, descriptor)
+        (descriptor, identity), checkpoints = opened, self.checkpoints
+        start = checkpoints.find(identity.root, descriptor)
         original = None
-        if start is None and bases:
-            start = recall.find_copy(descriptor, bases)
-            original = self._original(opened, bases) if start is None else start.key
-        is_copy = start is None and original is not None
-        if original is not None:
-            recall.note_copy(identity.root, original)
         if start is None:
-            skip = self.skip or is_copy
+            start = checkpoints.find_copy(descriptor, bases) if bases else None
+            original = find_original(self.open, opened, bases) if start is None and bases else None
+            if start is None and original is None and (start := checkpoints.find_content(descriptor, name)):
+                LOGGER.warning("%s: has %d bytes that an earlier run has read; skipped", name, start.offset)
+            if start is not None:
+                checkpoints.note_copy(identity.root, start.key)
+        elif start is not None and start.passed_over and identity.root in checkpoints.copies:
+            start, original = still_copy(self.open, opened, start, checkpoints)
+        if start is None:
+            skip = self.skip or original is not None or self.access.is_old(descriptor)
             offset = line_start(descriptor, os.fstat(descriptor).st_size) if skip else 0
-            start = Start(recall.new_key(identity.root), offset, 1, passed_over=skip)
-        recall.note_start(start)
+            start = Start(checkpoints.new_key(identity.root), offset, 1, passed_over=skip)
+        checkpoints.note_start(start)
+        tail = self._tail(opened, name, start)
+        if original is not None:
+            pass_over(tail, original, checkpoints)
+        return tail
+
+    def _tail(self, opened: Opened, name: str, start: Start) -> Tail:
+        descriptor, identity = opened
         tail = Tail(
             file=FileId(name, start.key, followed=True),
             identity=identity,
@@ -155,26 +129,13 @@ class Registry:
             offset=start.offset,
             number=start.number,
             origin=start.offset if start.passed_over else -1,
-            is_copy=is_copy,
         )
         self.tails[identity.place] = tail
         return tail
 
-    def _original(self, opened: Opened, bases: Collection[str]) -> str | None:
-        """The key of a file of one of those names, made earlier than one that only repeats it."""
-        descriptor, identity = opened
-        for tail in self.open:
-            if tail.name not in bases or tail.identity.born > identity.born:
-                continue
-            if is_beginning(descriptor, tail.descriptor) or (
-                not tail.is_intact() and has(descriptor, tail.trace, tail.trace_end)  # Truncated just now.
-            ):
-                return self.recall.copies[tail.identity.root] if tail.is_copy else tail.file.key
-        return None
-
-    def renew(self, tail: Tail) -> Tail:
+    def restart(self, tail: Tail) -> Tail:
         """A tail for what stands now in a file that was rewritten; the old one is left without a file."""
-        file = FileId(tail.name, self.recall.new_key(tail.identity.root), followed=True)
+        file = FileId(tail.name, self.checkpoints.new_key(tail.identity.root), followed=True)
         new = Tail(file=file, identity=tail.identity, name=tail.name, descriptor=tail.descriptor)
         self.tails[tail.identity.place] = new
         tail.descriptor = CLOSED
@@ -183,12 +144,15 @@ class Registry:
         return new
 
     def move(self, tail: Tail, opened: Opened) -> None:
-        """Give a tail that has no file a copy of it to go on with."""
+        """Give a tail a copy of its file to resume in."""
+        if tail.descriptor != CLOSED:
+            self.release(tail)
+            del self.tails[tail.identity.place]
         tail.descriptor, tail.identity = opened
         if (other := self.tails.get(tail.identity.place)) is not None:
             self.release(other)
         self.tails[tail.identity.place] = tail
-        self.recall.note_copy(tail.identity.root, tail.file.key)
+        self.checkpoints.note_copy(tail.identity.root, tail.file.key)
         self.hold(tail)
 
     def hold(self, tail: Tail) -> None:
@@ -205,8 +169,16 @@ class Registry:
 
     def limit(self, needed: Container[Tail]) -> None:
         """If too many files are open, close those that were read longest ago, but none that is needed."""
-        if len(self.open) > MAX_OPEN:
-            for tail in [tail for tail in self.open if tail not in needed][:-MAX_OPEN]:
+        if (excess := len(self.open) - self.max_open) > 0:
+            if not self._is_limited:
+                self._is_limited = True
+                LOGGER.warning(
+                    "more than %d files are followed, too many to hold all open: one that is deleted or moved"
+                    " between two looks may lose its last lines; raise the limit on open files (ulimit -n)",
+                    self.max_open,
+                )
+            idle = [tail for tail in self.open if tail not in needed][:-1]  # The last is in use.
+            for tail in idle[:excess]:
                 self.release(tail)
 
     def read(self) -> list[Event]:
@@ -235,14 +207,14 @@ class Registry:
                 if tail.is_intact():
                     return tail.read(min(limit, tail.unread))
         except OSError as error:
-            self.tell(tail.name, error)
+            self.access.tell(tail.name, error)
             self.release(tail)
         tail.suspect()
         return b""
 
     def _reopen(self, tail: Tail) -> bool:
         """Open the file of a tail again; False if it is no longer where it was."""
-        opened = self.open_file(tail.name)
+        opened = self.access.open_file(tail.name)
         if opened is None or opened[1] == tail.identity:
             tail.descriptor = CLOSED if opened is None else opened[0]
         else:
@@ -251,7 +223,9 @@ class Registry:
 
     def measure(self) -> int:
         """Bytes that were not read of the files that are open."""
-        sizes = [(os.fstat(tail.descriptor).st_size, tail.offset) for tail in self.open if not tail.is_copy]
+        sizes = [
+            (os.fstat(tail.descriptor).st_size, tail.offset) for tail in self.open if tail.original is None
+        ]
         return sum(max(0, size - offset) for size, offset in sizes)
 
     def close(self) -> None:

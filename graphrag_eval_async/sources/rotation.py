@@ -13,8 +13,9 @@ from graphrag_eval_async.sources.tail import CLOSED
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
+    from graphrag_eval_async.sources.identity import Opened
     from graphrag_eval_async.sources.listing import Listing
-    from graphrag_eval_async.sources.registry import Opened, Registry
+    from graphrag_eval_async.sources.registry import Registry
     from graphrag_eval_async.sources.tail import Tail
 
 
@@ -27,9 +28,21 @@ def former_names(path: str) -> list[str]:
 def may_be_copy(path: str, registry: Registry) -> bool:
     """Whether a file has the name of a rotated one, and no earlier run has met it."""
     try:
-        return bool(former_names(path)) and not registry.recall.knows(identify(path).root)
+        return bool(former_names(path)) and not registry.checkpoints.knows(identify(path).root)
     except OSError:
         return False
+
+
+def roots(listings: Iterable[Listing], now: float) -> set[str]:
+    """The roots of all files that are there, rotated ones included."""
+    found: set[str] = set()
+    for listing in listings:
+        with suppress(OSError):  # Looking at it logs it.
+            names = listing.names(now, at_once=True)
+            for path in (*names, *(path for path, _ in listing.rotated(now, at_once=True))):
+                with suppress(OSError):
+                    found.add(identify(path).root)
+    return found
 
 
 def find_rotated(
@@ -43,15 +56,15 @@ def find_rotated(
     for listing in listings:
         for path, name in listing.rotated(now, at_once=at_once):
             try:
-                status = None if path in names else registry.status(path)
+                status = None if path in names else registry.access.status(path)
                 # An empty one may still become a copy.
                 if status is not None and status.st_size and _is_unread(path, name, status, registry):
-                    is_new = not registry.recall.knows(identify(path).root)
+                    is_new = not registry.checkpoints.knows(identify(path).root)
                     found.append((is_new, status.st_mtime_ns, path, name))
             except GONE:
                 continue
             except OSError as error:
-                registry.tell(path, error)
+                registry.access.tell(path, error)
     return sorted(found)
 
 
@@ -59,10 +72,12 @@ def _is_unread(path: str, name: str, status: os.stat_result, registry: Registry)
     tail = registry.get(status)
     if tail is not None and tail.descriptor != CLOSED:
         return False
-    was_read = tail is not None and (tail.finished or tail.offset == status.st_size)
+    was_read = tail is not None and (
+        (tail.finished and tail.original is None) or tail.offset == status.st_size
+    )
     if tail is not None and was_read and tail.identity == identify(path):
         return False
-    return not (registry.is_excluded(path) or registry.is_excluded(name))
+    return not (registry.access.is_excluded(path) or registry.access.is_excluded(name))
 
 
 def find_copy(listings: Iterable[Listing], registry: Registry, tail: Tail, now: float) -> Opened | None:
@@ -71,12 +86,12 @@ def find_copy(listings: Iterable[Listing], registry: Registry, tail: Tail, now: 
         return None
     for listing in listings:
         for path, former in listing.rotated(now, at_once=True):
-            opened = registry.open_file(path) if former == tail.name else None
+            opened = registry.access.open_file(path) if former == tail.name else None
             if opened is None:
                 continue
             descriptor, identity = opened
             met = registry.tails.get(identity.place)
-            is_free = met is None or met.identity != identity or met.finished or met.is_copy
+            is_free = met is None or met.identity != identity or met.finished or met.original is not None
             with suppress(OSError):
                 if is_free and has(descriptor, tail.trace, tail.trace_end):
                     return opened

@@ -33,7 +33,7 @@ class Tail:
     after: Tail | None = None  # What is to be read before it.
     origin: int = -1  # Where reading began, if not at the start: an unfinished line there is not ours.
     finished: bool = False  # Whether its unfinished last line was given up.
-    is_copy: bool = False  # Whether it only repeats another file.
+    original: Tail | None = None  # What it repeats, up to the offset; nothing of it is read meanwhile.
     splitter: Splitter | None = None  # Once there is something to split; belongs to the event loop.
 
     def __post_init__(self) -> None:
@@ -43,7 +43,7 @@ class Tail:
     @property
     def unread(self) -> int:
         """Bytes behind the offset at the last look."""
-        return 0 if self.is_copy else max(0, self.seen[0] - self.offset)
+        return 0 if self.original is not None else max(0, self.seen[0] - self.offset)
 
     @property
     def held(self) -> int:

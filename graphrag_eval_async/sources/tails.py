@@ -7,20 +7,20 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import Position
+from graphrag_eval_async.sources.checkpoints import Checkpoints, FollowState
+from graphrag_eval_async.sources.copies import compare, is_replaced
+from graphrag_eval_async.sources.lines import LOGGER
 from graphrag_eval_async.sources.listing import SETTLING_SECONDS, Directory, Listing
-from graphrag_eval_async.sources.recall import Kept, Recall
-from graphrag_eval_async.sources.registry import LOGGER, Registry
-from graphrag_eval_async.sources.rotation import find_copy, find_rotated, former_names, may_be_copy
+from graphrag_eval_async.sources.registry import Registry
+from graphrag_eval_async.sources.rotation import find_copy, find_rotated, former_names, may_be_copy, roots
 from graphrag_eval_async.sources.tail import CLOSED, Event, seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.records import Known
+    from graphrag_eval_async.sources.access import Access
     from graphrag_eval_async.sources.tail import Tail
-
-MAX_DEPARTED = 128
-"""How many files that have lost their names are held open although nothing is left to read."""
 
 
 class Tails:
@@ -30,11 +30,11 @@ class Tails:
         registry: of all files that were met.
     """
 
-    def __init__(self, paths: Sequence[str], *, rotate_wait: float) -> None:
+    def __init__(self, paths: Sequence[str], access: Access, *, rotate_wait: float) -> None:
         directories: dict[str, Directory] = {}
         self._listings = [Listing(path, directories) for path in dict.fromkeys(paths)]
         self._rotate_wait = rotate_wait
-        self.registry = Registry(Recall({}, {}), ())
+        self.registry = Registry(Checkpoints({}, {}), access)
         self._places: dict[str, Tail] = {}
         self._departed: dict[Tail, float] = {}
         self._events: list[Event] = []
@@ -53,19 +53,22 @@ class Tails:
         now: float,
         is_first: bool,
         copies: Mapping[str, str],
-    ) -> Kept | None:
+    ) -> FollowState | None:
         """As `Follower.begin`, which keeps what this returns. `start` counts if `is_first`."""
         line = start if is_first and isinstance(start, Position) else None
-        self.registry = registry = Registry(Recall(known, copies, line), exclude)
+        self.registry.access.exclude(exclude)
+        self.registry = registry = Registry(Checkpoints(known, copies, line), self.registry.access)
         registry.skip = is_first and start == "end"
+        if known:
+            registry.checkpoints.present = roots(self._listings, now)
         self._look_at_names(now, at_once=True)
         if is_first:
             self._pass_over_rotated(now)
         else:
             self._look_at_rotated(now, at_once=True)
-        if line is not None and not registry.recall.found:
+        if line is not None and not registry.checkpoints.found:
             LOGGER.warning("%s: the line to start after is not found; read from the start", line.path)
-        return registry.recall.changes()
+        return registry.checkpoints.changes()
 
     def _pass_over_rotated(self, now: float) -> None:
         """Skip what was rotated before, up to the file that has the line to start after."""
@@ -101,7 +104,7 @@ class Tails:
         names = [name for each in self._listings for name in self._names(each, now, at_once=at_once)]
         registry = self.registry
         for name in names:  # Originals are met before their copies.
-            if not (name in self._places or may_be_copy(name, registry) or registry.is_excluded(name)):
+            if not (name in self._places or may_be_copy(name, registry) or registry.access.is_excluded(name)):
                 with suppress(OSError):  # Looking at the name logs it.
                     self._enter(name, now)
         for name in names:
@@ -113,15 +116,15 @@ class Tails:
         try:
             return listing.names(now, at_once=at_once)
         except OSError as error:
-            self.registry.tell(str(error.filename), error)
+            self.registry.access.tell(str(error.filename), error)
             return listing.latest
 
     def _look_at(self, name: str, now: float) -> None:
         tail, registry = self._places.get(name), self.registry
         try:
-            if tail is None and registry.is_excluded(name):
+            if tail is None and registry.access.is_excluded(name):
                 return
-            status = registry.status(name)
+            status = registry.access.status(name)
             if status is None:
                 self._places.pop(name, None)
                 return
@@ -135,7 +138,7 @@ class Tails:
                 status = os.fstat(tail.descriptor)
             self._see(tail, status, now)
         except OSError as error:
-            registry.tell(name, error)
+            registry.access.tell(name, error)
 
     def _name(self, tail: Tail, name: str) -> None:
         """Note that a file has got a name; the file that had it before is read first."""
@@ -150,14 +153,20 @@ class Tails:
     def _enter(self, path: str, now: float) -> Tail | None:
         """The tail of the file of that name, opened; it may be a copy of one that was truncated since."""
         formers = former_names(path)
-        for name in formers:
+        for name in (path, *formers):
             original = self._places.get(name)
             if original is not None and original.descriptor != CLOSED:
                 self._see(original, os.fstat(original.descriptor), now)
-        opened = self.registry.open_file(path)
+        opened = self.registry.access.open_file(path)
         if opened is None:
             return None
-        tail = self.registry.meet(opened, path, formers)
+        if opened[1].place not in self.registry.tails:
+            named = (tail for tail in self.registry.open if tail.name == path or tail.name in formers)
+            if replaced := next((tail for tail in named if is_replaced(tail, opened)), None):
+                LOGGER.warning("%s: has replaced a file, and begins with all of it; resumed", path)
+                self.registry.move(replaced, opened)
+                return replaced
+        tail = self.registry.register(opened, path, formers)
         self.registry.limit(self._departed)
         return tail
 
@@ -181,7 +190,7 @@ class Tails:
                 present.follow(tail)
             self._see(tail, os.fstat(tail.descriptor), now)
         except OSError as error:
-            self.registry.tell(path, error)
+            self.registry.access.tell(path, error)
             return None
         return tail
 
@@ -194,7 +203,7 @@ class Tails:
         try:
             self._see(tail, os.fstat(tail.descriptor), now)
         except OSError as error:
-            self.registry.tell(tail.name, error)
+            self.registry.access.tell(tail.name, error)
         if tail not in self._departed:
             return
         if tail.seen != before:
@@ -204,8 +213,8 @@ class Tails:
             self._finish(tail)
 
     def _limit_departed(self) -> None:
-        """Give up the files that were idle for longest, if there are too many."""
-        if (excess := len(self._departed) - MAX_DEPARTED) > 0:
+        """Give up the departed files that were idle for longest, if there are too many."""
+        if (excess := len(self._departed) - self.registry.max_open // 2) > 0:
             idle = [tail for tail in self._departed if tail not in self.registry.unread]
             for tail in idle[:excess]:
                 self._finish(tail)
@@ -216,16 +225,25 @@ class Tails:
             tail.changed = now
         elif now > tail.changed + SETTLING_SECONDS:
             return
-        is_intact = tail.descriptor == CLOSED or tail.is_copy or tail.is_intact()
+        is_intact = tail.descriptor == CLOSED or tail.original is not None or tail.is_intact()
         tail.seen = seen(status)  # If that failed, the next look tries again.
+        if tail.original is not None and tail.descriptor != CLOSED:
+            self._compare(tail, tail.original, now)
         if not is_intact:
-            self._renew(tail, now)
+            self._restart(tail, now)
         elif tail.unread:
             self.registry.unread[tail] = None
 
-    def _renew(self, tail: Tail, now: float) -> None:
+    def _compare(self, tail: Tail, original: Tail, now: float) -> None:
+        """Find out whether what has repeated another file still does."""
+        if original.descriptor != CLOSED:
+            self._see(original, os.fstat(original.descriptor), now)
+        if tail.descriptor != CLOSED:  # Else the original was truncated, and its reading goes on in the copy.
+            compare(tail, self.registry.checkpoints)
+
+    def _restart(self, tail: Tail, now: float) -> None:
         """Start again with a file that was truncated; the lines before that may stand in a copy."""
-        new = self.registry.renew(tail)
+        new = self.registry.restart(tail)
         self.registry.unread.pop(tail, None)
         self._places.update({name: new for name, holder in self._places.items() if holder is tail})
         if (since := self._departed.pop(tail, None)) is not None:

@@ -10,12 +10,13 @@ from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.sources.backlog import Backlog
 from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphrag_eval_async.sources.recall import Kept
+    from graphrag_eval_async.sources.checkpoints import FollowState
     from graphrag_eval_async.sources.tail import Event
     from graphrag_eval_async.sources.tails import Tails
 
@@ -24,7 +25,7 @@ R = TypeVar("R")
 WAITING_SECONDS = 1.0
 """How long the thread waits at most before it returns: it may delay the end of a process by this."""
 
-LOOKING_SHARE = 10
+LOOKING_SHARE = 5
 """Looks take at most one part in this many of the time, however many files there are."""
 
 
@@ -34,12 +35,12 @@ class Stop(Protocol):
     def is_set(self) -> bool: ...
 
 
-class News(NamedTuple):
+class Found(NamedTuple):
     """What a look has found."""
 
     events: list[Event]
     unread: int  # How many bytes more there are.
-    kept: Kept | None  # What to keep before the events are handed out, if that has changed.
+    state: FollowState | None  # What to keep before the events are handed out, if that has changed.
     is_over: bool  # Whether this was the last look, unless something was read.
 
 
@@ -59,6 +60,7 @@ class Waiting:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="graphrag-eval-async-follow")
         self._lock = threading.Lock()
         self.closed = threading.Event()
+        self.backlog = Backlog()
         self._due = float("-inf")
         self._active: float | None = None
         self._is_over = False
@@ -86,24 +88,25 @@ class Waiting:
         self._active = monotonic()
         self._is_over = self._is_over and self._is_stopped()
 
-    async def news(self) -> News:
+    async def poll(self) -> Found:
         """What there is to read; nothing after a while, if nothing comes."""
         if self._active is None:
             self._active = monotonic()
         return await self.call(self._wait)
 
-    def _wait(self, tails: Tails) -> News:
+    def _wait(self, tails: Tails) -> Found:
         until = monotonic() + WAITING_SECONDS
         while True:
             if (now := monotonic()) >= self._due and not self._is_over:
                 self._is_over = self._is_stopped() or self._is_idle(now)
                 tails.look(now, at_once=self._is_over)
                 self._due = now + max(self._interval, LOOKING_SHARE * (monotonic() - now))
-            news = News(tails.read(), tails.unread, tails.registry.recall.changes(), self._is_over)
-            if any(news) or now >= until:
-                return news
+            found = Found(tails.read(), tails.unread, tails.registry.checkpoints.changes(), self._is_over)
+            self.backlog.note(found.unread, now, read=sum(event.size for event in found.events))
+            if any(found) or now >= until:
+                return found
             if self.closed.wait(max(0.0, min(self._due, until) - monotonic())):
-                return news
+                return found
 
     def _is_stopped(self) -> bool:
         return self._stop is not None and self._stop.is_set()
@@ -111,10 +114,12 @@ class Waiting:
     def _is_idle(self, now: float) -> bool:
         return self._timeout is not None and self._active is not None and now - self._active >= self._timeout
 
-    def measure(self, note: Callable[[int], object]) -> None:
-        """Call `note`, in the thread, with the number of bytes to read by now."""
+    def measure(self) -> None:
+        """Note, in the thread, how many bytes there are to read by now."""
         with suppress(RuntimeError):  # It is closed.
-            self._executor.submit(self._call, lambda tails: note(tails.registry.measure()))
+            self._executor.submit(
+                self._call, lambda tails: self.backlog.note(tails.registry.measure(), monotonic())
+            )
 
     def close(self) -> None:
         """Close all files; if they are being looked at, as soon as that is over."""

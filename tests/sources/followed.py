@@ -6,15 +6,16 @@ import os
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.records import Known, Line, LongLine
+from graphrag_eval_async.records import Known, LongLine
+from graphrag_eval_async.sources.access import Access
 from graphrag_eval_async.sources.tails import Tails
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from graphrag_eval_async.records import Position, Record
-    from graphrag_eval_async.sources.recall import Kept
+    from graphrag_eval_async.sources.checkpoints import FollowState
     from graphrag_eval_async.sources.tail import Event
 
 LINE_BYTES = 1 << 20
@@ -35,11 +36,14 @@ class Reader:
         rotate_wait: float = 5.0,
         limit: int = LINE_BYTES,
         now: float = 0.0,
+        patterns: Sequence[str] = (),
+        ignore_older: float | None = None,
     ) -> None:
         self.now = now
         self.limit = limit
         self.lines: list[Any] = []
-        self.tails = Tails([os.fspath(path) for path in paths], rotate_wait=rotate_wait)
+        access = Access(patterns, ignore_older)
+        self.tails = Tails([os.fspath(path) for path in paths], access, rotate_wait=rotate_wait)
         excluded = [os.fspath(path) for path in exclude]
         is_first = not known if is_first is None else is_first
         self.origins: dict[str, int] = {}
@@ -61,14 +65,14 @@ class Reader:
         self.now += POLL
         self.tails.look(self.now, at_once=at_once)
         lines = self.drain()
-        self._keep(self.tails.registry.recall.changes())
+        self._keep(self.tails.registry.checkpoints.changes())
         return lines
 
-    def _keep(self, kept: Kept | None) -> None:
+    def _keep(self, kept: FollowState | None) -> None:
         """As a journal does."""
         if kept is not None:
-            self.origins = {**kept.origins, **self.origins}
-            self.copies |= kept.copies
+            self.origins |= kept.origins
+            self.copies = dict(kept.copies)
 
     def drain(self) -> list[Any]:
         lines = self._split(self.tails.read())
@@ -104,17 +108,15 @@ def known(lines: Iterable[Any], origins: Mapping[str, int]) -> dict[str, Known]:
     found = {key: Known(offset, 1, None) for key, offset in origins.items()}
     for line in lines:
         position = line.position
-        whole = not isinstance(line, Line) or line.whole
-        begin = line.offset + position.length + 1 if whole else line.offset
-        found[position.file] = Known(begin, line.number + whole, position)
+        begin = line.offset + position.length + 1 if line.whole else line.offset
+        found[position.file] = Known(begin, line.number + line.whole, position)
     return found
 
 
 def text(line: Any) -> str:
     """Of a line; what has no newline is followed by three dots."""
-    if isinstance(line, LongLine):
-        return f"<{line.length} bytes>"
-    return str(line.data.decode() + ("" if line.whole else "..."))
+    content = f"<{line.length} bytes>" if isinstance(line, LongLine) else line.data.decode()
+    return str(content + ("" if line.whole else "..."))
 
 
 def append(path: Path, *texts: str) -> None:

@@ -65,6 +65,7 @@ class Following(RuleBasedStateMachine):
         self.has_members = place != "file" and rotated.endswith(".jsonl")
         self.reader = Reader(self.path, rotate_wait=ROTATE_WAIT)
         self.current: File | None = None
+        self.twin: File | None = None
         self.former: list[File] = []
         self.count = 0
         self.rotations = 0
@@ -77,7 +78,7 @@ class Following(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "reader"):
             self.reader.tails.close()
-            for file in (*self.former, self.current):
+            for file in (*self.former, self.current, self.twin):
                 if file is not None:
                     file.handle.close()
             shutil.rmtree(self.folder)
@@ -183,6 +184,44 @@ class Following(RuleBasedStateMachine):
         self.current.is_open = is_open
         os.truncate(self.log, 0)
 
+    @precondition(lambda self: self.current is not None)
+    @rule(lines=st.integers(0, 3), restarted=st.booleans())
+    def replace(self, lines: int, restarted: bool) -> None:
+        """By a longer version of itself, as rsync does."""
+        assert self.current is not None
+        draft = self.folder / "draft"
+        shutil.copyfile(self.log, draft)
+        self.current.handle.close()
+        self.current.handle = draft.open("ab", buffering=0)
+        if lines:
+            self.current.write([self.line() for _ in range(lines)], 0)
+        draft.replace(self.log)
+        if restarted:
+            self.restart(0)
+        else:
+            self.poll()
+
+    @precondition(lambda self: self.current is not None and self.has_members and self.twin is None)
+    @rule(polled=st.booleans())
+    def begin_twin(self, polled: bool) -> None:
+        """Another agent's log, with the name of a rotated one and the same first line."""
+        first, newline, _ = self.log.read_bytes().partition(b"\n")
+        if not newline:
+            return
+        self.check(self.reader.poll())
+        self.twin = File(self.name(20).open("ab", buffering=0))
+        self.twin.write([first + newline], 0)
+        if polled:
+            assert [line for line in self.reader.poll() if line.whole] == []
+        self.twin.write([self.line()], 0)
+        self.check(self.reader.poll())
+
+    @precondition(lambda self: self.twin is not None)
+    @rule(lines=st.integers(1, 5), cut=st.integers(0, 20))
+    def write_twin(self, lines: int, cut: int) -> None:
+        assert self.twin is not None
+        self.twin.write([self.line() for _ in range(lines)], cut)
+
     # What the follower does.
 
     @rule()
@@ -198,7 +237,7 @@ class Following(RuleBasedStateMachine):
     def check(self, lines: list[Any]) -> None:
         """All that can be seen has come, once and in order."""
         self.latest = 0
-        files = [file for file in (*self.former, self.current) if file is not None]
+        files = [file for file in (*self.former, self.current, self.twin) if file is not None]
         for line in lines:
             if not line.whole:
                 assert line.data in {file.partial for file in self.former}
@@ -218,6 +257,8 @@ class Following(RuleBasedStateMachine):
     def restart(self, undone: int) -> None:
         """Killed, with what came last not yet journaled."""
         for _ in range(min(undone, self.latest)):
+            if self.done[-1][0] is self.twin:
+                break  # By its first line, it could be the other log.
             file, line = self.done.pop()
             self.places.remove((line.file.key, line.offset))
             file.pending.insert(0, text(line))
@@ -225,7 +266,7 @@ class Following(RuleBasedStateMachine):
         self.origins |= self.reader.origins
         self.reader.lines = [line for _, line in self.done]
         self.reader.origins = self.origins
-        self.copies |= self.reader.copies
+        self.copies = self.reader.copies
         known = self.reader.known()
         self.reader.tails.close()
         self.reader = Reader(

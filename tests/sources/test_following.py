@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -314,6 +315,27 @@ async def test_lag(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await asyncio.to_thread(lambda: None)
 
 
+async def test_the_lag_is_that_of_the_oldest_line_while_lines_keep_coming(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphrag_eval_async.sources.following.MEASURING_SECONDS", 0.0)
+    append(log, "line\n")
+    follower = follow(log)
+    lines = aiter(follower)
+    await take(lines, 1)
+    for _ in range(20):
+        await asyncio.sleep(POLL)
+        began = monotonic()
+        append(log, "line\n")
+        for _attempt in range(1000):
+            if follower.lag.bytes:
+                break
+            await asyncio.sleep(POLL)
+        assert 0 < follower.lag.seconds <= monotonic() - began
+        await take(lines, 1)
+    await lines.aclose()
+
+
 @each(
     ("options", "problem"),
     [
@@ -326,6 +348,11 @@ async def test_lag(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"rotate_wait": -0.1}, "rotate_wait: expected seconds, 0 or more, got -0.1"),
         ({"rotate_wait": None}, "rotate_wait: "),
         ({"idle_timeout": -1}, "idle_timeout: "),
+        ({"ignore_older": -1}, "ignore_older: expected seconds, 0 or more, got -1"),
+        ({"exclude": "*.debug.jsonl"}, 'exclude: expected a list of globs, such as ["*.debug.jsonl"]'),
+        ({"exclude": [""]}, "exclude: "),
+        ({"exclude": [b"a"]}, "exclude: "),
+        ({"exclude": 5}, "exclude: "),
         ({"idle_timeout": "1"}, "idle_timeout: "),
         ({"start": "middle"}, 'start: expected "beginning", "end" or a Position, got \'middle\''),
         ({"start": None}, "start: "),

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import shutil
+from time import process_time, time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from graphrag_eval_async.sources import registry, rotation, tails
-from graphrag_eval_async.sources.identity import is_beginning
+from graphrag_eval_async.sources import copies, registry, rotation
+from graphrag_eval_async.sources.identity import repeated
 from tests.sources.followed import Reader, append, open_files, text
 
 if TYPE_CHECKING:
@@ -79,7 +81,7 @@ def test_long_lines(log: Path) -> None:
         assert reader.texts() == ["<60 bytes>", "short"]
         assert reader.lines[0].position.length == 60
         append(log, "y" * 20)
-        assert [text(line) for line in reader.end()] == ["<20 bytes>"]
+        assert [text(line) for line in reader.end()] == ["<20 bytes>..."]
 
 
 def test_rotation_the_old_file_is_read_to_its_end_first(log: Path) -> None:
@@ -393,18 +395,18 @@ def test_a_copy_that_is_made_while_nobody_truncates_yet(
         assert reader.texts() == []
         log.write_text("4\n")
         assert reader.texts() == ["4"]
-    assert not caplog.records
+    assert [f"{copy}: so far repeats {log}" in record.getMessage() for record in caplog.records] == [True]
 
 
 @pytest.mark.parametrize("name", ["log.jsonl.1", "log-20260101.jsonl"])
 def test_truncated_while_its_copy_is_looked_at(
     log: Path, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def compare_late(descriptor: int, other: int) -> bool:
+    def compare_late(descriptor: int, other: int, begin: int = 0) -> int | None:
         os.truncate(log, 0)
-        return is_beginning(descriptor, other)
+        return repeated(descriptor, other, begin)
 
-    monkeypatch.setattr(registry, "is_beginning", compare_late)
+    monkeypatch.setattr(copies, "repeated", compare_late)
     log.write_text("1\n2\n")
     with Reader(log.parent) as reader:
         assert reader.texts() == ["1", "2"]
@@ -415,6 +417,72 @@ def test_truncated_while_its_copy_is_looked_at(
         reader.end()
         assert sorted(map(text, reader.lines)) == ["1", "2", "3", "4...", "5"]
     assert not caplog.records
+
+
+@pytest.mark.parametrize("size", [10, 4 << 20])
+def test_a_hole_that_a_writer_leaves_after_its_log_was_truncated(
+    log: Path, size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It keeps its place in the file, since it did not open the log to append."""
+    with log.open("wb", buffering=0) as writer, Reader(log) as reader:
+        writer.write(b"1\n" * (size // 2))
+        reader.poll()
+        del reader.lines[:]
+        os.truncate(log, 0)
+        writer.write(b"2\n3")
+        assert reader.texts() == ["2"]
+        writer.write(b"\n")
+        assert reader.texts() == ["3"]
+        assert [(line.number, line.offset) for line in reader.lines] == [(1, size), (2, size + 2)]
+        os.truncate(log, 0)
+        os.truncate(log, 8)
+        assert reader.texts() == []
+        assert reader.end() == []
+    assert f"{log}: skipped {size} NUL bytes at its start" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["log.1.jsonl", "log-2026-01-31.jsonl", "log.jsonl.1"])
+@pytest.mark.parametrize("stopped", [False, True])
+def test_what_begins_like_another_log_is_no_copy_once_it_differs(
+    log: Path, name: str, stopped: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = log.with_name(name)
+    log.write_text("same\n")
+    with Reader(log.parent) as reader:
+        assert reader.texts() == ["same"]
+        other.write_text("same\n")
+        assert reader.texts() == []
+        assert f"{other}: so far repeats {log}; its first 5 bytes are not evaluated again" in caplog.text
+        append(log, "1\n")
+        assert reader.texts() == ["1"]
+        if stopped:
+            before, reader = (
+                reader,
+                Reader(log.parent, known=reader.known(), copies=reader.copies, now=reader.now),
+            )
+            before.tails.close()
+            append(other, "2\n")
+            reader.wait(10)
+        else:
+            append(other, "2\n")
+            reader.wait(10)
+        assert reader.texts() == ["same", "2"]
+        append(other, "3\n")
+        assert reader.texts() == ["3"]
+        assert reader.copies == {}
+        reader.tails.close()
+
+
+def test_a_copy_that_grows_as_its_original_did_stays_one(log: Path) -> None:
+    log.write_text("1\n2\n3\n")
+    other = log.with_name("log.1.jsonl")
+    with Reader(log.parent) as reader:
+        reader.poll()
+        for piece in ("1", "\n", "2\n3", "\n"):
+            append(other, piece)
+            assert reader.texts() == []
+        append(other, "4\n")
+        assert reader.texts() == ["1", "2", "3", "4"]
 
 
 @pytest.mark.parametrize("pattern", ["log*", "**/*", "log.jsonl.1*"])
@@ -576,6 +644,41 @@ def test_excluded_files(tmp_path: Path) -> None:
         assert reader.texts() == []
 
 
+def test_excluded_patterns(tmp_path: Path) -> None:
+    folder = tmp_path / "debug"
+    folder.mkdir()
+    for path in (tmp_path, folder):
+        for name in ("a.jsonl", "a.debug.jsonl", "a.debug.jsonl.1", "debug.jsonl"):
+            (path / name).write_text(f"{path.name} {name}\n")
+    paths = (tmp_path, folder)
+    with Reader(*paths, patterns=["*.debug.jsonl", f"{folder}/a*"], is_first=False) as reader:
+        assert sorted(reader.texts()) == [
+            "debug debug.jsonl",
+            f"{tmp_path.name} a.jsonl",
+            f"{tmp_path.name} debug.jsonl",
+        ]
+        rotate(tmp_path / "a.debug.jsonl")
+        (tmp_path / "b.debug.jsonl").write_text("new\n")
+        assert reader.texts() == []
+
+
+def test_files_that_are_older_are_ignored_until_they_are_written_to(tmp_path: Path) -> None:
+    now = time()
+    for name, age in (("old", 101), ("young", 99)):
+        (tmp_path / f"{name}.jsonl").write_text(f"{name}\nhalf")
+        os.utime(tmp_path / f"{name}.jsonl", (now - age, now - age))
+    with Reader(tmp_path, ignore_older=100) as reader:
+        assert reader.texts() == ["young"]
+        append(tmp_path / "old.jsonl", " done\nmore\n")
+        assert reader.texts() == ["half done", "more"]
+        known, origins = reader.known(), reader.origins
+    assert [*origins.values()] == [4]
+    os.utime(tmp_path / "old.jsonl", (now - 200, now - 200))
+    append(tmp_path / "young.jsonl", "\n")
+    with Reader(tmp_path, ignore_older=100, known=known) as reader:
+        assert reader.texts() == ["half"]
+
+
 def test_what_is_no_regular_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     os.mkfifo(tmp_path / "a.jsonl")
     with Reader(tmp_path / "a.jsonl") as reader:
@@ -673,7 +776,7 @@ def test_reading_is_fair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_many_files_with_few_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "MAX_OPEN", 5)
+    monkeypatch.setattr(registry, "open_limit", lambda: 5)
     files = [tmp_path / f"{number:03}.jsonl" for number in range(50)]
     before = open_files()
     for file in files:
@@ -704,8 +807,48 @@ def test_many_files_with_few_descriptors(tmp_path: Path, monkeypatch: pytest.Mon
         assert [text(line) for line in reader.end()] == ["last..."]
 
 
+def test_last_lines_of_many_files_that_are_deleted_or_moved(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    files = [folder / f"{number:03}.jsonl" for number in range(300)]
+    for file in files:
+        file.write_text("1\n")
+    with Reader(folder) as reader:
+        assert reader.texts() == ["1"] * 300
+        for number, file in enumerate(files):
+            append(file, f"{number}\n")
+            file.unlink() if number % 2 else file.rename(tmp_path / file.name)
+        assert sorted(map(int, reader.texts())) == [*range(300)]
+
+
+def test_a_look_at_many_files_takes_little_time(tmp_path: Path) -> None:
+    for number in range(700):
+        (tmp_path / f"{number:03}.jsonl").write_text("1\n")
+    with Reader(tmp_path) as reader:
+        assert len(reader.poll()) == 700
+        began = process_time()
+        for _ in range(10):
+            assert reader.poll() == []
+        assert process_time() - began < 1.0, "a tenth of that is a fifth of the polling intervals"
+
+
+def test_the_limit_on_open_files_follows_that_of_the_process(
+    log: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for soft, expected in ((1024, 768), (resource.RLIM_INFINITY, 65_536), (1 << 20, 65_536), (1, 2)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
+        assert registry.open_limit() == expected
+    for name in "abc":
+        log.with_name(f"{name}.jsonl").write_text("1\n")
+    with Reader(log.parent) as reader:
+        assert reader.texts() == ["1"] * 3
+        reader.poll()
+    [record] = caplog.records
+    assert "more than 2 files are followed, too many to hold all open" in record.getMessage()
+
+
 def test_few_descriptors_for_many_rotated_files(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tails, "MAX_DEPARTED", 5)
+    monkeypatch.setattr(registry, "open_limit", lambda: 10)
     log.write_text("now\n")
     with Reader(log) as first:
         first.poll()
@@ -722,8 +865,7 @@ def test_few_descriptors_for_many_rotated_files(log: Path, monkeypatch: pytest.M
 
 
 def test_many_rotations_within_the_time_to_wait(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tails, "MAX_DEPARTED", 5)
-    monkeypatch.setattr(registry, "MAX_OPEN", 1)
+    monkeypatch.setattr(registry, "open_limit", lambda: 10)
     before = open_files()
     with Reader(log) as reader:
         for number in range(20):
@@ -740,7 +882,7 @@ def test_many_rotations_within_the_time_to_wait(log: Path, monkeypatch: pytest.M
 def test_lost_bytes_of_a_file_that_was_at_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(registry, "MAX_OPEN", 1)
+    monkeypatch.setattr(registry, "open_limit", lambda: 1)
     monkeypatch.setattr(registry, "PASS_BYTES", 1)
     for name in "ab":
         (tmp_path / f"{name}.jsonl").write_text("12\n")

@@ -57,12 +57,16 @@ class Log:
         self.append(self.text())
         return [f"r{self._lines}"]
 
-    async def follow(self, path: Path | None = None, **options: Any) -> list[str]:
+    async def follow(
+        self, path: Path | None = None, max_line_bytes: int = 1 << 20, **options: Any
+    ) -> list[str]:
         """The ids of the responses that one run evaluates, which reads all that there is."""
         stop = threading.Event()
         stop.set()
         source = follow_jsonl(path or self.path, stop=stop, poll_interval=0.001, **options)
-        self.stream: EvaluationStream = evaluate_stream(REFERENCE, source, journal=self.journal)
+        self.stream: EvaluationStream = evaluate_stream(
+            REFERENCE, source, journal=self.journal, max_line_bytes=max_line_bytes
+        )
         async with self.stream:
             return [result["response_id"] async for result in self.stream]
 
@@ -172,6 +176,29 @@ async def test_an_unfinished_line_whose_newline_is_all_that_came(log: Log) -> No
     assert [orjson.loads(reject)["reason"] for reject in rejects] == ["incomplete", "invalid_json"]
 
 
+async def test_a_hole_at_the_start(log: Log) -> None:
+    log.append(bytes(3000), log.text(), log.text())
+    assert await log.follow(max_line_bytes=1000) == ["r1", "r2"]
+    assert await log.follow(max_line_bytes=1000) == []
+    log.append(log.text())
+    assert await log.follow(max_line_bytes=1000) == ["r3"]
+    assert log.stream.rejects.counts == {}
+
+
+async def test_a_long_line_that_is_half_written_when_the_stream_stops(log: Log) -> None:
+    log.append(log.text(), log.text(), b"x" * 2000)
+    assert await log.follow(max_line_bytes=1000) == ["r1", "r2"]
+    assert log.stream.rejects.counts == {"incomplete": 1}
+    for end in (b"x" * 2000, b"x\n"):
+        log.append(end)
+        assert await log.follow(max_line_bytes=1000) == []
+    assert log.stream.rejects.counts == {"too_long": 1}
+    log.append(log.text())
+    assert await log.follow(max_line_bytes=1000) == ["r3"]
+    assert await log.follow(max_line_bytes=1000) == []
+    assert log.stream.rejects.counts == {"too_long": 1}
+
+
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b" \n"])
 async def test_a_line_without_its_newline_is_evaluated_once(log: Log, end: bytes) -> None:
     log.append(log.text(), log.text()[:-1])
@@ -261,13 +288,58 @@ async def test_another_file_with_the_same_first_line(log: Log, way: str) -> None
     assert await log.follow() == []
 
 
-async def test_only_the_first_line_is_the_same(log: Log) -> None:
-    first = log.text()
-    log.append(first)
-    assert await log.follow() == ["r1"]
-    log.path.unlink()
-    log.append(first, log.text())
-    assert await log.follow() == ["r1", "r2"]
+@pytest.mark.parametrize("stops", [False, True])
+async def test_replaced_by_a_longer_version_of_itself(log: Log, stops: bool) -> None:
+    """As rsync and `sed -i` do."""
+    log.append(log.text(), log.text())
+    stop = threading.Event()
+    source = follow_jsonl(log.path, stop=stop, poll_interval=0.001)
+    async with evaluate_stream(REFERENCE, source, journal=log.journal) as stream:
+        ids = [(await anext(stream))["response_id"] for _ in range(2)]
+        if stops:
+            stop.set()
+            assert await anext(stream, None) is None
+        for _ in range(2):
+            log.append(log.text())
+            log.copy("draft")
+            log.path.with_name("draft").replace(log.path)
+        if not stops:
+            log.append(log.text())
+            ids += [(await anext(stream))["response_id"] for _ in range(3)]
+            stop.set()
+            assert await anext(stream, None) is None
+    assert ids == ["r1", "r2", "r3", "r4", "r5"][: 2 if stops else 5]
+    assert await log.follow() == (["r3", "r4"] if stops else [])
+    log.append(log.text())
+    assert len(await log.follow()) == 1
+    assert await log.follow() == []
+
+
+@pytest.mark.parametrize("left", [False, True])
+async def test_a_folder_that_is_copied(log: Log, left: bool) -> None:
+    for name in ("a.jsonl", "b.jsonl", "log.jsonl"):
+        log.append(log.text(), log.text())
+        log.copy(name) if name != "log.jsonl" else None
+        if name != "log.jsonl":
+            log.path.unlink()
+    assert len(await log.follow(log.path.parent)) == 6
+    copied = log.path.parent.with_name("copied")
+    shutil.copytree(log.path.parent, copied)
+    if not left:
+        shutil.rmtree(log.path.parent)
+    log.path = copied / "log.jsonl"
+    log.append(log.text())
+    assert await log.follow(copied) == ["r7"]
+    assert await log.follow(copied) == []
+
+
+async def test_a_file_that_claims_its_key_itself(log: Log) -> None:
+    log.append(log.text())
+    assert await log.follow(log.path.parent) == ["r1"]
+    log.copy("a.jsonl")
+    log.append(log.text())
+    assert sorted(await log.follow(log.path.parent)) == ["r1", "r2"]
+    assert await log.follow(log.path.parent) == []
 
 
 MEMBER = "log-20260101.jsonl"

@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import resource
 import sys
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
@@ -31,6 +33,7 @@ from graphrag_eval_async.sources.rotation import former_names
 from graphrag_eval_async.stream import EvaluationStream
 
 LOOK_SECONDS = 1.0  # how often alerts look whether time alone has changed something
+OPEN_FILES = 65_536  # more than anybody follows
 _duration = partial(typer.Option, parser=options.parser(parse_duration), metavar="TIME")
 
 
@@ -57,6 +60,18 @@ class Watch(RunOptions):
     ] = None
     # Any, of what is parsed, since the defaults are text that is parsed as well.
     poll_interval: Annotated[Any, _duration(help="How often to look for what is new.")] = "50ms"
+    exclude: Annotated[
+        list[str],
+        options.repeatable(
+            metavar="GLOB",
+            help="Skip logs of this name, or, with a slash, of this path, such as '*.debug.jsonl'. "
+            "Repeatable.",
+        ),
+    ]
+    ignore_older: Annotated[
+        float | None,
+        _duration(help="Of logs that were last written to longer ago, such as 24h, read only new lines."),
+    ] = None
     window: Annotated[
         Any,
         typer.Option(
@@ -115,11 +130,14 @@ class Watch(RunOptions):
             self.window, self.show, self.alert, include_errors=self.include_errors, comparison=comparison
         )
         stop = asyncio.Event()
+        raise_file_limit()
         follower = follow_jsonl(
             self.paths,
             start=self.start,
             poll_interval=self.poll_interval,
             idle_timeout=self.until_idle,
+            exclude=self.exclude,
+            ignore_older=self.ignore_older,
             stop=stop,
         )
         with self.open(reference, follower, config, interrupts) as (stream, lines):
@@ -155,6 +173,15 @@ class Watch(RunOptions):
             return None
         journal = self.output if self.is_resumable else None
         return load_baseline(self.baseline, journal, include_errors=self.include_errors)
+
+
+def raise_file_limit() -> None:
+    """Let this process hold as many files open as it may, since the usual limit is for old programs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _watch(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from graphrag_eval_async.records import Line, LongLine, Position
+from graphrag_eval_async.records import Line, LongLine, Position, Unwritable
 from graphrag_eval_async.sinks.journal.done import DIGEST_BYTES, Contents, Done, Place
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Admission:
         source: Source = {} if file is None else {"path": file.path, "file": file.key}
         source |= {"line": record.number, "offset": record.offset, "length": length, "sha256": sha256}
         source["occurrence"] = self._contents.take(digest)
-        if not (whole := not isinstance(record, Line) or record.whole):
+        if not (whole := isinstance(record, Unwritable) or record.whole):
             source["whole"] = False
         if position is not None:
             self.done.add(position, whole=whole)

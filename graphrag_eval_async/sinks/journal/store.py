@@ -94,8 +94,8 @@ class OpenJournal:
             JournalError: it cannot be kept.
         """
         conditions = self.conditions
-        conditions.origins = {**origins, **conditions.origins}
-        conditions.copies |= copies
+        conditions.origins = {**conditions.origins, **origins}
+        conditions.copies = dict(copies)
         conditions.followed = True
         await run_in_thread(partial(conditions.write, f"{self.path}.run"), threads=self._threads)
 

@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +32,6 @@ from tests.cli.support import (
 from tests.cli.watch.support import append
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
 
     from tests.cli.support import Folder
@@ -275,3 +276,25 @@ def test_usage(
     out, err = capfd.readouterr()
     assert not out
     assert complaint in " ".join(err.split())
+
+
+def test_logs_that_are_skipped_by_name_and_age(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    os.mkdir(folder.file("logs"))
+    for name in ("a", "a.debug", "old"):
+        append(folder, RESPONSES[0], name=f"logs/{name}.jsonl")
+    os.utime(folder.file("logs/old.jsonl"), (0, 0))
+    skip = ("--exclude", "*.debug.jsonl", "--ignore-older", "24h")
+    assert run(*watch(folder, *IDLE, *skip, log="logs")) == 0
+    assert samples(facts(capfd.readouterr().out)[-1]) == 1
+
+
+def test_the_limit_on_open_files_is_raised() -> None:
+    code = """
+import resource
+from graphrag_eval_async.cli.watch.command import raise_file_limit
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+raise_file_limit()
+assert resource.getrlimit(resource.RLIMIT_NOFILE) == (65536 if hard == -1 else min(hard, 65536), hard)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=DEADLINE_SECONDS)

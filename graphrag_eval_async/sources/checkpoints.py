@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.records import Known
@@ -27,19 +28,20 @@ class Start(NamedTuple):
     passed_over: bool  # Whether no line before the offset was ever read.
 
 
-class Kept(NamedTuple):
+class FollowState(NamedTuple):
     """What later runs have to know of files besides the lines that were read."""
 
     origins: Mapping[str, int]  # By key, where reading began, if not at the start.
-    copies: Mapping[str, str]  # By the root of a copy, the key of its original.
+    copies: Mapping[str, str]  # By the root of a copy, the key of its original: all that are known.
 
 
-class Recall:
+class Checkpoints:
     """Recognises the files that earlier runs have read, and gives keys to new ones.
 
     Attributes:
         found: keys of the files that were recognised.
-        copies: as in `Kept`, of this run and earlier ones.
+        copies: as in `FollowState`, of this run and earlier ones.
+        present: roots of the files that were there when this run began: these claim their keys themselves.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Recall:
         """Reading begins after the line `start`, if there is one."""
         self.found: set[str] = set()
         self.copies = dict(copies)
+        self.present: set[str] = set()
         self._origins: dict[str, int] = {}
         self._is_kept = True
         self._earlier = self._known = known
@@ -92,6 +95,22 @@ class Recall:
                 return start
         return None
 
+    def find_content(self, descriptor: int, name: str) -> Start | None:
+        """The same for a file that has replaced the one that was read, or is a copy in another folder."""
+        size = os.fstat(descriptor).st_size
+        for key in sorted(self._known.keys() - self.found, key=partial(self._likeness, name), reverse=True):
+            parts, last = split_key(key), self._known[key].last
+            can_be = parts is not None and last is not None and last.offset + last.length <= size
+            if parts and can_be and parts[0] not in self.present and (start := self._start(key, descriptor)):
+                return start
+        return None
+
+    def _likeness(self, name: str, key: str) -> tuple[bool, bool, int]:
+        last = self._known[key].last
+        if last is None:
+            return False, False, 0
+        return last.path == name, os.path.basename(last.path) == os.path.basename(name), last.offset
+
     def _start(self, key: str, descriptor: int) -> Start | None:
         known = self._known[key]
         offset = resume_at(descriptor, known) if key not in self.found else None
@@ -118,12 +137,18 @@ class Recall:
         self.copies[root] = original
         self._is_kept = False
 
-    def changes(self) -> Kept | None:
+    def forget_copy(self, root: str, key: str) -> None:
+        """Keep that the file with that key is no copy after all, and is read from its start."""
+        self.copies.pop(root, None)
+        self._origins[key] = 0
+        self._is_kept = False
+
+    def changes(self) -> FollowState | None:
         """What later runs have to know, if that is more than at the last call."""
         if self._is_kept:
             return None
         self._is_kept = True
-        return Kept(dict(self._origins), dict(self.copies))
+        return FollowState(dict(self._origins), dict(self.copies))
 
 
 def resume_at(descriptor: int, known: Known) -> int | None:
