@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphrag_eval_async.errors import JournalError, JournalMismatch
-from graphrag_eval_async.sinks.append_file import sync_directory
+from graphrag_eval_async.sinks.append_file import open_draft, sync_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,13 +33,13 @@ class Conditions(msgspec.Struct, kw_only=True):
         Raises:
             JournalError: it cannot be written.
         """
-        draft = Path(f"{path}.tmp")
+        draft = f"{path}.tmp"
         try:
-            with draft.open("wb") as file:
+            with os.fdopen(open_draft(draft, path), "wb") as file:
                 file.write(msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
-            draft.replace(path)
+            os.replace(draft, path)
             sync_directory(path)
         except OSError as error:
             raise JournalError(f"{path}: cannot be written: {error.strerror}") from error

@@ -65,7 +65,8 @@ class OpenJournal:
             rejected = os.path.exists(beside) and os.path.getsize(beside) > 0
             begun = self._results.size > 0 or (not fresh and rejected)
             self._check({"format": FORMAT, **fingerprints}, begun=begun, force=options.force)
-            self._rejects = AppendFile(beside)
+            # A name that others can foresee may have been made a link to a file of somebody else.
+            self._rejects = AppendFile(beside, flags=0 if options.rejects else os.O_NOFOLLOW)
             if fresh:  # What was rejected for a journal that is gone.
                 self._rejects.truncate(0)
         except BaseException:
