@@ -134,7 +134,8 @@ class MetricCalls:
         judge = await session.judge()  # That opens the cache, too.
         cache, usage = session.cache, session.usage
         if cache is not None and (kept := await cache.get(call.key)) is not None:
-            with suppress(JudgeError):  # What an earlier version kept may not pass the checks of this one.
+            # It may be damaged, and what an earlier version kept may not pass the checks of this one.
+            with suppress(JudgeError, orjson.JSONDecodeError):
                 reply = call.check(orjson.loads(kept))
                 usage.cache_hits += 1
                 return reply
