@@ -10,6 +10,7 @@ import msgspec
 
 from graphrag_eval_async.errors import JournalError, JournalMismatch
 from graphrag_eval_async.sinks.append_file import open_draft, sync_directory
+from graphrag_eval_async.sinks.journal.done import Size  # noqa: TC001  (msgspec reads it)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +23,7 @@ class Conditions(msgspec.Struct, kw_only=True):
     """What the file beside a journal holds."""
 
     fingerprints: dict[str, str]  # By name; empty if there is no such file.
-    origins: dict[str, int]  # By the key of a followed file, the bytes before the first line to read.
+    origins: dict[str, Size]  # By the key of a followed file, the bytes before the first line to read.
     earlier: list[Any] = []  # Fingerprints that `force` has replaced.
     copies: dict[str, str] = {}  # By the root of the keys of a followed file, the key of its original.
     followed: bool = False  # Whether files were followed.
@@ -64,7 +65,7 @@ def read_conditions(path: str) -> Conditions:
         raise JournalError(f"{path}: cannot be read: {error.strerror}") from error
     try:
         return msgspec.json.decode(data, type=Conditions) if data else new_conditions()
-    except ValueError:
+    except (ValueError, RecursionError):
         text = "is not what stands beside a journal; remove it, or use another journal"
         raise JournalMismatch(f"{path}: {text}") from None
 
