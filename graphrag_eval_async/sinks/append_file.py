@@ -15,6 +15,7 @@ from functools import partial
 from io import BytesIO
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import orjson
 
@@ -22,7 +23,7 @@ from graphrag_eval_async.errors import AggregationError, JournalError, JournalLo
 from graphrag_eval_async.threads import SLICE_SECONDS, run_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Executor
 
 logger = logging.getLogger("graphrag_eval_async.journal")
@@ -34,6 +35,9 @@ NEW = os.O_EXCL | os.O_NOFOLLOW
 
 PIECE_BYTES = 1 << 20
 NEWLINE = ord("\n")
+
+CHECKSUM = b'%b,"crc32":"%08x"}\n'
+CHECKSUM_BYTES = len(CHECKSUM % (b"", 0))
 
 _opened: weakref.WeakSet[AppendFile] = weakref.WeakSet()
 
@@ -207,13 +211,38 @@ def _open_locked(path: str, flags: int) -> tuple[int, int]:
         os.close(descriptor)  # It was replaced meanwhile.
 
 
+def seal(line: bytes, crc: int = 0) -> bytes:
+    """The line of an object that has members, with its CRC-32 as the last of them.
+
+    `crc` is that of what comes before `line`, where that is only the end of a line.
+    """
+    body = line[:-2]
+    return CHECKSUM % (body, crc32(body, crc))
+
+
+def seal_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same for a line in pieces, of which the last has its last two bytes."""
+    held, crc = b"", 0
+    for piece in pieces:
+        yield held
+        crc = crc32(held, crc)
+        held = piece
+    yield seal(held, crc)
+
+
+def _is_intact(line: bytes) -> bool:
+    body = line[:-CHECKSUM_BYTES]
+    return line == CHECKSUM % (body, crc32(body))
+
+
 async def read_lines(
     file: AppendFile, add: Callable[[Any], object], *, aside: str, threads: Executor
 ) -> tuple[int, int]:
     """Pass each line to `add`, as a JSON value.
 
-    A last line without its newline is cut off. A line that is not JSON, or that `add` refuses by a
-    ValueError, TypeError, KeyError or AggregationError, is moved to the file at `aside`.
+    A last line without its newline is cut off. A line that has not the checksum of `seal`, is not JSON, or
+    that `add` refuses by a ValueError, TypeError, KeyError or AggregationError, is moved to the file at
+    `aside`.
 
     Returns:
         the number of lines that were accepted, and of those that were moved.
@@ -237,6 +266,8 @@ async def read_lines(
                 start, end = end, end + len(line)
                 total += 1
                 try:
+                    if not _is_intact(line):
+                        raise ValueError("its checksum is missing or wrong")
                     add(orjson.loads(line))
                 except (ValueError, TypeError, KeyError, AggregationError) as error:
                     text = "%s: byte %d: is no result or reject, and is set aside: %r"

@@ -15,7 +15,7 @@ from graphrag_eval_async.sinks.journal.done import Size  # noqa: TC001  (msgspec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FORMAT = "1"
+FORMAT = "2"
 """Of the journal and of the files beside it."""
 
 

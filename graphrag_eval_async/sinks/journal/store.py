@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from graphrag_eval_async.errors import JournalError
-from graphrag_eval_async.sinks.append_file import AppendFile, read_lines
+from graphrag_eval_async.sinks.append_file import AppendFile, read_lines, seal, seal_pieces
 from graphrag_eval_async.sinks.journal.conditions import FORMAT, mismatch, new_conditions, read_conditions
 from graphrag_eval_async.sinks.rejects import reject_line
 from graphrag_eval_async.threads import SLICE_SECONDS, outlast, run_in_thread
@@ -120,7 +120,7 @@ class OpenJournal:
         lines = []
         due = monotonic() + SLICE_SECONDS
         for result in results:
-            lines.append(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
+            lines.append(seal(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)))
             if monotonic() >= due:
                 await self._write(lines)
                 lines = []
@@ -142,7 +142,7 @@ class OpenJournal:
             JournalError: it, or something earlier, cannot be written or flushed.
         """
         self._syncing.check()
-        self._rejects.write(reject_line(reject, {"source": source}))
+        self._rejects.write(seal_pieces(reject_line(reject, {"source": source})))
         if self._fsync != "never":
             self._syncing.soon()
 
