@@ -25,6 +25,7 @@ from bench.aggregates import peak_megabytes
 from bench.report import Row, show
 from bench.whole_path import drain
 from graphrag_eval_async import evaluate_stream, load_reference
+from graphrag_eval_async.sinks.append_file import seal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,13 +63,15 @@ def _results(number: int, results: list[dict[str, Any]]) -> Iterator[bytes]:
         offset += length + 1
         own = {"sample": index // len(results) + 1, "response_id": f"response-{index}", "source": source}
         tokens, seconds = index * 7919 % 20_000, index * 7919 % 100_003 / 1000
-        yield orjson.dumps({**result, "input_tokens": tokens, "elapsed_sec": seconds} | own) + b"\n"
+        yield seal(orjson.dumps({**result, "input_tokens": tokens, "elapsed_sec": seconds} | own) + b"\n")
 
 
 def write_journal(path: Path, number: int) -> None:
     """A journal of so many results, made from those of the examples."""
     asyncio.run(_evaluate(REFERENCE, FOLDER / "responses.jsonl", path))
     examples = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    for example in examples:
+        del example["crc32"]
     with path.open("wb") as file:
         file.writelines(_results(number, examples))
 

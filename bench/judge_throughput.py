@@ -17,6 +17,7 @@ from bench.judge_cases import config, lines, reference, response
 from bench.judge_process import serving
 from bench.report import Row, show
 from graphrag_eval_async import evaluate_stream
+from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.judge.openai_endpoint import Endpoint, Sdk
 from graphrag_eval_async.judge.protocol import format_of
 from graphrag_eval_async.metrics.answer_correctness import INPUTS, INSTRUCTIONS, REPLY, AnswerClaims
@@ -145,7 +146,11 @@ def rows_of(load: Load) -> list[Row]:
     """Rounds of all in turn; the medians stand for them."""
     requests, sdk = requests_like_ours(load.calls), Sdk()
     with serving("--latency", str(load.latency)) as base_url:
-        same = partial(sdk.client, Endpoint("openai", base_url, "none", ""), load.concurrency)
+        same = partial(
+            sdk.client,
+            Endpoint("openai", base_url, "none", ""),
+            LimitsConfig(max_concurrency=load.concurrency),
+        )
         other = partial(on_default_transport, base_url, load)
         ways: dict[str, Callable[[], Coroutine[Any, Any, Times]]] = {
             "bare loop": lambda: bare(same, requests, load),

@@ -228,20 +228,24 @@ class Evaluator:
         """The judge, as one stream calls it; None where only steps are scored."""
         return self._judging.session() if self._judging is not None else None
 
-    async def judge(self, evaluation: Evaluation, session: JudgeSession) -> None:
-        """Judge an evaluation by its plan.
+    async def judge(self, evaluation: Evaluation, session: JudgeSession) -> bool:
+        """Judge an evaluation by its plan; returns False, and does not, if the session has dropped it.
 
         Raises:
             JudgeUnavailable: the judge will not answer any call, and `on_fatal` is "raise".
         """
         assert self._judging is not None  # noqa: S101  (plans come from it)
         facts = evaluation.facts
-        evaluation.judged, evaluation.judged_steps = await self._judging.run(evaluation.plan, session)
+        judged = await self._judging.run(evaluation.plan, session)
+        if judged is None:
+            return False
+        evaluation.judged, evaluation.judged_steps = judged
         evaluation.provenance = self._judging.provenance()
         if facts is not None:
             evaluation.failure = failure_of(facts._replace(right_answer=right_answer(evaluation.judged)))
         result = evaluation.as_dict()
         count_metrics(evaluation, result, result.get("actual_steps") or [])
+        return True
 
     @property
     def usage(self) -> JudgeUsage | None:

@@ -141,7 +141,9 @@ def lines_of(path: Path | str) -> list[bytes]:
 
 
 def results_of(path: Path | str) -> list[dict[str, Any]]:
-    return [orjson.loads(line) for line in lines_of(path)]
+    """The records of a file, without their checksums."""
+    records = [orjson.loads(line) for line in lines_of(path)]
+    return [{key: value for key, value in record.items() if key != "crc32"} for record in records]
 
 
 def names_of(path: Path | str) -> Counter[tuple[str, int]]:

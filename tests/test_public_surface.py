@@ -160,6 +160,7 @@ def test_the_methods() -> None:
     assert public(package.EvaluationStream) == {
         "aclose",
         "decision",
+        "drop_unsent",
         "in_flight",
         "journal",
         "missing",

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 PROGRAM = "graphrag-eval-async"
 
 EXIT_CODES = (
-    "Exit codes: 2 wrong usage or broken reference data, 4 the run itself failed, 3 lines were rejected, "
-    "1 a gate does not hold, 130 Ctrl-C, 143 SIGTERM, else 0; the first that applies, in this order."
+    "Exit codes: 2 wrong usage or broken reference data, 4 the run itself failed, 3 lines were rejected "
+    "(unless interrupted), 1 a gate does not hold, 130 Ctrl-C, 143 SIGTERM, else 0; the first that applies, "
+    "in this order."
 )
 EXIT_CODES_OF_ROWS = (
     "Exit codes: 2 wrong usage, 4 the run itself failed, 130 Ctrl-C, 143 SIGTERM, else 0, also where rows "

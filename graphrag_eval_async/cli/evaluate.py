@@ -108,7 +108,7 @@ class Evaluate(RunOptions):
                 tell(sys.stderr, f"--until: {_order(seed)}")
             usage = stream.usage if judge_of(config) else None
             with progress(source, shown=self._shows_progress, usage=usage) as advance:
-                sending = Sending(results, stream.stop)
+                sending = Sending(results, self.stopping(stream, stream.stop))
                 work = _write_results(stream, sending, advance)
                 ending = run_to_end(work, interrupts, drain=sending.drain)
         return self.report_stream(stream, ending, reference=reference, config=config, table=self._table)

@@ -132,7 +132,7 @@ class Ending(NamedTuple):
             # Such as a package that cannot be imported, or a journal of another configuration.
             Exit.USAGE: isinstance(self.error, ConfigError | JournalLocked | JournalMismatch),
             Exit.FAILED: self.error is not None,
-            Exit.REJECTS: rejects,
+            Exit.REJECTS: rejects and not self.interrupts.came,
             Exit.GATES: gates,
         }
         return next((code for code, applies in codes.items() if applies), self.interrupts.code or Exit.OK)

@@ -1,7 +1,7 @@
 """What ``evaluate`` and ``watch`` have in common: options, files, the stream, and its report."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import product
@@ -179,6 +179,16 @@ class RunOptions(ReportOptions):
             if rejects is not None:
                 rejects_files.append(files.enter_context(open_rejects(rejects, interrupts)))
             yield stream, results
+
+    def stopping(self, stream: EvaluationStream, stop: Callable[[], object]) -> Callable[[], None]:
+        """What a first signal calls: `stop`; and what a journal leaves to the next run is not paid for."""
+
+        def stop_paying() -> None:
+            stop()
+            if self.is_resumable:
+                stream.drop_unsent()
+
+        return stop_paying
 
     def has_begun(self, stream: EvaluationStream) -> bool:
         """Whether there is anything to report; there is not if the journal could not be resumed."""

@@ -84,6 +84,7 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
         max_attempts: attempts per request, including the first. A request that repeats one with an unusable
             reply has attempts of its own; long pauses that the server asks for do not count.
         budget_usd: US dollars over the whole stream; None means no limit.
+        max_reply_bytes: of one reply, as sent and decompressed.
     """
 
     max_concurrency: Count = 32
@@ -93,6 +94,7 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
     result_timeout_sec: Positive = 300.0
     max_attempts: Count = 5
     budget_usd: Amount | None = None
+    max_reply_bytes: Count = 2 << 20
 
 
 class PricingConfig(Section, frozen=True, kw_only=True):

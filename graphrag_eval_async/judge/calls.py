@@ -51,18 +51,23 @@ class ResultCalls:
 
     Attributes:
         order: among the results; the calls of the earliest go first.
+        is_dropped: whether it was left before any request was sent, since the session had dropped it.
     """
 
     def __init__(self, session: JudgeSession) -> None:
         self.session = session
         self.order = session.next_order()
+        self._deadlines = session.retry.limiter.deadlines
         self.scope = CancelScope()
+        self.is_dropped = False
 
     def __enter__(self) -> CancelScope:
+        self._deadlines.wait(self.scope)
         return self.scope.__enter__()
 
     def __exit__(self, *exc_info: Any) -> bool | None:
-        self.session.retry.limiter.deadlines.stop(self.scope)
+        self.is_dropped = self._deadlines.is_dropped(self.scope)
+        self._deadlines.stop(self.scope)
         return self.scope.__exit__(*exc_info)
 
 
@@ -134,7 +139,8 @@ class MetricCalls:
         judge = await session.judge()  # That opens the cache, too.
         cache, usage = session.cache, session.usage
         if cache is not None and (kept := await cache.get(call.key)) is not None:
-            with suppress(JudgeError):  # What an earlier version kept may not pass the checks of this one.
+            # It may be damaged, and what an earlier version kept may not pass the checks of this one.
+            with suppress(JudgeError, orjson.JSONDecodeError):
                 reply = call.check(orjson.loads(kept))
                 usage.cache_hits += 1
                 return reply

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import orjson
 from msgspec import UNSET
@@ -23,7 +24,7 @@ from graphrag_eval_async.judge.openai_replies import (
 from graphrag_eval_async.judge.protocol import SchemaRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
     from graphrag_eval_async.errors import Failure
@@ -31,10 +32,15 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.protocol import Message
     from graphrag_eval_async.records.token_usage import TokenUsage
 
+T = TypeVar("T")
+
 REASONING = re.compile(r"(ft:)?(o\d|gpt-5)")
 """Models that refuse a temperature, and a limit of tokens that is called `max_tokens`."""
 
 LIMITS = {"max_tokens", "max_completion_tokens"}
+
+LARGE = 1 << 17
+"""Bytes of a reply that takes milliseconds to read."""
 
 
 def check(llm: LLMConfig) -> None:
@@ -71,7 +77,7 @@ def open_judge(llm: LLMConfig) -> OpenAIJudge:
             return None
         endpoint = endpoint_of(llm, model)
         if endpoint not in clients:
-            clients[endpoint] = sdk.client(endpoint, llm.limits.max_concurrency)
+            clients[endpoint] = sdk.client(endpoint, llm.limits)
         target = Target(f"llm.{name}", model.model, endpoint.base_url)
         return _Remote(sdk, clients[endpoint], target, scrub)
 
@@ -111,7 +117,7 @@ class OpenAIJudge:
         asked = _with_schema(messages, schema) if with_schema else _with_schema_as_text(messages, schema)
         response = await remote.post("/chat/completions", asked | self._of_completions)
         if response.is_success:
-            return read_completion(response)
+            return await _read(read_completion, response)
         failure = failure_of(response, remote.target)
         if with_schema and response.refuses_schemas:
             self._takes_schemas = False
@@ -125,7 +131,7 @@ class OpenAIJudge:
         body = {"input": list(texts), "encoding_format": "float"} | self._of_embeddings
         response = await remote.post("/embeddings", body)
         if response.is_success:
-            return read_embeddings(response)
+            return await _read(read_embeddings, response)
         raise failure_of(response, remote.target)
 
     async def aclose(self) -> None:
@@ -167,8 +173,15 @@ class _Remote(NamedTuple):
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
+        if isinstance(cause, JudgeError):  # The body was too long, or damaged.
+            return cause
         kind: Failure = "timeout" if isinstance(cause, TimeoutError) else "unavailable"
         return JudgeError(kind, self.scrub(f"{self.target.base_url}: {type(cause).__name__}: {cause}"))
+
+
+async def _read(read: Callable[[Response], T], response: Response) -> T:
+    """What a response says; a large one is read in a thread."""
+    return await asyncio.to_thread(read, response) if len(response.body) > LARGE else read(response)
 
 
 def _of_completions(config: GenerationConfig) -> dict[str, Any]:

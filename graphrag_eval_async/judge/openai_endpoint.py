@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import zlib
 from contextlib import suppress
+from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.config.load import is_key, wrong_with_url
-from graphrag_eval_async.errors import ConfigError
+from graphrag_eval_async.errors import ConfigError, JudgeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterable, AsyncIterator, Iterator
 
-    from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
+    from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LimitsConfig, LLMConfig
 
 INSTALL = "pip install 'graphrag-eval-async[llm]'"
 OPENAI_URL = "https://api.openai.com/v1"
@@ -24,6 +26,12 @@ NO_KEY = "unused"
 
 SPARE_CONNECTIONS = 16
 """More than there are requests at a time, for those that are being closed."""
+
+MAX_ERROR_BYTES = 1 << 16
+"""Of the body of a response that is no success; what follows is not read."""
+
+GZIP_OR_ZLIB = 47
+"""What zlib calls either format, recognised by its header."""
 
 
 class Endpoint(NamedTuple):
@@ -107,13 +115,15 @@ class Sdk:
         self.status_error = openai.APIStatusError
         self.error = openai.OpenAIError
 
-    def client(self, endpoint: Endpoint, concurrency: int) -> Any:
+    def client(self, endpoint: Endpoint, limits: LimitsConfig) -> Any:
         """A client that neither tries again, follows redirects, nor gives up."""
         common = {
             "api_key": endpoint.api_key,
             "max_retries": 0,
             "timeout": None,
-            "http_client": self._http_client(concurrency + SPARE_CONNECTIONS),
+            "http_client": self._http_client(
+                limits.max_concurrency + SPARE_CONNECTIONS, limits.max_reply_bytes
+            ),
         }
         if endpoint.provider == "openai":
             return self._openai.AsyncOpenAI(base_url=endpoint.base_url, **common)
@@ -121,12 +131,57 @@ class Sdk:
             azure_endpoint=endpoint.base_url, api_version=endpoint.api_version, **common
         )
 
-    def _http_client(self, connections: int) -> Any:
+    def _http_client(self, connections: int, max_bytes: int) -> Any:
         """On aiohttp, which takes half the CPU time, unless it is missing."""
         limits = self._httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
         # Cookies are not kept: one that is malformed would make the next request impossible.
         cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
         options = {"limits": limits, "timeout": None, "follow_redirects": False, "cookies": cookies}
+        options |= {"headers": {"Accept-Encoding": "gzip"}}
+        options |= {"event_hooks": {"response": [partial(self._read_body, max_bytes=max_bytes)]}}
         with suppress(RuntimeError):
             return self._openai.DefaultAioHttpClient(**options)
         return self._openai.DefaultAsyncHttpxClient(**options)
+
+    async def _read_body(self, response: Any, *, max_bytes: int) -> None:
+        """Replace the body of a response, before the SDK reads it, by one that is decompressed and short."""
+        compressed = response.headers.pop("content-encoding", "") in {"gzip", "x-gzip", "deflate"}
+        body = bytearray()
+        limit = max_bytes if response.is_success else MAX_ERROR_BYTES
+        pieces = _decompressed(response.stream, limit) if compressed else response.stream
+        try:
+            async for piece in pieces:
+                body += piece
+                if len(body) > limit:
+                    raise too_long(limit)
+        except JudgeError:
+            if response.is_success:
+                raise
+        finally:
+            await response.stream.aclose()
+        response.stream = self._httpx.ByteStream(bytes(body[:limit]))
+
+
+async def _decompressed(pieces: AsyncIterable[bytes], limit: int) -> AsyncIterator[bytes]:
+    """What is compressed in `pieces`, in pieces that are at most one byte longer than `limit`.
+
+    Raises:
+        JudgeError: it is damaged, or longer than `limit` even as it is.
+    """
+    decompress = zlib.decompressobj(GZIP_OR_ZLIB).decompress
+    read = 0
+    async for piece in pieces:
+        read += len(piece)
+        if read > limit:
+            raise too_long(limit)
+        try:
+            yield decompress(piece, limit + 1)
+        except zlib.error as error:
+            text = f"the reply cannot be decompressed: {error}"
+            raise JudgeError("unavailable", text) from None
+
+
+def too_long(limit: int) -> JudgeError:
+    """The error for a reply that is longer than so many bytes."""
+    text = f"the reply is longer than {limit} bytes; raise llm.limits.max_reply_bytes"
+    return JudgeError("invalid_reply", text, reply="", final=True)

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 MAX_TEXT = 300
 """How many characters of a server's text are quoted."""
 
+MAX_SCRUBBED = 1 << 16
+"""How many characters of a server's text are looked at to quote its beginning."""
+
 EXCERPT = 100
 """How many characters of a body that cannot be read are quoted."""
 
@@ -76,8 +79,11 @@ class Scrubber:
         return self._hide(text, MIN_CHARACTERS)
 
     def __call__(self, text: str, limit: int = MAX_TEXT) -> str:
-        text = " ".join(self._hide(text).split())
-        return text if len(text) <= limit else f"{text[: limit - 3]}..."
+        shown = self._hide(text[:MAX_SCRUBBED])
+        if len(text) > MAX_SCRUBBED and self._secrets:  # The beginning of one may stand at the end.
+            shown = shown[: -len(self._secrets[0])]
+        shown = " ".join(shown.split())
+        return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
 
     def _hide(self, text: str, min_characters: int = 0) -> str:
         for secret in self._secrets:

@@ -198,17 +198,33 @@ class Deadlines:
         """`seconds` is the time that each has."""
         self._seconds = seconds
         self._running: set[CancelScope] = set()
+        self._unsent: set[CancelScope] = set()
         self._frozen_until = -inf
+
+    def wait(self, scope: CancelScope) -> None:
+        """Note that no request is sent yet for `scope`."""
+        self._unsent.add(scope)
+
+    def drop(self) -> None:
+        """Cancel the scopes for which no request is sent yet."""
+        for scope in self._unsent:
+            scope.cancel()
+
+    def is_dropped(self, scope: CancelScope) -> bool:
+        """Whether `drop` has cancelled `scope`."""
+        return scope in self._unsent and scope.cancel_called
 
     def start(self, scope: CancelScope) -> None:
         """Let the time of `scope` run, if it does not yet."""
         if scope not in self._running:
             self._running.add(scope)
+            self._unsent.discard(scope)
             scope.deadline = max(asyncio.get_running_loop().time(), self._frozen_until) + self._seconds
 
     def stop(self, scope: CancelScope) -> None:
         """Forget `scope`."""
         self._running.discard(scope)
+        self._unsent.discard(scope)
 
     def freeze(self, until: float) -> None:
         """Let no time run until then."""

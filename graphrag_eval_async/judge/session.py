@@ -104,6 +104,7 @@ class JudgeSession:
     Attributes:
         usage: counts of all calls.
         spending: calls and costs of the finished results.
+        is_dropping: whether no result is begun any more.
     """
 
     def __init__(self, setup: JudgeSetup) -> None:
@@ -117,6 +118,7 @@ class JudgeSession:
         self.throttle = Throttle(CALLS, max(PREPARED, 4 * self.limits.max_concurrency))
         self.single_flight = SingleFlight(self.usage, self.retry.limiter.deadlines)
         self.cache: CallCache | None = None
+        self.is_dropping = False
         self._setup = setup
         self._starting: asyncio.Task[Judge] | None = None
         self._opened: Judge | None = None
@@ -155,6 +157,11 @@ class JudgeSession:
             key.update(b"%d:" % len(data))
             key.update(data)
         return key.digest()
+
+    def drop_unsent(self) -> None:
+        """End the work on all results for which no request was sent yet, now and later."""
+        self.is_dropping = True
+        self.retry.limiter.deadlines.drop()
 
     async def aclose(self) -> None:
         """Close the judge and the cache; no call may be in flight."""

@@ -150,8 +150,8 @@ class Judging:
         due = [task for task in tasks if task.call is not None]
         return Plan(due, len(tasks) - len(due)) if tasks else None
 
-    async def run(self, plan: Plan, session: JudgeSession) -> Judged:
-        """Judge a response, all metrics at once.
+    async def run(self, plan: Plan, session: JudgeSession) -> Judged | None:
+        """Judge a response, all metrics at once; None if the session has dropped it.
 
         Raises:
             JudgeUnavailable: no call can succeed, and `on_fatal` is "raise".
@@ -171,6 +171,8 @@ class Judging:
             except JudgeError as error:
                 outcomes[index] = error
 
+        if session.is_dropping:  # A first call may be sent before a cancellation comes.
+            return None
         calls = [(index, task.call) for index, task in enumerate(plan.due) if task.call is not None]
         with result:
             if len(calls) == 1:
@@ -179,6 +181,8 @@ class Judging:
                 async with anyio.create_task_group() as tasks:
                     for index, call in calls:
                         tasks.start_soon(find, index, call)
+        if result.is_dropped:
+            return None
         judged = Judged({}, {})
         for task, judge, outcome in zip(plan.due, judges, outcomes, strict=True):
             if self._on_fatal == "raise" and isinstance(outcome, JudgeUnavailable):

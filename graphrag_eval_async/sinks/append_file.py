@@ -15,6 +15,7 @@ from functools import partial
 from io import BytesIO
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import orjson
 
@@ -22,15 +23,21 @@ from graphrag_eval_async.errors import AggregationError, JournalError, JournalLo
 from graphrag_eval_async.threads import SLICE_SECONDS, run_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Executor
 
 logger = logging.getLogger("graphrag_eval_async.journal")
 
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
+NEW = os.O_EXCL | os.O_NOFOLLOW
+"""Flags for a file that must not be there yet."""
+
 PIECE_BYTES = 1 << 20
 NEWLINE = ord("\n")
+
+CHECKSUM = b'%b,"crc32":"%08x"}\n'
+CHECKSUM_BYTES = len(CHECKSUM % (b"", 0))
 
 _opened: weakref.WeakSet[AppendFile] = weakref.WeakSet()
 
@@ -43,8 +50,12 @@ class AppendFile:
         size: bytes in the file, all of them whole lines.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, flags: int = 0) -> None:
         """Open or create the file, and lock it.
+
+        Args:
+            path: of the file.
+            flags: of `os.open`, added to those that it needs.
 
         Raises:
             JournalLocked: another process, or another stream, writes to it.
@@ -53,14 +64,16 @@ class AppendFile:
         self.path = os.fspath(path)
         try:
             self._place = os.path.realpath(self.path)
-            self._descriptor, self.size = _open_locked(self.path)
+            self._descriptor, self.size = _open_locked(self.path, FLAGS | flags)
         except BlockingIOError:
             raise JournalLocked(
                 f"{self.path}: another process, or another stream of this one, writes to it; "
                 "use another journal, or wait until that has ended"
             ) from None
         except (OSError, ValueError) as error:
-            raise self._error("opened for writing", error) from error
+            is_link = flags & os.O_NOFOLLOW and os.path.islink(self.path)
+            reason = ValueError("it is a symbolic link; remove it, or use another journal")
+            raise self._error("opened for writing", reason if is_link else error) from error
         if not self.size:
             sync_directory(self.path)
         self._unsynced = True  # An earlier process may have left it so.
@@ -144,6 +157,22 @@ class AppendFile:
             self._descriptor = -1
 
 
+def open_draft(path: str, target: str) -> int:
+    """A descriptor of a new file at `path`, with the mode of the one at `target`, which it is to replace.
+
+    What was at `path`, which others can foresee, is removed: a link there leads nowhere.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | NEW, 0o666)
+    with suppress(FileNotFoundError):
+        os.fchmod(descriptor, stat.S_IMODE(os.stat(target).st_mode))
+    return descriptor
+
+
 def sync_directory(path: str) -> None:
     """Flush the name of a file to the disk, where the file system can."""
     with suppress(OSError):
@@ -163,10 +192,10 @@ def _leave_to_parent() -> None:
 os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-def _open_locked(path: str) -> tuple[int, int]:
+def _open_locked(path: str, flags: int) -> tuple[int, int]:
     """A descriptor of the file, and its size."""
     while True:
-        descriptor = os.open(path, FLAGS, 0o666)
+        descriptor = os.open(path, flags, 0o666)
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
@@ -182,13 +211,38 @@ def _open_locked(path: str) -> tuple[int, int]:
         os.close(descriptor)  # It was replaced meanwhile.
 
 
+def seal(line: bytes, crc: int = 0) -> bytes:
+    """The line of an object that has members, with its CRC-32 as the last of them.
+
+    `crc` is that of what comes before `line`, where that is only the end of a line.
+    """
+    body = line[:-2]
+    return CHECKSUM % (body, crc32(body, crc))
+
+
+def seal_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same for a line in pieces, of which the last has its last two bytes."""
+    held, crc = b"", 0
+    for piece in pieces:
+        yield held
+        crc = crc32(held, crc)
+        held = piece
+    yield seal(held, crc)
+
+
+def _is_intact(line: bytes) -> bool:
+    body = line[:-CHECKSUM_BYTES]
+    return line == CHECKSUM % (body, crc32(body))
+
+
 async def read_lines(
     file: AppendFile, add: Callable[[Any], object], *, aside: str, threads: Executor
 ) -> tuple[int, int]:
     """Pass each line to `add`, as a JSON value.
 
-    A last line without its newline is cut off. A line that is not JSON, or that `add` refuses by a
-    ValueError, TypeError, KeyError or AggregationError, is moved to the file at `aside`.
+    A last line without its newline is cut off. A line that has not the checksum of `seal`, is not JSON, or
+    that `add` refuses by a ValueError, TypeError, KeyError or AggregationError, is moved to the file at
+    `aside`.
 
     Returns:
         the number of lines that were accepted, and of those that were moved.
@@ -212,6 +266,8 @@ async def read_lines(
                 start, end = end, end + len(line)
                 total += 1
                 try:
+                    if not _is_intact(line):
+                        raise ValueError("its checksum is missing or wrong")
                     add(orjson.loads(line))
                 except (ValueError, TypeError, KeyError, AggregationError) as error:
                     text = "%s: byte %d: is no result or reject, and is set aside: %r"
@@ -245,12 +301,14 @@ def _mend(
         file.truncate(end)
     if not damaged:
         return
-    with closing(AppendFile(aside)) as kept:
+    with closing(AppendFile(aside, flags=os.O_NOFOLLOW)) as kept:
         for start, stop_at in damaged:
             copy(start, stop_at, kept)
         kept.sync()
-    with closing(AppendFile(f"{os.path.realpath(file.path)}.tmp")) as draft:
-        draft.truncate(0)
+    path = f"{os.path.realpath(file.path)}.tmp"
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    with closing(AppendFile(path, flags=NEW)) as draft:
         begin = 0
         for start, stop_at in [*damaged, (end, end)]:
             copy(begin, start, draft)

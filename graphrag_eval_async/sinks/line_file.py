@@ -6,10 +6,12 @@ import os
 import select
 import stat
 from contextlib import contextmanager, suppress
+from secrets import token_hex
 from typing import TYPE_CHECKING, Self
 
 import anyio
 
+from graphrag_eval_async.sinks.append_file import open_draft
 from graphrag_eval_async.threads import run_to_end
 
 if TYPE_CHECKING:
@@ -163,9 +165,9 @@ async def _replace(path: str, text: str) -> None:
 
     target = os.path.realpath(path)  # noqa: ASYNC240
     # Without the name of the target, which may be as long as names can be.
-    draft = os.path.join(os.path.dirname(target), f".graphrag-eval-async.{os.getpid()}.tmp")
+    draft = os.path.join(os.path.dirname(target), f".graphrag-eval-async.{token_hex(8)}.tmp")
     try:
-        async with aiofiles.open(draft, "w", encoding="utf-8") as file:
+        async with aiofiles.open(open_draft(draft, target), "w", encoding="utf-8") as file:
             await file.write(text)
         await aiofiles.os.replace(draft, target)
     except OSError as error:

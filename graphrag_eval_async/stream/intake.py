@@ -74,8 +74,8 @@ class Intake:
         sample: int,
         source: Source | None,
         hand_out: Callable[[Evaluation], None],
-    ) -> Evaluation:
-        """What takes time: scoring large steps, and judging."""
+    ) -> Evaluation | None:
+        """What takes time: scoring large steps, and judging; None if no call for it is to be sent."""
         if evaluation is None:
             evaluation = await self._evaluator.score_in_thread(response, sample)
             evaluation.source = source
@@ -84,8 +84,10 @@ class Intake:
         assert self._session is not None  # noqa: S101
         if self._stages:
             hand_out(part_of(evaluation, evaluation.plan.pending))
-        await self._evaluator.judge(evaluation, self._session)
-        return evaluation
+        if await self._evaluator.judge(evaluation, self._session):
+            return evaluation
+        self._tally.give_back_sample(response.question_id)
+        return None
 
     def _is_due(self, plan: Plan) -> bool:
         """Whether there is something to judge."""

@@ -111,6 +111,15 @@ class EvaluationStream:
         """Read no more; the results of what was read still come. Safe to call at any time."""
         self._results.stop()
 
+    def drop_unsent(self) -> None:
+        """Drop all responses for which no request was sent to the judge yet, now and later.
+
+        Their results do not come; with a journal, a later run evaluates them. It has no effect with `until`,
+        which needs the results in the order of the input.
+        """
+        if self._session is not None and self._until is None:
+            self._session.drop_unsent()
+
     def __aiter__(self) -> Self:
         return self
 

@@ -50,6 +50,13 @@ class Tally:
         sample = self.samples[question_id] = self.samples.get(question_id, 0) + 1
         return sample
 
+    def give_back_sample(self, question_id: str) -> None:
+        """Take back that a question was answered once more; its samples keep their numbers."""
+        if question_id not in self._scattered:  # Of which there are others, in the journal.
+            self.samples[question_id] -= 1
+            if not self.samples[question_id]:
+                del self.samples[question_id]
+
     def _add_sample(self, question_id: str, sample: int) -> None:
         """Note the number of a sample of an earlier run, which may leave a gap."""
         taken = self.samples.setdefault(question_id, 0)

@@ -20,7 +20,7 @@ from graphrag_eval_async.judge import JudgeUsage
 from graphrag_eval_async.judge.pricing import Prices
 from tests.cases import each
 from tests.cli.judged import KEY, MODEL, PRICES, config, failing, serving
-from tests.cli.support import from_jsonl, next_line, question, run, start, step, terminal_output
+from tests.cli.support import from_jsonl, next_line, question, run, start, step, terminal_output, until
 from tests.judge_server import FAULTS, Never, completion, error
 
 if TYPE_CHECKING:
@@ -328,6 +328,26 @@ def test_gates_on_what_is_judged(folder: Folder, names: list[str]) -> None:
         for bound, code in (("0.5", 0), ("0.7", 1)):
             gate = ["--fail-under", f"colours:answer_f1={bound}"]
             assert run("evaluate", *names, "-o", folder.file("out"), "-c", path, *gate) == code
+
+
+def test_with_a_journal_ctrl_c_pays_for_what_was_sent_and_no_more(folder: Folder, names: list[str]) -> None:
+    answers = [RESPONSES[0] | {"actual_answer": f"red word{i}"} for i in range(60)]
+    lines = folder.lines(*answers, b"{")
+    with serving(latency=0.5) as server:
+        path = config(folder.path, server, llm={"limits": {"max_concurrency": 2}})
+        command = ["evaluate", names[0], lines, "-c", path, "-o", folder.file("journal"), "--resume"]
+        process = start(*command)
+        until(process, lambda: server.counts.requests == 2, "the first requests")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+        assert process.returncode == 130  # Though a line was rejected.
+        assert b"Traceback" not in err
+        paid = server.counts.requests
+        assert len(folder.read("journal")) == paid < 30
+        server.latency = 0.0
+        assert run(*command) == 3
+        assert server.counts.requests == 60
+    assert sorted(result["source"]["line"] for result in folder.read("journal")) == [*range(1, 61)]
 
 
 def test_ctrl_c_leaves_what_was_judged(folder: Folder, names: list[str]) -> None:

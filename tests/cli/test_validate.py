@@ -62,7 +62,7 @@ def test_what_was_not_read_is_not_missing(folder: Folder, end: str) -> None:
         assert b"invalid_json" in next_line(process, "a reject")
         process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=30)
-    assert process.returncode == (3 if end == "Ctrl-C" else 4)
+    assert process.returncode == (130 if end == "Ctrl-C" else 4)
     assert b"no response" not in out
     assert b"without a response" not in out
     assert out.endswith(b", not all lines were read\n")

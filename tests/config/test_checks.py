@@ -19,6 +19,7 @@ NUMBERS: list[tuple[str, list[Any], list[Any]]] = [
     ("llm.limits.requests_per_minute", [None, 0.5, 10_000], [0, -1, nan, inf]),
     ("llm.limits.tokens_per_minute", [None, 0.5, 2e6], [0, -1, nan, inf]),
     ("llm.limits.budget_usd", [None, 0, 0.01, 1e9], [-0.01, nan, inf, -inf]),
+    ("llm.limits.max_reply_bytes", [1, 1 << 30], [None, 0, -1, 1.5, True]),
     ("llm.pricing.input_usd_per_million", [None, 0, 2.5], [-1, nan, inf, 1e300]),
     ("llm.pricing.output_usd_per_million", [None, 0, 2.5], [-1, nan, inf, 1e300]),
     ("llm.pricing.embedding_usd_per_million", [None, 0, 2.5], [-1, nan, inf, 1e300]),

@@ -40,7 +40,8 @@ llm:
                api_version: 2024-10-21, parameters: {reasoning_effort: low}}     # as they are
   embedding:  {provider: openai, model: text-embedding-3-small}
   limits: {max_concurrency: 32, requests_per_minute: null, tokens_per_minute: null, call_timeout_sec: 60,
-           result_timeout_sec: 300, max_attempts: 5, budget_usd: null}
+           result_timeout_sec: 300, max_attempts: 5, budget_usd: null,
+           max_reply_bytes: 2097152}
   pricing: {input_usd_per_million: 0.15, output_usd_per_million: 0.6, embedding_usd_per_million: 0.02}
   cache: judge-cache.sqlite
 steps: {groups: last}

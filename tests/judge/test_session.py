@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+from contextlib import closing
 from functools import partial
 from math import inf, nan
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import anyio
 import pytest
@@ -626,6 +629,33 @@ async def test_a_judge_that_cannot_be_opened() -> None:
     one._setup = setup
     assert await MetricCalls(ResultCalls(one)).ask(message, VERDICT) == Verdict(1)
     await one.aclose()
+
+
+@pytest.mark.parametrize("value", [b"", b"{", b"\xff", b"NaN", b"[" * 100_000, b"3", b"null"])
+@pytest.mark.parametrize("embed", [False, True])
+def test_a_damaged_value_with_a_right_checksum_is_asked_for_again(
+    tmp_path: Path, value: bytes, embed: bool
+) -> None:
+    path = tmp_path / "calls.sqlite"
+
+    async def use(one: JudgeSession) -> Any:
+        calls = MetricCalls(ResultCalls(one))
+        return await (calls.embed(["a"]) if embed else calls.ask(message, VERDICT)), one.usage
+
+    def ask() -> Any:
+        reply: Any = [[1.0, 2.0]] if embed else {"value": 5}
+        return asked(ScriptedJudge(lambda _: reply), use, cache=str(path))
+
+    first, _ = ask()
+    with closing(sqlite3.connect(path)) as db, db:
+        [(key,)] = db.execute("SELECT key FROM calls")
+        db.execute("UPDATE calls SET value = ?, checksum = ?", [value, crc32(value, crc32(key))])
+    again, usage = ask()
+    assert again == first
+    assert (usage.calls, usage.cache_hits) == (1, 0)
+    last, usage = ask()
+    assert last == first
+    assert (usage.calls, usage.cache_hits) == (0, 1)
 
 
 async def test_what_an_opening_that_fails_has_opened_is_closed(tmp_path: Path) -> None:

@@ -518,7 +518,18 @@ def test_a_file_that_is_no_journal(tmp_path: Path, content: bytes) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"{", b"[]", b"{}", b'{"fingerprints": 1, "origins": {}}', b'{"fingerprints": {}, "origins": []}'],
+    [
+        b"{",
+        b"[]",
+        b"{}",
+        b'{"fingerprints": 1, "origins": {}}',
+        b'{"fingerprints": {}, "origins": []}',
+        b'{"fingerprints": {}, "origins": {"key": -1}}',
+        b'{"fingerprints": {}, "origins": {"key": 9223372036854775808}}',
+        b'{"fingerprints": {}, "origins": {"key": 1e400}}',
+        b'{"fingerprints": {}, "origins": {}, "earlier": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    ],
+    ids=lambda content: content[:60],
 )
 @pytest.mark.parametrize("force", [False, True])
 def test_what_stands_beside_is_something_else(tmp_path: Path, content: bytes, force: bool) -> None:

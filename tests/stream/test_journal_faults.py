@@ -22,6 +22,7 @@ import pytest
 from graphrag_eval_async import Journal, JournalError
 from graphrag_eval_async.errors import JournalLocked
 from graphrag_eval_async.sinks import append_file
+from graphrag_eval_async.sinks.append_file import seal
 from tests.conftest import leaving_nothing, settle
 from tests.deadlines import WAIT_SECONDS, in_time, killing, running
 from tests.journals import (
@@ -234,7 +235,7 @@ async def test_a_disk_that_is_full(path: Path, faults: Faults, room: int, ordere
         assert str(error).endswith("cannot be written: No space left on device")
         assert source.closed
         there = lines_of(path)
-        assert {orjson.dumps(result) + b"\n" for result in results} <= set(there)
+        assert {seal(orjson.dumps(result) + b"\n") for result in results} <= set(there)
         assert set(there) <= set(lines_of(quiet))
         assert lines_of(f"{path}.rejects") == lines_of(f"{quiet}.rejects")[: len(lines_of(f"{path}.rejects"))]
         faults.room = None
@@ -281,7 +282,7 @@ async def test_a_disk_that_forgets(path: Path, faults: Faults, fsync: Any) -> No
         assert str(error).endswith("cannot be brought to the disk: Input/output error")
         assert source.closed
         assert fsync == "interval" or not results
-        assert {orjson.dumps(result) + b"\n" for result in results} <= set(lines_of(path))
+        assert {seal(orjson.dumps(result) + b"\n") for result in results} <= set(lines_of(path))
         faults.errors.clear()
         async with stream_of(LINES, path) as again:
             await collect(again)
@@ -295,7 +296,7 @@ async def test_a_disk_that_forgets_while_the_stream_waits(path: Path, faults: Fa
         results, error = await outcome(stream_of(source(), Journal(path, fsync_interval=0.01)))
         assert isinstance(error, JournalError)
         assert source.closed
-        assert {orjson.dumps(result) + b"\n" for result in results} <= set(lines_of(path))
+        assert {seal(orjson.dumps(result) + b"\n") for result in results} <= set(lines_of(path))
 
 
 async def test_a_disk_that_forgets_at_the_end(path: Path, faults: Faults) -> None:
@@ -343,7 +344,7 @@ async def test_no_result_comes_before_it_is_in_the_journal(
         taken = 0
         async for result in stream:
             taken += 1
-            line = orjson.dumps(result) + b"\n"
+            line = seal(orjson.dumps(result) + b"\n")
             data = path.read_bytes()
             assert line in data
             if fsync == "always":

@@ -31,6 +31,7 @@ from graphrag_eval_async import (
 from graphrag_eval_async.inference.until import Deciding, Sample
 from tests.conftest import answer, leaving_nothing, settle, templates
 from tests.deadlines import in_time
+from tests.journals import results_of
 from tests.judge.support import ScriptedJudge
 
 if TYPE_CHECKING:
@@ -541,7 +542,7 @@ async def test_what_is_complete_is_in_the_journal(tmp_path: Path, fsync: Any) ->
     write(path, [1] * 200)
     stream = stream_of(path, Judge(), journal=Journal(journal, fsync=fsync))
     results = await collect(stream)
-    assert sorted(map(orjson.dumps, results)) == sorted(journal.read_bytes().splitlines())
+    assert sorted(map(orjson.dumps, results)) == sorted(map(orjson.dumps, results_of(journal)))
     again, judge = RunningAggregates(), Judge()
     second = stream_of(path, judge, journal=journal, aggregates=again)
     assert await collect(second) == []

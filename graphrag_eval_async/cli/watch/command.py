@@ -141,7 +141,7 @@ class Watch(RunOptions):
             stop=stop,
         )
         with self.open(reference, follower, config, interrupts) as (stream, lines):
-            sending = Sending(lines, stop.set)
+            sending = Sending(lines, self.stopping(stream, stop.set))
             facts = Facts(stream, follower, counting, config, reference, self.paths, self.level)
             view = open_view(facts, self.window, self.interval, interrupts)
             work = _watch(stream, sending, counting, view, self.on_alert)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from graphrag_eval_async.records import Line, LongLine, Position, Unwritable
-from graphrag_eval_async.sinks.journal.done import DIGEST_BYTES, Contents, Done, Place
+from graphrag_eval_async.sinks.journal.done import DIGEST_BYTES, Contents, Done, Place, Size
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Record
@@ -86,14 +86,12 @@ KeptLine = tuple[bytes, int, Place | None, bool]
 """What a journal says of a line: the start of its digest, its occurrence, its place in a file, and whether it
 was whole."""
 
-_Size = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]  # A sum of two fits into 64 bits.
-
 
 class _Source(msgspec.Struct):
     sha256: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
     occurrence: Annotated[int, msgspec.Meta(ge=1)]
-    offset: _Size
-    length: _Size
+    offset: Size
+    length: Size
     path: str | None = None
     file: str | None = None
     whole: bool = True

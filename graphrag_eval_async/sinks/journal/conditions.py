@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphrag_eval_async.errors import JournalError, JournalMismatch
-from graphrag_eval_async.sinks.append_file import sync_directory
+from graphrag_eval_async.sinks.append_file import open_draft, sync_directory
+from graphrag_eval_async.sinks.journal.done import Size  # noqa: TC001  (msgspec reads it)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FORMAT = "1"
+FORMAT = "2"
 """Of the journal and of the files beside it."""
 
 
@@ -22,7 +23,7 @@ class Conditions(msgspec.Struct, kw_only=True):
     """What the file beside a journal holds."""
 
     fingerprints: dict[str, str]  # By name; empty if there is no such file.
-    origins: dict[str, int]  # By the key of a followed file, the bytes before the first line to read.
+    origins: dict[str, Size]  # By the key of a followed file, the bytes before the first line to read.
     earlier: list[Any] = []  # Fingerprints that `force` has replaced.
     copies: dict[str, str] = {}  # By the root of the keys of a followed file, the key of its original.
     followed: bool = False  # Whether files were followed.
@@ -33,13 +34,13 @@ class Conditions(msgspec.Struct, kw_only=True):
         Raises:
             JournalError: it cannot be written.
         """
-        draft = Path(f"{path}.tmp")
+        draft = f"{path}.tmp"
         try:
-            with draft.open("wb") as file:
+            with os.fdopen(open_draft(draft, path), "wb") as file:
                 file.write(msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
-            draft.replace(path)
+            os.replace(draft, path)
             sync_directory(path)
         except OSError as error:
             raise JournalError(f"{path}: cannot be written: {error.strerror}") from error
@@ -64,7 +65,7 @@ def read_conditions(path: str) -> Conditions:
         raise JournalError(f"{path}: cannot be read: {error.strerror}") from error
     try:
         return msgspec.json.decode(data, type=Conditions) if data else new_conditions()
-    except ValueError:
+    except (ValueError, RecursionError):
         text = "is not what stands beside a journal; remove it, or use another journal"
         raise JournalMismatch(f"{path}: {text}") from None
 

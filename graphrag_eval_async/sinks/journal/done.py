@@ -5,7 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import msgspec
 
 from graphrag_eval_async.records import Known, Position
 
@@ -17,6 +19,9 @@ DIGEST_BYTES = 16
 
 BUCKETS = 1 << 14
 """A bucket is searched from its start; of a million lines it has a kilobyte."""
+
+Size = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+"""Of a line or a file, in bytes: a sum of two fits into 64 bits."""
 
 Place: TypeAlias = tuple[str, str, int, int, str]
 """A `Position`, or its fields, which take less time to make."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from graphrag_eval_async.errors import JournalError
-from graphrag_eval_async.sinks.append_file import AppendFile, read_lines
+from graphrag_eval_async.sinks.append_file import AppendFile, read_lines, seal, seal_pieces
 from graphrag_eval_async.sinks.journal.conditions import FORMAT, mismatch, new_conditions, read_conditions
 from graphrag_eval_async.sinks.rejects import reject_line
 from graphrag_eval_async.threads import SLICE_SECONDS, outlast, run_in_thread
@@ -65,7 +65,8 @@ class OpenJournal:
             rejected = os.path.exists(beside) and os.path.getsize(beside) > 0
             begun = self._results.size > 0 or (not fresh and rejected)
             self._check({"format": FORMAT, **fingerprints}, begun=begun, force=options.force)
-            self._rejects = AppendFile(beside)
+            # A name that others can foresee may have been made a link to a file of somebody else.
+            self._rejects = AppendFile(beside, flags=0 if options.rejects else os.O_NOFOLLOW)
             if fresh:  # What was rejected for a journal that is gone.
                 self._rejects.truncate(0)
         except BaseException:
@@ -119,7 +120,7 @@ class OpenJournal:
         lines = []
         due = monotonic() + SLICE_SECONDS
         for result in results:
-            lines.append(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
+            lines.append(seal(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)))
             if monotonic() >= due:
                 await self._write(lines)
                 lines = []
@@ -141,7 +142,7 @@ class OpenJournal:
             JournalError: it, or something earlier, cannot be written or flushed.
         """
         self._syncing.check()
-        self._rejects.write(reject_line(reject, {"source": source}))
+        self._rejects.write(seal_pieces(reject_line(reject, {"source": source})))
         if self._fsync != "never":
             self._syncing.soon()
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import EvaluationStream, JournalError
 from graphrag_eval_async.sinks import append_file
-from graphrag_eval_async.sinks.append_file import AppendFile, read_lines
+from graphrag_eval_async.sinks.append_file import AppendFile, read_lines, seal
 from tests.deadlines import in_time
 from tests.journals import CONFIG, Judge, bits, complete, lines_of, names, names_of, responses
 from tests.sinks.faults import Crash, CrashAt, Faults
@@ -100,18 +100,46 @@ def test_rejects_that_were_cut_off_anywhere(tmp_path: Path, quiet: Quiet) -> Non
 # Damaged
 
 
+def sealed(record: dict[str, Any]) -> bytes:
+    """The line of a record, with its checksum: only what it says is wrong."""
+    record.pop("crc32", None)
+    return seal(orjson.dumps(record) + b"\n")
+
+
+def flipped(data: bytes, bit: int) -> bytes:
+    changed = bytearray(data)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("suffix", ["", ".rejects"])
+@pytest.mark.parametrize("step", [3001, pytest.param(7, marks=pytest.mark.soak)])
+def test_a_bit_that_is_another(tmp_path: Path, quiet: Quiet, suffix: str, step: int) -> None:
+    """Its line is set aside and evaluated again, whatever JSON it still is."""
+    whole = quiet.journal.with_name(f"results.jsonl{suffix}").read_bytes()
+    for bit in range(0, 8 * (len(whole) - 1), step):
+        path = copy_of(quiet, tmp_path)
+        data = flipped(whole, bit)
+        path.with_name(f"results.jsonl{suffix}").write_bytes(data)
+        stream = assert_whole(path, quiet)
+        assert stream.journal is not None
+        assert stream.journal.damaged == 1 + data.count(b"\n") - whole.count(b"\n") or (
+            stream.journal.damaged == 1 and data.count(b"\n") < whole.count(b"\n")
+        )
+
+
 def result_without(*keys: str) -> Callable[[bytes], bytes]:
     def leave_out(line: bytes) -> bytes:
         result = orjson.loads(line)
         for key in keys:
             del result[key]
-        return orjson.dumps(result) + b"\n"
+        return sealed(result)
 
     return leave_out
 
 
 def result_with(**more: Any) -> Callable[[bytes], bytes]:
-    return lambda line: orjson.dumps(orjson.loads(line) | more) + b"\n"
+    return lambda line: sealed(orjson.loads(line) | more)
 
 
 def source_with(**more: Any) -> Callable[[bytes], bytes]:
@@ -244,7 +272,8 @@ def read(path: Path, threads: ThreadPoolExecutor) -> tuple[list[Any], tuple[int,
     return values, asyncio.run(in_time(run)())
 
 
-LINE = st.sampled_from([b'{"a": 1}', b'{"b": "' + b"x" * 30 + b'"}', b"5", b"", b"{"])
+GOOD = [seal(line)[:-1] for line in (b'{"a": 1}\n', b'{"b": "' + b"x" * 30 + b'"}\n')]
+LINE = st.sampled_from([*GOOD, seal(b"[5]\n")[:-1], b'{"a": 1}', b"5", b"", b"{"])
 
 
 @given(st.lists(LINE, max_size=12), st.sampled_from([b"", b"{", b'{"a": 1}']), st.integers(1, 40))
@@ -259,7 +288,7 @@ def test_lines_in_pieces_of_any_size(
     path, aside = tmp_path / "lines", tmp_path / "lines.damaged"
     aside.unlink(missing_ok=True)
     path.write_bytes(b"".join(line + b"\n" for line in lines) + torn)
-    good = [line for line in lines if line.startswith(b"{") and line != b"{"]
+    good = [line for line in lines if line in GOOD]
     bad = [line for line in lines if line not in good]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(append_file, "PIECE_BYTES", piece)
@@ -271,16 +300,15 @@ def test_lines_in_pieces_of_any_size(
     assert not bad or aside.read_bytes() == b"".join(line + b"\n" for line in bad)
 
 
-DAMAGED = b'{"a": 1}\nno\n{"b": 2}\n\n{"c": 3}\nno, neither\n{"d"'
-
-
-ENDS = [b'{"a": 1}\n{"b": 2}\n{"c": 3}\n', {b"no\n", b"\n", b"no, neither\n"}]
+WHOLE = [seal(line) for line in (b'{"a": 1}\n', b'{"b": 2}\n', b'{"c": 3}\n')]
+DAMAGED = WHOLE[0] + b"no\n" + WHOLE[1] + b"\n" + WHOLE[2] + b'no, neither\n{"d"'
+ENDS = [b"".join(WHOLE), {b"no\n", b"\n", b"no, neither\n"}]
 
 
 def assert_mended(path: Path, threads: ThreadPoolExecutor) -> None:
     """The next start has all lines, and nothing of the damaged ones is gone."""
     values, _ = read(path, threads)
-    assert values == [{"a": 1}, {"b": 2}, {"c": 3}]
+    assert values == [orjson.loads(line) for line in WHOLE]
     assert [path.read_bytes(), set(lines_of(f"{path}.damaged"))] == ENDS
     assert not path.with_name(f"{path.name}.tmp").exists()
 
