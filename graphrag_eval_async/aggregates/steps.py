@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
+from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.evaluation import EMPTY, RETURNED
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ StepCounts: TypeAlias = dict[str, list[int]]
 """By step name, a count for each of `STEP_COUNTS`."""
 
 
-@lru_cache(maxsize=4096)
+@remember(entries=4096)
 def counts_of(steps: StepKinds) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """By name, the counts of the steps of one result, in the order of `STEP_COUNTS`."""
     counts: dict[str, list[int]] = {}

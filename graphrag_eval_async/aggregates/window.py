@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import takewhile
 from sys import float_info
 from time import monotonic
@@ -14,6 +13,7 @@ import msgspec
 
 from graphrag_eval_async.aggregates.steps import counts_of
 from graphrag_eval_async.errors import UsageError, describe
+from graphrag_eval_async.records.caching import remember
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records.evaluation import StepKinds
@@ -106,7 +106,7 @@ class Sliding:
         return sum(1 for _ in takewhile(lambda sample: sample.arrived <= end, self.samples))
 
 
-@lru_cache(maxsize=4096)
+@remember(entries=4096)
 def _shared(part: T) -> T:
     """What equals `part`, and is most often in memory already: much of a result is as in others before it."""
     return part

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from inspect import iscoroutinefunction
 from math import nan
 from numbers import Real
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep, UsageError
+from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.copying import copy_json
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.failure import Facts
@@ -102,7 +102,7 @@ def prepare_step(
     return PreparedStep(step, _accepted_names(name), *build(step))
 
 
-@lru_cache(maxsize=256)
+@remember(entries=256)
 def _accepted_names(name: str) -> frozenset[str]:
     return _ACCEPTED_NAMES.get(name) or frozenset([name])
 
