@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from functools import wraps
 from sys import getsizeof
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-K = TypeVar("K", bound="Hashable")
-V = TypeVar("V")
+F = TypeVar("F", bound="Callable[[Any], Any]")
 
 MOST_BYTES = 4096
 """The size of the largest key that is kept. What an agent writes may be as long as its line."""
 
 
-def remember(entries: int) -> Callable[[Callable[[K], V]], Callable[[K], V]]:
+def remember(entries: int) -> Callable[[F], F]:
     """Make a function of one argument remember its last results, which are not None.
 
     Forgets them all when there are `entries`. A key is a string, or a tuple that may hold more of them.
     """
 
-    def decorate(function: Callable[[K], V]) -> Callable[[K], V]:
-        known: dict[K, V] = {}
+    def decorate(function: F) -> F:
+        known: dict[Hashable, Any] = {}
 
         @wraps(function)
-        def look_up(key: K) -> V:
+        def look_up(key: Hashable) -> Any:
             found = known.get(key)
             if found is None:
                 found = function(key)
@@ -36,7 +35,7 @@ def remember(entries: int) -> Callable[[Callable[[K], V]], Callable[[K], V]]:
                     known[key] = found
             return found
 
-        return look_up
+        return cast(F, look_up)
 
     return decorate
 

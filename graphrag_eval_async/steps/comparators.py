@@ -93,17 +93,18 @@ def prepare_step(
     if not isinstance(name, str):
         raise MalformedStep("name: must be a string")
     if comparators and name in comparators:
-        return PreparedStep(step, _accepted_names(name), _user_comparator(name, comparators[name], step))
+        return PreparedStep(step, accepted_names(name), _user_comparator(name, comparators[name], step))
     if media_type is not None and not (isinstance(media_type, str) and media_type in _BY_MEDIA_TYPE):
         raise MalformedStep(
             f"output_media_type: must be absent or one of {', '.join(map(str, _BY_MEDIA_TYPE))}"
         )
     build = _BY_NAME.get(name) or _BY_MEDIA_TYPE.get(media_type) or _SAME_OUTPUT
-    return PreparedStep(step, _accepted_names(name), *build(step))
+    return PreparedStep(step, accepted_names(name), *build(step))
 
 
 @remember(entries=256)
-def _accepted_names(name: str) -> frozenset[str]:
+def accepted_names(name: str) -> frozenset[str]:
+    """The names of the actual steps that a reference step of this name can match."""
     return _ACCEPTED_NAMES.get(name) or frozenset([name])
 
 
