@@ -128,8 +128,7 @@ def compute_aggregates(
         results: result dicts, of this or of other runs.
         reference: gives the order of the templates; without it they are sorted by name.
         include_errors: whether the metrics of error responses count.
-        detail: as in `RunningAggregates.snapshot`.
-        level: as in `RunningAggregates.snapshot`.
+        detail, level: as in `RunningAggregates.snapshot`.
 
     Raises:
         AggregationError: a result cannot be aggregated.
@@ -140,7 +139,9 @@ def compute_aggregates(
         raise UsageError(f"results: expected an iterable of results, got {type(results).__name__}")
     aggregates = RunningAggregates(include_errors=include_errors)
     if reference is not None:
-        aggregates.order_templates(load_reference(reference).templates)
+        loaded = load_reference(reference)
+        aggregates.order_templates(loaded.templates)
+        aggregates.expect_steps(loaded.step_names)
     for result in results:
         aggregates.add(result)
     return aggregates.snapshot(detail=detail, level=level)

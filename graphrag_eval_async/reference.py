@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import ReferenceDataError
 from graphrag_eval_async.records.question import decode_steps
 from graphrag_eval_async.records.templates import TemplateReader
-from graphrag_eval_async.steps import PreparedStep, check_step, prepare_step
+from graphrag_eval_async.steps import PreparedStep, accepted_names, check_step, prepare_step
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Question
@@ -74,13 +73,15 @@ class Reference:
     Attributes:
         questions: every question by its id, in the order of the reference set.
         templates: the template ids, in that order.
+        step_names: the names of the reference steps, and of the actual steps that these can match.
         prepared: by question id, its reference steps, ready to be compared; only of questions that have any.
     """
 
-    __slots__ = ("prepared", "questions", "templates")
+    __slots__ = ("prepared", "questions", "step_names", "templates")
 
     questions: Mapping[str, Question]
     templates: tuple[str, ...]
+    step_names: frozenset[str]
     prepared: Mapping[str, Prepared]
 
     def __init__(
@@ -101,19 +102,26 @@ class Reference:
         Raises:
             ReferenceDataError: with every problem found.
         """
-        reader = TemplateReader(partial(check_step, comparators=comparators))
+        names: set[str] = set()
+
+        def check(step: Mapping[str, Any]) -> None:
+            check_step(step, comparators)
+            names.add(step["name"])
+
+        reader = TemplateReader(check)
         reader.read(templates)
         if reader.problems:
             raise ReferenceDataError(reader.problems, source)
         self.questions = MappingProxyType(reader.questions)
         self.templates = reader.templates
+        self.step_names = frozenset(names).union(*map(accepted_names, names))
         self.prepared = PreparedSteps(reader.questions, comparators)
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return dict(self.questions), self.templates, self.prepared
+        return dict(self.questions), self.templates, self.step_names, self.prepared
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        questions, self.templates, self.prepared = state
+        questions, self.templates, self.step_names, self.prepared = state
         self.questions = MappingProxyType(questions)
 
     def __len__(self) -> int:

@@ -133,7 +133,7 @@ def test_the_arguments() -> None:
     assert positional(package.Evaluator) == ["reference"]
     assert options(package.Evaluator) == ["comparators", "steps_groups", "config", "judge", "on_fatal"]
     assert positional(package.Evaluator.evaluate) == ["self", "response"]
-    assert options(package.RunningAggregates) == ["include_errors", "templates", "window"]
+    assert options(package.RunningAggregates) == ["include_errors", "templates", "steps", "window"]
     assert positional(package.Last) == ["count"]
     assert positional(package.Seconds) == ["seconds"]
     assert positional(package.read_jsonl) == ["path"]
@@ -172,7 +172,7 @@ def test_the_methods() -> None:
     for method in ("__aiter__", "__anext__", "__aenter__", "__aexit__"):
         assert hasattr(stream, method)
     expected = {"add", "snapshot", "overall", "per_template", "prepare", "merge"}
-    expected |= {"to_bytes", "from_bytes", "order_templates"}
+    expected |= {"to_bytes", "from_bytes", "order_templates", "expect_steps"}
     assert public(package.RunningAggregates) == expected
     assert public(package.Last) == {"count"}
     assert public(package.Seconds) == {"seconds"}
@@ -180,4 +180,4 @@ def test_the_methods() -> None:
     files = package.read_jsonl("-")
     members = {"batches", "exclude", "size", "can_be_shuffled"}
     assert public(type(files)) | {"consumed"} == {*members, "consumed"} <= public(files)  # type: ignore[arg-type]
-    assert public(package.Reference) == {"questions", "templates", "prepared"}
+    assert public(package.Reference) == {"questions", "templates", "step_names", "prepared"}

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from graphrag_eval_async.aggregates.coverage import Tallies, add_tallies, bounds, count, coverage, reasons
 from graphrag_eval_async.aggregates.exact import mean, sum_units
 from graphrag_eval_async.aggregates.series import Series
-from graphrag_eval_async.aggregates.steps import STEP_COUNTS, StepCounts, add_steps, counts_of
+from graphrag_eval_async.aggregates.steps import (
+    MOST_NAMES,
+    STEP_COUNTS,
+    StepCounts,
+    add_steps,
+    counts_of,
+    trimmed,
+)
 from graphrag_eval_async.records.metrics import is_bounded, may_be_bounded, metric_position
 from graphrag_eval_async.records.outcomes import REASON
 
@@ -43,12 +50,14 @@ class Detail(NamedTuple):
 class Group:
     """Counts, step counts and metrics of results.
 
-    `tallies` has the metrics that failed, and the reasons of failure.
+    `tallies` has the metrics that failed, and the reasons of failure; `expected` are the names of steps that
+    are always counted by name.
     """
 
-    __slots__ = ("_detailed", "_shown", "errors", "series", "steps", "successes", "tallies")
+    __slots__ = ("_detailed", "_expected", "_shown", "errors", "series", "steps", "successes", "tallies")
 
-    def __init__(self) -> None:
+    def __init__(self, expected: Collection[str] = ()) -> None:
+        self._expected = expected
         self.errors = 0
         self.successes = 0
         self.steps: StepCounts = {}
@@ -59,19 +68,20 @@ class Group:
 
     def count(self, failed: bool, steps: StepKinds, tallies: Sequence[Tally], times: int) -> None:
         """Count so many results that have all of this in common, without their values."""
-        self._shown = self._detailed = None
+        self.touch()
         if failed:
             self.errors += times
         else:
             self.successes += times
         if steps:
             add_steps(self.steps, counts_of(steps), times)
+            self._trim_steps()
         if tallies:
             count(self.tallies, tallies, times)
 
     def slide(self, new: Sequence[Sample], gone: Sequence[Sample]) -> None:
         """Count samples, and no longer count others that were counted so."""
-        self._shown = self._detailed = None
+        self.touch()
         for sign, samples in ((1, new), (-1, gone)):
             for sample in samples:
                 self.errors += sign * sample.failed
@@ -82,18 +92,32 @@ class Group:
 
     def merge(self, other: Group) -> None:
         """Add what is in `other`."""
-        self._shown = self._detailed = None
+        self.touch()
         self.errors += other.errors
         self.successes += other.successes
         add_steps(self.steps, other.steps.items())
+        self._trim_steps()
         add_tallies(self.tallies, other.tallies)
         for name, series in other.series.items():
             metric(self.series, name).merge(series)
 
+    def touch(self) -> None:
+        """Lay out everything anew when it is next shown."""
+        self._shown = self._detailed = None
+
+    def _trim_steps(self) -> None:
+        if len(self.steps) > len(self._expected) + 2 * MOST_NAMES:  # Not each time, since it sorts them.
+            self.steps = trimmed(self.steps, self._expected)
+
+    @property
+    def trimmed_steps(self) -> StepCounts:
+        """Those of the steps that are shown and stored."""
+        return trimmed(self.steps, self._expected)
+
     def snapshot(self, detail: Detail | None = None) -> dict[str, Any]:
         """The part of a snapshot about this group; the caller may change it."""
         if self._shown is None:
-            self._shown = show(self.errors, self.successes, self.steps, self.series)
+            self._shown = show(self.errors, self.successes, self.trimmed_steps, self.series)
         fresh = {key: part.copy() if type(part) is dict else part for key, part in self._shown.items()}
         if "steps" in fresh:
             fresh["steps"] = {count: names.copy() for count, names in fresh["steps"].items()}
@@ -127,12 +151,14 @@ def _by_metric(samples: Iterable[Sample]) -> defaultdict[str, list[float]]:
 def show(errors: int, successes: int, steps: StepCounts, series: dict[str, Series]) -> dict[str, Any]:
     """Lay out statistics as a snapshot does, in an order that only the names decide."""
     shown: dict[str, Any] = {"number_of_error_samples": errors, "number_of_success_samples": successes}
-    names = sorted(steps)
+    names = sorted(name for name in steps if name is not None)
     tables = {
         count: table
         for i, count in enumerate(STEP_COUNTS)
         if (table := {name: steps[name][i] for name in names if steps[name][i]})
     }
+    if None in steps:
+        tables["other"] = {count: n for count, n in zip(STEP_COUNTS, steps[None], strict=True) if n}
     if tables:
         shown["steps"] = tables
     for name in sorted(series, key=metric_position):
@@ -148,7 +174,9 @@ def tallies_of(groups: Iterable[Group]) -> Tallies:
     return tallies
 
 
-def show_micro(groups: Iterable[Group], series: dict[str, Series]) -> dict[str, Any]:
+def show_micro(
+    groups: Iterable[Group], series: dict[str, Series], expected: Collection[str]
+) -> dict[str, Any]:
     """The same for several groups together, whose values are in `series`."""
     errors = successes = 0
     steps: StepCounts = {}
@@ -156,7 +184,7 @@ def show_micro(groups: Iterable[Group], series: dict[str, Series]) -> dict[str, 
         errors += group.errors
         successes += group.successes
         add_steps(steps, group.steps.items())
-    return show(errors, successes, steps, series)
+    return show(errors, successes, trimmed(steps, expected), series)
 
 
 def add_detail(

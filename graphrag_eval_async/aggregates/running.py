@@ -21,6 +21,7 @@ from graphrag_eval_async.aggregates.group import (
     tallies_of,
 )
 from graphrag_eval_async.aggregates.pending import Pending
+from graphrag_eval_async.aggregates.steps import checked_names
 from graphrag_eval_async.aggregates.window import Alike, Last, Sample, Seconds, Sliding
 from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.records.evaluation import Evaluation
@@ -46,7 +47,8 @@ class Aggregates:
     a snapshot only reads what was added since the last one.
 
     `templates` is the order in which the templates stand in a snapshot; others come after them, by name.
-    With `include_errors`, the metrics and steps that results with ``status: error`` have count as well.
+    `expect_steps` is called with `steps`. With `include_errors`, the metrics and steps that results with
+    ``status: error`` have count as well.
 
     With a `window`, only the results in it count, as if there had never been another: a template, metric or
     step without any is absent. To forget it in time, what counts of each of them is kept: about half a
@@ -57,7 +59,7 @@ class Aggregates:
     """
 
     __slots__ = (
-        *("_fractions", "_groups", "_include_errors", "_micro", "_order", "_pending"),
+        *("_expected", "_fractions", "_groups", "_include_errors", "_micro", "_order", "_pending"),
         *("_results", "_sliding", "_waiting"),
     )
 
@@ -66,12 +68,14 @@ class Aggregates:
         *,
         include_errors: bool = False,
         templates: Iterable[str] = (),
+        steps: Iterable[str] = (),
         window: Last | Seconds | None = None,
     ) -> None:
         if not isinstance(window, Last | Seconds | None):
             raise UsageError(f"window: expected Last(...) or Seconds(...), got {describe(window)}")
         self._include_errors = include_errors
         self._sliding = None if window is None else Sliding(window)
+        self._expected: set[str] = set()  # The groups refer to it.
         self._groups: dict[str, Group] = {}
         self._micro: dict[str, Series] = {}
         self._order: dict[str, int] = {}
@@ -81,6 +85,7 @@ class Aggregates:
         self._waiting: dict[Alike, list[tuple[float, ...]]] = {}
         self._results = 0
         self.order_templates(templates)
+        self.expect_steps(steps)
 
     def order_templates(self, templates: Iterable[str]) -> None:
         """Let a snapshot list `templates` in this order, before all others.
@@ -88,11 +93,20 @@ class Aggregates:
         A template that has a place already keeps the lower one; names decide between equal places.
         """
         places: dict[str, int] = {}
-        for place, template in enumerate(templates):
-            if not isinstance(template, str):
-                raise UsageError(f"templates[{place}]: must be a string, not {type(template).__name__}")
+        for place, template in enumerate(checked_names(templates, "templates")):
             places.setdefault(template, place)
         self._place(places)
+
+    def expect_steps(self, names: Iterable[str]) -> None:
+        """Count steps of these names by name, however many others there are.
+
+        Of all other names, each group counts the 1,000 with the smallest BLAKE2 hashes by name and the rest
+        together, as `other`; so it does with names of more than 200 characters. Call this before results are
+        added or merged: what is counted as `other` stays there.
+        """
+        self._expected.update(checked_names(names, "steps"))
+        for group in self._groups.values():
+            group.touch()
 
     def add(self, result: Mapping[str, Any] | Evaluation) -> None:
         """Count one result: a dict with the keys that an evaluation gives it.
@@ -124,7 +138,7 @@ class Aggregates:
             same.append(numbers)
         else:
             self._waiting[alike] = [numbers]
-        self._results += 1
+        self._results += 1 + len(seen.steps) // 16  # Until they are counted, all their names are kept.
         if self._results >= BATCH:
             self._flush()
 
@@ -132,7 +146,7 @@ class Aggregates:
         """`per_template`, `micro` and `macro` over the results that count; the dict is the caller's own."""
         self._flush()
         per_template = {name: self._groups[name].snapshot() for name in self._in_order(self._groups)}
-        micro = show_micro(self._groups.values(), self._micro)
+        micro = show_micro(self._groups.values(), self._micro, self._expected)
         macro = {metric: macro_of(metric, per_template) for metric in micro if metric in self._micro}
         return {"per_template": per_template, "micro": micro, "macro": macro}
 
@@ -179,7 +193,8 @@ class Aggregates:
 
     def _detailed_micro(self, detail: Detail) -> dict[str, Any]:
         groups = self._groups.values()
-        return add_detail(show_micro(groups, self._micro), self._micro, tallies_of(groups), detail)
+        micro = show_micro(groups, self._micro, self._expected)
+        return add_detail(micro, self._micro, tallies_of(groups), detail)
 
     def _groups_of(self, detail: Detail) -> dict[str, tuple[Group, Detail]]:
         """The templates in their order, also if all results are pending, and what is shown of each."""
@@ -206,6 +221,7 @@ class Aggregates:
         self._flush()
         other._flush()
         self._place(other._order)
+        self.expect_steps(other._expected)
         for name, group in other._groups.items():
             self._group(name).merge(group)
         for name, series in other._micro.items():
@@ -223,7 +239,8 @@ class Aggregates:
         if self._sliding:
             raise UsageError("window: windows are not kept as bytes")
         self._flush()
-        return state.dump(self._include_errors, self._order, self._groups, self._pending, self._fractions)
+        order, pending = self._order, self._pending
+        return state.dump(self._include_errors, order, self._groups, pending, self._fractions, self._expected)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -237,6 +254,7 @@ class Aggregates:
         aggregates._groups, aggregates._micro = loaded.groups, loaded.micro
         aggregates._pending, aggregates._fractions = loaded.pending, loaded.fractions
         aggregates._place(loaded.order)
+        aggregates._expected = loaded.expected
         return aggregates
 
     def _flush(self) -> None:
@@ -271,7 +289,7 @@ class Aggregates:
     def _group(self, name: str) -> Group:
         group = self._groups.get(name)
         if group is None:
-            group = self._groups[name] = Group()
+            group = self._groups[name] = Group(self._expected)
         return group
 
     def _in_order(self, templates: Iterable[str]) -> list[str]:

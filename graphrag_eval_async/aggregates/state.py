@@ -26,12 +26,15 @@ if TYPE_CHECKING:
 
 _HEADER = struct.Struct(">4sHI")
 _MAGIC = b"GEAA"
-_VERSION = 2
+_VERSION = 3
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 _Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 # A name may hold a lone surrogate, which MessagePack's strings cannot.
 _Name: TypeAlias = bytes
+
+
+_StepCounts: TypeAlias = Annotated[list[_Count], msgspec.Meta(min_length=4, max_length=4)]
 
 
 class _Series(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -43,7 +46,9 @@ class _Series(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 class _Group(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     errors: _Count
     successes: _Count
-    steps: dict[_Name, Annotated[list[_Count], msgspec.Meta(min_length=4, max_length=4)]]
+    steps: dict[_Name, _StepCounts]
+    # Those of all steps that are not counted by name.
+    other_steps: _StepCounts | None
     tallies: list[tuple[_Name, _Name, _Positive]]
     series: dict[_Name, _Series]
 
@@ -54,6 +59,7 @@ class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     groups: dict[_Name, _Group]
     pending: list[tuple[tuple[_Name, ...], list[tuple[_Name, ...]]]]
     fractions: list[_Name]
+    expected: list[_Name]
 
 
 class Loaded(NamedTuple):
@@ -65,6 +71,7 @@ class Loaded(NamedTuple):
     micro: dict[str, Series]
     pending: Pending
     fractions: set[str]
+    expected: set[str]
 
 
 def dump(
@@ -73,6 +80,7 @@ def dump(
     groups: Mapping[str, Group],
     pending: Pending,
     fractions: Iterable[str],
+    expected: Iterable[str],
 ) -> bytes:
     """The same bytes for the same results, in whatever order they came."""
     state = _State(
@@ -84,6 +92,7 @@ def dump(
             for key, expected in sorted(pending.results.items())
         ],
         [*_encode_all(sorted(fractions))],
+        [*_encode_all(sorted(expected))],
     )
     body = msgspec.msgpack.encode(state)
     return _HEADER.pack(_MAGIC, _VERSION, zlib.crc32(body)) + body
@@ -99,7 +108,8 @@ def load(data: bytes) -> Loaded:
     try:
         state = msgspec.msgpack.decode(body, type=_State)
         micro: dict[str, Series] = {}
-        groups = {_decode(name): _load_group(group, micro) for name, group in state.groups.items()}
+        names = set(map(_decode, state.expected))
+        groups = {_decode(name): _load_group(group, micro, names) for name, group in state.groups.items()}
         order = {_decode(name): place for name, place in state.order.items()}
         fractions = set(map(_decode, state.fractions))
         pending = Pending()
@@ -108,7 +118,7 @@ def load(data: bytes) -> Loaded:
             pending.results[key] = [tuple(map(_decode, metrics)) for metrics in expected]
     except (msgspec.MsgspecError, ValueError) as error:
         raise AggregationError(f"serialised aggregates: {error}") from error
-    return Loaded(state.include_errors, order, groups, micro, pending, fractions)
+    return Loaded(state.include_errors, order, groups, micro, pending, fractions, names)
 
 
 def _checked_body(data: bytes) -> memoryview:
@@ -126,18 +136,22 @@ def _checked_body(data: bytes) -> memoryview:
 
 
 def _dump_group(group: Group) -> _Group:
-    steps = {_encode(name): counts for name, counts in sorted(group.steps.items())}
+    steps = dict(group.trimmed_steps)
+    other = steps.pop(None, None)
+    by_name = {_encode(name): counts for name, counts in sorted(steps.items()) if name is not None}
     series = {_encode(name): _dump_series(series) for name, series in sorted(group.series.items())}
     tallies = [(_encode(what), _encode(kind), total) for (what, kind), total in sorted(group.tallies.items())]
-    return _Group(group.errors, group.successes, steps, tallies, series)
+    return _Group(group.errors, group.successes, by_name, other, tallies, series)
 
 
-def _load_group(state: _Group, micro: dict[str, Series]) -> Group:
+def _load_group(state: _Group, micro: dict[str, Series], expected: Collection[str]) -> Group:
     if not state.errors + state.successes:
         raise ValueError("a template without results")
-    group = Group()
+    group = Group(expected)
     group.errors, group.successes = state.errors, state.successes
     group.steps = {_decode(name): counts for name, counts in state.steps.items()}
+    if state.other_steps is not None:
+        group.steps[None] = state.other_steps
     group.tallies = {(_decode(what), _decode(kind)): total for what, kind, total in state.tallies}
     for key, series in state.series.items():
         name = _decode(key)

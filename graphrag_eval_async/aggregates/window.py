@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import takewhile
 from sys import float_info
 from time import monotonic
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from graphrag_eval_async.aggregates.steps import counts_of
 from graphrag_eval_async.errors import UsageError, describe
+from graphrag_eval_async.records.caching import remember
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records.evaluation import StepKinds
     from graphrag_eval_async.records.outcomes import Tally
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ class Sample(msgspec.Struct, frozen=True, gc=False):
     failed: bool
     metrics: tuple[str, ...]
     numbers: tuple[float, ...]
-    steps: tuple[tuple[str, tuple[int, ...]], ...]
+    steps: tuple[tuple[str | None, tuple[int, ...]], ...]
     failures: tuple[Tally, ...]
 
 
@@ -106,7 +104,7 @@ class Sliding:
         return sum(1 for _ in takewhile(lambda sample: sample.arrived <= end, self.samples))
 
 
-@lru_cache(maxsize=4096)
-def _shared(part: T) -> T:
+@remember(entries=4096)
+def _shared(part: Any) -> Any:
     """What equals `part`, and is most often in memory already: much of a result is as in others before it."""
     return part

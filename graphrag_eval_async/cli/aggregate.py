@@ -48,12 +48,15 @@ class Aggregate(ReportOptions):
             raise UsageError(f"a gate on {MISSING_RATE} needs --reference REFERENCE")
         check_distinct([*self.results, self.reference], [self.rejects, self.aggregates])
         reference = load_reference(self.reference) if self.reference is not None else None
-        templates = reference.templates if reference is not None else ()
-        aggregates = RunningAggregates(include_errors=self.include_errors, templates=templates)
+        aggregates = RunningAggregates(include_errors=self.include_errors)
+        if reference is not None:
+            aggregates.order_templates(reference.templates)
+            aggregates.expect_steps(reference.step_names)
         answered: set[str] = set()
         jobs = processes_for(self.jobs, self.results) if self.jobs != 1 else 1
         if jobs > 1:
-            rejects, ending = self._read_in_processes(jobs, aggregates, answered, interrupts)
+            steps = reference.step_names if reference is not None else frozenset()
+            rejects, ending = self._read_in_processes(jobs, aggregates, steps, answered, interrupts)
         else:
             rejects, ending = self._read(aggregates, answered, interrupts)
         questions = reference.questions if reference is not None else ()
@@ -74,13 +77,21 @@ class Aggregate(ReportOptions):
         return read_to_end(sources, interrupts, rejects=self.rejects, max_line_bytes=self.max_line_bytes)
 
     def _read_in_processes(
-        self, jobs: int, aggregates: RunningAggregates, answered: set[str], interrupts: Interrupts
+        self,
+        jobs: int,
+        aggregates: RunningAggregates,
+        steps: frozenset[str],
+        answered: set[str],
+        interrupts: Interrupts,
     ) -> tuple[Rejects, Ending]:
         spool = self.rejects is not None
         with collecting(self.rejects, interrupts) as (rejects, on_reject):
             merging = Merging(
                 Aggregating(
-                    max_line_bytes=self.max_line_bytes, include_errors=self.include_errors, content=spool
+                    max_line_bytes=self.max_line_bytes,
+                    include_errors=self.include_errors,
+                    content=spool,
+                    steps=steps,
                 ),
                 [file for path in self.results for file in expand([path])],
                 jobs,

@@ -25,8 +25,14 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records.response import Response
 
 RETURNED, EMPTY, FAILED = range(3)
-StepKinds: TypeAlias = "tuple[tuple[str, int], ...]"
-"""For each actual step that has a name: the name, and whether it returned something, nothing, or failed."""
+LONGEST_NAME = 200
+"""How many characters the name of a step may have to be counted by name."""
+
+StepKinds: TypeAlias = "tuple[tuple[str | None, int], ...]"
+"""For each actual step that has a name: the name, and whether it returned something, nothing, or failed.
+
+None stands for a name of more than `LONGEST_NAME` characters.
+"""
 
 MAX_ERRORS = 10
 """How many failed comparisons `steps_score_error` tells."""
@@ -125,7 +131,7 @@ def kinds_of(steps: Iterable[Mapping[str, Any]]) -> StepKinds:
                 kind = FAILED
             else:
                 kind = EMPTY if is_empty(step.get("output")) else RETURNED
-            kinds.append((name, kind))
+            kinds.append((name if len(name) <= LONGEST_NAME else None, kind))
     return tuple(kinds)
 
 

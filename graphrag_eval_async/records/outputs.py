@@ -39,6 +39,6 @@ def _may_be_empty(text: str) -> bool:
         row = text.find("{", place)
         if row < 0 or text.find("]", place, row) >= 0:  # It ends before any row begins.
             return True
-        place = text.find(_BINDINGS, place + 1)
+        place = text.find(_BINDINGS, row)  # Those before that row have it as their first, too.
     # By a backslash, "bindings" could be spelt otherwise.
     return "\\" in text and _find_empty_list(text) is not None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from functools import lru_cache
 from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
 from graphrag_eval_async.errors import AggregationError, describe
+from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.evaluation import Evaluation, kinds_of
 from graphrag_eval_async.records.metrics import COST, RESULT_KEYS, RESULT_METRICS, RETRIEVAL_METRICS, fits
 from graphrag_eval_async.records.outcomes import (
@@ -105,13 +105,13 @@ class _Layout(NamedTuple):
     errors: tuple[str, ...]
 
 
-@lru_cache(maxsize=256)
+@remember(entries=256)
 def _layout_of_result(keys: tuple[Any, ...]) -> _Layout:
     """Cached, since the results of a stream have few layouts."""
     return _layout(keys, _OF_RESULT, ERRORS_OF_RESULT)
 
 
-@lru_cache(maxsize=256)
+@remember(entries=256)
 def _layout_of_step(keys: tuple[Any, ...]) -> _Layout:
     return _layout(keys, _OF_RETRIEVAL, ERRORS_OF_STEP)
 

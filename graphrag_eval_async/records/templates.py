@@ -152,14 +152,11 @@ class TemplateReader:
         if not self._is_a(dict, step, place):
             return
         step.pop("matches", None)  # Left over from an evaluation; only ours may stand in a result.
-        before = len(self.problems)
         readable = self._read_step_keys(step, place)
         if readable["name"] is None:
             if readable["output_media_type"] is None or step.get("output") is None:
                 return
             readable["name"] = ""  # Whatever it is called, its output is to be what its media type says.
-        elif len(self.problems) == before:
-            readable = {}
         try:
             self._check_step(step | readable)
         except MalformedStep as error:

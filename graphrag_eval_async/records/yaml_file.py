@@ -18,6 +18,9 @@ from graphrag_eval_async.records.json_file import read_json, split_templates
 MAX_EXPANSION = 10
 """How many times longer a YAML file may get when its aliases are expanded; 1 MB is always allowed."""
 
+MAX_NUMBER = 4300
+"""How many characters a number may have: Python reads no more digits, and 1:30:00 is a number, too."""
+
 _QUOTATION = re.compile(r"""'.'|(['"]).*\1""", re.DOTALL)
 
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -76,6 +79,7 @@ def _without_quotations(error: yaml.YAMLError) -> str:
 _NONE_YET = object()
 _STRING = "tag:yaml.org,2002:str"
 _MERGE = "tag:yaml.org,2002:merge"
+_NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 _SEQUENCE, _MAPPING = "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"
 
 
@@ -96,8 +100,6 @@ def _read_yaml(text: bytes) -> Any:
     loader = _Loader(text)
     try:
         return _Builder(loader, MAX_EXPANSION * len(text) + 1_000_000).build()
-    except (LookupError, AttributeError, ValueError):  # PyYAML's own, as for "!!bool maybe" or "!!int ''"
-        raise yaml.YAMLError("a value is not what its tag says, or has too many digits") from None
     finally:
         loader.dispose()
 
@@ -147,11 +149,25 @@ class _Builder:
         elif tag == _MERGE and self._is_key():
             value = _MERGE_KEY
         else:
-            value = self._loader.construct_object(
-                yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark), deep=True
-            )
+            value = self._construct(tag, event)
         self._name(event, value, 1 + len(event.value))
         return value
+
+    def _construct(self, tag: str, event: Any) -> Any:
+        if tag in _NUMBERS and len(event.value) > MAX_NUMBER:
+            raise _error(f"a number of more than {MAX_NUMBER} characters; put a text in quotes", event)
+        try:
+            node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark)
+            return self._loader.construct_object(node, deep=True)
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            ValueError,
+        ):  # as for "!!bool maybe" or "!!int ''"
+            raise _error(
+                f"not a value of the type {tag.rpartition(':')[2]!r}; put a text in quotes", event
+            ) from None
 
     def _is_key(self) -> bool:
         top = self._stack[-1] if self._stack else None

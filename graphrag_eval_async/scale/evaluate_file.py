@@ -193,7 +193,9 @@ class FileEvaluation:
         """
         self._reference = evaluator.reference
         self.aggregates = RunningAggregates(
-            include_errors=include_errors, templates=evaluator.reference.templates
+            include_errors=include_errors,
+            templates=evaluator.reference.templates,
+            steps=evaluator.reference.step_names,
         )
         self.rejects = Rejects()
         self.answered: dict[str, int] = {}

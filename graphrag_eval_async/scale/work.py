@@ -15,7 +15,7 @@ from graphrag_eval_async.records import Reject, read_record
 from graphrag_eval_async.scale.ranges import RangeLines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from graphrag_eval_async.evaluator import Evaluator
     from graphrag_eval_async.records import Response
@@ -141,7 +141,8 @@ class _Results:
         self._sent = 0
         self._work = work
         self._emit = emit
-        self._aggregates = RunningAggregates(include_errors=work.include_errors)
+        steps = work.evaluator.reference.step_names
+        self._aggregates = RunningAggregates(include_errors=work.include_errors, steps=steps)
         self._questions: dict[str, int] = {}
         self._count = 0
         self._number = 10 ** (NUMBER_DIGITS - 1) + secrets.randbelow(8 * 10 ** (NUMBER_DIGITS - 1))
@@ -192,9 +193,11 @@ class Aggregating(Work):
     Attributes:
         aggregates: those of all ranges before, if this one is done after them; else it ends before the first
             result with metrics in `pending`, since another range may have the whole of it.
+        steps: the names of steps that are always counted by name.
     """
 
     aggregates: RunningAggregates | None = None
+    steps: Collection[str] = ()
 
     def __call__(self, range_: Range, emit: Callable[[Part], object]) -> Reply:  # noqa: ARG002
         """Aggregate; there is nothing to emit."""
@@ -202,7 +205,7 @@ class Aggregating(Work):
         lines = RangeLines(range_, self.max_line_bytes)
         aggregates = self.aggregates
         if aggregates is None:
-            aggregates = RunningAggregates(include_errors=self.include_errors)
+            aggregates = RunningAggregates(include_errors=self.include_errors, steps=self.steps)
         questions: set[str] = set()
         taken = 0
 

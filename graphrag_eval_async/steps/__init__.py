@@ -1,6 +1,12 @@
 """Scoring an agent's steps against the reference's: pure, synchronous, one comparator per module."""
 
-from graphrag_eval_async.steps.comparators import Comparator, PreparedStep, check_step, prepare_step
+from graphrag_eval_async.steps.comparators import (
+    Comparator,
+    PreparedStep,
+    accepted_names,
+    check_step,
+    prepare_step,
+)
 from graphrag_eval_async.steps.failure import Facts, failure_of, right_answer
 from graphrag_eval_async.steps.matching import StepsScore, score_steps
 from graphrag_eval_async.steps.retrieval import average_precision, read_texts, recall_at_k
@@ -13,6 +19,7 @@ __all__ = [
     "Facts",
     "PreparedStep",
     "StepsScore",
+    "accepted_names",
     "average_precision",
     "check_step",
     "failure_of",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from inspect import iscoroutinefunction
 from math import nan
 from numbers import Real
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep, UsageError
+from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.copying import copy_json
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.failure import Facts
@@ -93,17 +93,18 @@ def prepare_step(
     if not isinstance(name, str):
         raise MalformedStep("name: must be a string")
     if comparators and name in comparators:
-        return PreparedStep(step, _accepted_names(name), _user_comparator(name, comparators[name], step))
+        return PreparedStep(step, accepted_names(name), _user_comparator(name, comparators[name], step))
     if media_type is not None and not (isinstance(media_type, str) and media_type in _BY_MEDIA_TYPE):
         raise MalformedStep(
             f"output_media_type: must be absent or one of {', '.join(map(str, _BY_MEDIA_TYPE))}"
         )
     build = _BY_NAME.get(name) or _BY_MEDIA_TYPE.get(media_type) or _SAME_OUTPUT
-    return PreparedStep(step, _accepted_names(name), *build(step))
+    return PreparedStep(step, accepted_names(name), *build(step))
 
 
-@lru_cache(maxsize=256)
-def _accepted_names(name: str) -> frozenset[str]:
+@remember(entries=256)
+def accepted_names(name: str) -> frozenset[str]:
+    """The names of the actual steps that a reference step of this name can match."""
     return _ACCEPTED_NAMES.get(name) or frozenset([name])
 
 

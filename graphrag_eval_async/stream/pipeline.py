@@ -56,6 +56,7 @@ class EvaluationStream:
             responses = in_fair_order(responses)
         self.aggregates = RunningAggregates() if options.aggregates is None else options.aggregates
         self.aggregates.order_templates(evaluator.reference.templates)
+        self.aggregates.expect_steps(evaluator.reference.step_names)
         self._reference = evaluator.reference
         self._session = session = evaluator.session()
         self.rejects = Rejects()

@@ -42,7 +42,7 @@ def example() -> RunningAggregates:
 DATA = example().to_bytes()
 
 
-def sealed(body: bytes, *, magic: bytes = b"GEAA", version: int = 2) -> bytes:
+def sealed(body: bytes, *, magic: bytes = b"GEAA", version: int = 3) -> bytes:
     return HEADER.pack(magic, version, zlib.crc32(body)) + body
 
 
@@ -51,11 +51,12 @@ def with_series(
     *,
     metric: bytes = b"elapsed_sec",
     steps: Any = None,
+    other: Any = None,
     tallies: Any = (),
     pending: Any = (),
 ) -> bytes:
-    group = [0, 1, steps or {}, tallies, {metric: series}]
-    return sealed(msgspec.msgpack.encode([False, {}, {b"t": group}, pending, []]))
+    group = [0, 1, steps or {}, other, tallies, {metric: series}]
+    return sealed(msgspec.msgpack.encode([False, {}, {b"t": group}, pending, [], []]))
 
 
 def doubles(*values: float) -> bytes:
@@ -101,7 +102,7 @@ def test_the_hand_made_state_is_sound() -> None:
         "text",
         7,
         DATA + b"\0",
-        sealed(DATA[HEADER.size :], version=1),
+        sealed(DATA[HEADER.size :], version=2),
         sealed(DATA[HEADER.size :], magic=b"GEAB"),
         sealed(b""),
         sealed(b"\xc1"),
@@ -126,6 +127,8 @@ def test_the_hand_made_state_is_sound() -> None:
         with_series([False, doubles(1.0)], metric=b"steps"),
         with_series([False, doubles(1.0)], steps={b"a": [1, 1, 0]}),
         with_series([False, doubles(1.0)], steps={b"a": [1, 1, 0, -1]}),
+        with_series([False, doubles(1.0)], other=[1, 1, 0]),
+        with_series([False, doubles(1.0)], other={b"a": [1, 1, 0, 0]}),
         with_series([False, doubles(1.0)], tallies=[[b"steps_score", b"no_steps", 0]]),
         with_series([False, doubles(1.0)], tallies=[[b"steps_score", b"no_steps"]]),
         with_series([False, doubles(1.0)], pending=[[[b"t", b"q"], [[b"steps_score"]]]]),

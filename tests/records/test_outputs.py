@@ -4,6 +4,7 @@ from typing import Any
 
 from graphrag_eval_async.records.outputs import is_empty
 from tests.cases import each
+from tests.cpu import affordable
 
 
 @each(
@@ -36,3 +37,9 @@ from tests.cases import each
 )
 def test_empty_outputs(output: Any, expected: bool) -> None:
     assert is_empty(output) is expected
+
+
+def test_bindings_repeated_before_the_first_row_take_linear_time() -> None:
+    text = '"bindings"' * 400_000 + "{"
+    with affordable(len(text)):
+        assert is_empty(text) is False

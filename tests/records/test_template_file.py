@@ -6,6 +6,7 @@ import pytest
 
 from graphrag_eval_async.errors import ReferenceDataError
 from graphrag_eval_async.records.yaml_file import read_templates
+from tests.cpu import affordable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,3 +155,29 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
             read_templates(path)
     with pytest.raises(ReferenceDataError):
         read_templates("nul\0byte")
+
+
+@pytest.mark.parametrize(
+    "text", ["1:" * 400 + "1.5", "!!float " + "1:" * 400 + "1.5", "!!bool maybe", "!!int ''"]
+)
+def test_a_value_that_its_type_does_not_have(problem: Any, text: str) -> None:
+    found = problem(f"- a: {text}")
+    assert found.startswith("not YAML: not a value of the type '")
+    assert found.endswith("put a text in quotes, in line 1, column 6")
+
+
+@pytest.mark.parametrize(
+    "text", ["1:" * 100_000 + "1.5", "1:" * 100_000 + "1", "9" * 100_000, "0x" + "f" * 100_000]
+)
+def test_a_number_too_long_to_read_in_time(problem: Any, text: str) -> None:
+    with affordable(len(text)):
+        found = problem(f"- a: {text}")
+    assert (
+        found == "not YAML: a number of more than 4300 characters; put a text in quotes, in line 1, column 6"
+    )
+
+
+def test_many_long_numbers(read: Any) -> None:
+    text = ",".join(["1:" * 2000 + "1"] * 250)
+    with affordable(len(text)):
+        assert read(f"[{text}]")[0] > 60**2000

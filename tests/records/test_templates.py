@@ -92,6 +92,7 @@ def test_columns_of_the_wrong_type_do_not_hide_unknown_ones() -> None:
     step = {"name": "x", "output": output, "output_media_type": SPARQL}
     assert step_places(**step, required_columns=["a", 1, "b"]) == ["required_columns[1]", "required_columns"]
     assert step_places(**step, required_columns=["a", 1]) == ["required_columns[1]"]
+    assert step_places(**step, required_columns=["a", {1: 2}]) == ["required_columns[1]"]
 
 
 def test_a_step_without_a_name_may_need_no_output() -> None:

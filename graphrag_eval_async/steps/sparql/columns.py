@@ -100,7 +100,7 @@ def unique(items: Collection[H]) -> frozenset[H]:
 
 
 def check_hashes(items: Collection[Hashable]) -> None:
-    """See that a set of numbers, or of tuples of them, takes linear time.
+    """See that a set of numbers, or of tuples or sets of them, takes linear time.
 
     Raises:
         ComparisonBudgetExceeded: it would not.
@@ -253,7 +253,8 @@ def _of_types(column: Column, kinds: frozenset[type]) -> frozenset[Any]:
 
 
 def _union(columns: Iterable[Column], kinds: frozenset[type]) -> frozenset[Number]:
-    return frozenset().union(*(_of_types(column, kinds) for column in columns))
+    # Each column may have few integers that share a hash, and all together many.
+    return unique(list(chain.from_iterable(_of_types(column, kinds) for column in columns)))
 
 
 def _written(columns: Iterable[Column], kinds: frozenset[type]) -> Iterator[tuple[Any, Value]]:

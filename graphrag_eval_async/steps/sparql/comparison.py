@@ -184,9 +184,11 @@ def _by_classes(
     columns: Sequence[Column], classes: Classes, budget: Budget
 ) -> dict[tuple[Value, ...], list[Column]]:
     grouped: dict[tuple[Value, ...], list[Column]] = defaultdict(list)
-    for column in columns:
-        budget.spend(len(column.values))
-        grouped[tuple(classes.of(column.values))].append(column)
+    budget.spend(sum(len(column.values) for column in columns))
+    ids = [tuple(classes.of(column.values)) for column in columns]
+    check_hashes(ids)
+    for names, column in zip(ids, columns, strict=True):
+        grouped[names].append(column)
     return grouped
 
 

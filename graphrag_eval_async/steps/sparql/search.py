@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
-from itertools import count, islice
+from itertools import chain, count, islice
 from operator import ge
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.steps.sparql.budget import STEPS_PER_LOOSE_CELL, STEPS_PER_LOOSE_ROW, STEPS_PER_PAIR
+from graphrag_eval_async.steps.sparql.columns import check_hashes
 from graphrag_eval_async.steps.sparql.rows import NearRows, rows_cover, rows_pair_off
 
 if TYPE_CHECKING:
@@ -147,10 +148,10 @@ def agree_unordered(required: Sequence[Column], actual: Sequence[Column], task: 
     Raises:
         ComparisonBudgetExceeded: the search took too long.
     """
-    wanted = [_View(column, task) for column in required]
+    wanted, found = ([_View(column, task) for column in columns] for columns in (required, actual))
+    check_hashes([view.signature for view in chain(wanted, found)])
     offered: dict[_Signature, list[_View]] = defaultdict(list)
-    for column in actual:
-        view = _View(column, task)
+    for view in found:
         offered[view.signature].append(view)
     # Only columns with the same signature can be paired, and all of them are candidates.
     needed = Counter(view.signature for view in wanted)
@@ -177,9 +178,11 @@ def _merge_equal(views: list[_View]) -> list[_View]:
     """One view for all columns that are equal row by row, since trying one of them is enough."""
     if len(views) == 1:
         return views
+    contents = [view.content() for view in views]
+    check_hashes(contents)
     different: dict[Hashable, _View] = {}
-    for view in views:
-        kept = different.setdefault(view.content(), view)
+    for content, view in zip(contents, views, strict=True):
+        kept = different.setdefault(content, view)
         kept.left += kept is not view
     return list(different.values())
 
