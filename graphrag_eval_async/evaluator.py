@@ -9,7 +9,7 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, UsageError
-from graphrag_eval_async.records import Line, Reject, read_record, write_line
+from graphrag_eval_async.records import Line, LongLine, Reject, read_record, write_line
 from graphrag_eval_async.records.evaluation import Evaluation, count_unjudged, kinds_of
 from graphrag_eval_async.records.results import count_metrics
 from graphrag_eval_async.reference import PreparedSteps, Reference, Templates, load_reference
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 StepsGroups = Literal["last", "all"]
 
 LARGE_BYTES = 128 * 1024
-"""From this size on, of a response or of its reference steps, scoring is done in a thread: comparing large
-tables would hold up the event loop."""
+"""From this size on, a response is read and scored in threads, since decoding, checking and comparing it
+would hold up the event loop; so it is scored if its reference steps are as large."""
 
 
 class Evaluator:
@@ -143,7 +143,8 @@ class Evaluator:
             record: Record = Line(1, 0, bytes(text))
         else:
             record = write_line(text, 1, 0)
-        read = read_record(record, self.reference.questions)
+        reading = partial(read_record, record, self.reference.questions)
+        read = await run_in_thread(reading) if is_large(record) else reading()
         if isinstance(read, Reject):
             raise RejectedResponse(read)
         evaluation = self.score_at_once(record, read, sample) or await self.score_in_thread(read, sample)
@@ -157,7 +158,7 @@ class Evaluator:
     def score_at_once(self, record: Record, response: Response, sample: int) -> Evaluation | None:
         """The evaluation of the response in `record`, or None where that would hold up an event loop."""
         question = self.reference.questions[response.question_id]
-        if question.size >= LARGE_BYTES or (type(record) is Line and len(record.data) >= LARGE_BYTES):
+        if question.size >= LARGE_BYTES or is_large(record):
             return None
         try:
             return self._score(question, response, sample, Budget(QUICK_SEARCH_STEPS), quick=True)
@@ -275,6 +276,11 @@ class Evaluator:
         traceback: TracebackType | None,
     ) -> None:
         await self.aclose()
+
+
+def is_large(record: Record) -> bool:
+    """Whether reading and scoring a record would hold up an event loop."""
+    return not isinstance(record, LongLine) and len(record.data) >= LARGE_BYTES
 
 
 def weight(record: Record) -> int:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.records import FileId
 from graphrag_eval_async.sources.files import CHUNK_BYTES, open_file, unreadable
-from graphrag_eval_async.sources.lines import Splitter
-from graphrag_eval_async.sources.reading import PIECE_BYTES
+from graphrag_eval_async.sources.lines import PIECE_BYTES, Splitter
 from graphrag_eval_async.sources.shuffled import size_of
 
 if TYPE_CHECKING:

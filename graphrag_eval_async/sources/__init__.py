@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Mapping
+from io import BytesIO
 from typing import Any
 
 import anyio
@@ -16,7 +17,7 @@ from graphrag_eval_async.records import Line, LongLine, Record, write_line
 from graphrag_eval_async.sources.backlog import Lag
 from graphrag_eval_async.sources.files import CHUNK_BYTES
 from graphrag_eval_async.sources.following import Follower, follow_jsonl
-from graphrag_eval_async.sources.lines import is_blank, long_line, split_lines
+from graphrag_eval_async.sources.lines import PIECE_BYTES, is_blank, long_line, split_lines
 from graphrag_eval_async.sources.reading import JsonlFiles, read_jsonl
 
 __all__ = [
@@ -106,10 +107,12 @@ async def from_iterable(
     reader = _ObjectReader(max_line_bytes)
     if isinstance(source, AsyncIterable):
         async for item in source:
-            yield reader.read(item)
+            for batch in reader.read(item):
+                yield batch
     else:
         for item in source:
-            yield reader.read(item)
+            for batch in reader.read(item):
+                yield batch
 
 
 class _ObjectReader:
@@ -120,17 +123,28 @@ class _ObjectReader:
         self._number = 1
         self._offset = 0
 
-    def read(self, item: Any) -> list[Record]:
+    def read(self, item: Any) -> Iterable[list[Record]]:
+        """The records of an item, in batches that are split one at a time."""
         if isinstance(item, Line | LongLine):
-            return [item]
+            return [[item]]
         if isinstance(item, str):
             item = item.encode(errors="surrogatepass")
         if isinstance(item, bytes | bytearray | memoryview):
-            lines = bytes(item).removesuffix(b"\n").split(b"\n")
-            return [record for line in lines if (record := self._line(line)) is not None]
+            data = bytes(item)
+            if len(data) > PIECE_BYTES:
+                return self._split(data)
+            return [self._lines(data.removesuffix(b"\n").split(b"\n"))]
         record = write_line(item, self._number, self._offset)
         self._count(record.data)
-        return [record]
+        return [[record]]
+
+    def _split(self, data: bytes) -> Iterator[list[Record]]:
+        text = BytesIO(data)
+        while lines := text.readlines(PIECE_BYTES):
+            yield self._lines([line.removesuffix(b"\n") for line in lines])
+
+    def _lines(self, lines: Iterable[bytes]) -> list[Record]:
+        return [record for line in lines if (record := self._line(line)) is not None]
 
     def _line(self, data: bytes) -> Record | None:
         number, offset = self._number, self._offset

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
+import re
 import tempfile
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -12,7 +14,7 @@ from graphrag_eval_async.records import BYTE_ORDER_MARK, Line, LongLine, Record
 from graphrag_eval_async.records.reject import HEAD_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Iterable
 
     from graphrag_eval_async.records import FileId
 
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("graphrag_eval_async.follow")
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
+
+PIECE_BYTES = 1 << 16
+"""How much is split before others get their turn."""
+
+_NEWLINES = re.compile(rb"\n+")
 
 
 async def split_lines(
@@ -34,13 +41,21 @@ async def split_lines(
     splitter = Splitter(max_line_bytes, spool=spool, file=file)
     try:
         async for chunk in chunks:
-            if lines := splitter.feed(chunk):
-                yield lines
+            for piece in cut(chunk):
+                if lines := splitter.feed(piece):
+                    yield lines
+                else:
+                    await asyncio.sleep(0)  # Gigabytes of blank lines would let nobody else run.
         if lines := splitter.finish():
             yield lines
     finally:
         splitter.close()
         await chunks.aclose()
+
+
+def cut(data: bytes) -> Iterable[bytes]:
+    """Bytes in pieces of at most `PIECE_BYTES`."""
+    return (data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES))
 
 
 async def lines_of(batches: AsyncGenerator[list[Record]]) -> AsyncGenerator[Any]:
@@ -103,9 +118,12 @@ class Splitter:
         number, offset, file = self._number, self.offset, self._file
         start = 0
         while (end := rest.find(b"\n", start)) >= 0:  # Several times as fast as to split.
-            if end - start > self._limit:
+            if end == start:
+                end = _NEWLINES.match(rest, start).end() - 1  # type: ignore[union-attr]  # It is at one.
+                number += end - start
+            elif end - start > self._limit:
                 lines.append(long_line(rest[start:end], number, offset, self._limit, file))
-            elif start < end and not (data := rest[start:end]).isspace():
+            elif not (data := rest[start:end]).isspace():
                 # What `Line` does itself, at half the cost.
                 lines.append(tuple.__new__(Line, (number, offset, data, file, True)))
             offset += end - start + 1

@@ -14,7 +14,7 @@ from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import FileId
 from graphrag_eval_async.sources.files import Gunzip, open_file, read_descriptor, unreadable
 from graphrag_eval_async.sources.identity import generation_key, identify
-from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of, split_lines
+from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, cut, lines_of, split_lines
 from graphrag_eval_async.sources.listing import MEMBERS, as_paths, fits
 from graphrag_eval_async.sources.shuffled import ShuffledLines, size_of
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
 
     from graphrag_eval_async.records import Record
-
-PIECE_BYTES = 1 << 16
-"""Small enough that `consumed` keeps pace with the work."""
 
 STDIN = 0
 
@@ -162,13 +159,12 @@ class JsonlFiles:
         chunks = read_descriptor(descriptor, path)
         try:
             async for chunk in chunks:
-                for piece in _cut(chunk):
+                for piece in cut(chunk):  # So small that `consumed` keeps pace with the work.
                     self.consumed += len(piece)
                     if gunzip is None:
                         yield piece
                         continue
-                    for part in _cut(await anyio.to_thread.run_sync(gunzip.feed, piece)):
-                        yield part
+                    yield await anyio.to_thread.run_sync(gunzip.feed, piece)
                     _check(path, gunzip)
         finally:
             await chunks.aclose()
@@ -186,10 +182,6 @@ def _check_shuffled(seed: Any, paths: Sequence[str]) -> None:
     for path in paths:
         if path.endswith(".gz") and not os.path.isdir(path):
             raise UsageError(f"shuffle: {path}: a compressed file cannot be shuffled; decompressed, it can")
-
-
-def _cut(data: bytes) -> Iterable[bytes]:
-    return (data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES))
 
 
 def _check(path: str, gunzip: Gunzip) -> None:

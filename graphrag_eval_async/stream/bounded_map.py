@@ -48,10 +48,25 @@ class Later(Generic[R]):
         self.weight = weight
 
 
+class Unread(Generic[R]):
+    """An item that takes long to read: the source waits until `call` says what comes of it.
+
+    So all that is told of an item does not depend on how long those before it take. It is read once there is
+    room for its weight.
+    """
+
+    __slots__ = ("call", "weight")
+
+    def __init__(self, call: Callable[[], Awaitable[R | Later[R] | None]], *, weight: int = 1) -> None:
+        self.call = call
+        self.weight = weight
+
+
 class BoundedMap(Generic[R]):
     """The results of `function` over the items of `source`, as an asynchronous iterator.
 
-    The function returns its result, None for no result, or a `Later`; only a `Later` costs a task. Results
+    The function returns its result, None for no result, a `Later` or, before any of these, an `Unread`; only
+    a `Later` costs a task. Results
     come as they complete, or in the order of their items if `ordered`. At most `limit` items are admitted
     and not yet handed out, so a slow consumer stops the reading, too. An exception of the source or of the
     function ends the reading; what was admitted before comes out first, then the exception. Whatever way it
@@ -72,7 +87,7 @@ class BoundedMap(Generic[R]):
     def __init__(
         self,
         source: Source[T],
-        function: Callable[[T], R | Later[R] | None],
+        function: Callable[[T], R | Later[R] | Unread[R] | None],
         *,
         limit: int,
         ordered: bool = False,
@@ -143,7 +158,7 @@ class _Work(Generic[T, R]):
     def __init__(
         self,
         exchange: Exchange[R],
-        function: Callable[[T], R | Later[R] | None],
+        function: Callable[[T], R | Later[R] | Unread[R] | None],
         source: Source[T],
         commit: Callable[[Sequence[R]], Awaitable[None]] | None,
         finish: Callable[[], Awaitable[None]] | None,
@@ -238,6 +253,9 @@ class _Work(Generic[T, R]):
                 if self._stopped:  # Reading that never waits is not cancelled.
                     return
                 outcome = function(item)
+                if type(outcome) is Unread:
+                    await exchange.wait_for_room(outcome.weight)
+                    outcome = await outcome.call()
                 if type(outcome) is Later:
                     place = exchange.admit(outcome.weight)
                     self._workers.start_soon(self._wait_for, place, outcome)

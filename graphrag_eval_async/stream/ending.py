@@ -15,7 +15,7 @@ from graphrag_eval_async.records.metrics import is_bounded
 from graphrag_eval_async.records.outcomes import OF_PENDING
 from graphrag_eval_async.sinks.journal.admission import digest_of
 from graphrag_eval_async.sources import JsonlFiles, read_jsonl
-from graphrag_eval_async.stream.bounded_map import Later
+from graphrag_eval_async.stream.bounded_map import Later, Unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Record
     from graphrag_eval_async.sinks.journal.admission import KeptLine
     from graphrag_eval_async.sources import Responses
-    from graphrag_eval_async.stream.intake import Intake
+    from graphrag_eval_async.stream.intake import Intake, Outcome
     from graphrag_eval_async.stream.resuming import Resuming
-
-    Outcome = Evaluation | Later[Evaluation] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +164,19 @@ class UntilDecided:
         self._restored.setdefault(digest, {})[occurrence] = seen._replace(is_new=False)
         self._kept += 1
 
-    def evaluate(self, record: Record) -> Outcome:
+    def evaluate(self, record: Record) -> Outcome | Unread[Evaluation]:
         """What the intake makes of a record; it is to be waited for as long as lines before it are."""
+        outcome = self._intake.evaluate(record)
+        if isinstance(outcome, Unread):
+            return Unread(partial(self._evaluate_large, record, outcome), weight=outcome.weight)
+        return self._take(record, outcome)
+
+    async def _evaluate_large(self, record: Record, unread: Unread[Evaluation]) -> Outcome:
+        return self._take(record, await unread.call())
+
+    def _take(self, record: Record, outcome: Outcome) -> Outcome:
         place = self._begun
         self._begun += 1
-        outcome = self._intake.evaluate(record)
         if isinstance(outcome, Later):
             return Later(partial(self._finish, place, outcome), weight=outcome.weight)
         seen = self._take_restored(record) if outcome is None else self._see(outcome)

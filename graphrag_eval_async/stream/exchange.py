@@ -119,8 +119,9 @@ class Exchange(Generic[R]):
         self._result.clear()
         await self._result.wait()
 
-    async def wait_for_room(self) -> None:
-        while self.admitted >= self.limit:
+    async def wait_for_room(self, weight: int = 1) -> None:
+        """Wait until so much more can be admitted; anything can if nothing else is admitted."""
+        while self.admitted and self.admitted + weight > self.limit:
             self._room.clear()
             await self._room.wait()
 

@@ -6,10 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import RejectedResponse
-from graphrag_eval_async.evaluator import weight
+from graphrag_eval_async.evaluator import is_large, weight
 from graphrag_eval_async.records import Reject, read_record
 from graphrag_eval_async.records.evaluation import part_of
-from graphrag_eval_async.stream.bounded_map import Later
+from graphrag_eval_async.stream.bounded_map import Later, Unread
+from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sinks.journal import Source
     from graphrag_eval_async.stream.options import StreamOptions
     from graphrag_eval_async.stream.resuming import Resuming, Tally
+
+    Outcome = Evaluation | Later[Evaluation] | None
 
 Result = dict[str, Any]
 
@@ -47,14 +50,27 @@ class Intake:
         self._on_reject = options.on_reject
         self._stages = options.stages
 
-    def evaluate(self, record: Record) -> Evaluation | Later[Evaluation] | None:
+    def evaluate(self, record: Record) -> Outcome | Unread[Evaluation]:
         """The evaluation, or what is to be awaited for it; None where there is none."""
+        if is_large(record):
+            return Unread(partial(self._evaluate_large, record), weight=max(1, weight(record)))
+        return self._take(record, *self._read(record))
+
+    async def _evaluate_large(self, record: Record) -> Outcome:
+        return self._take(record, *await run_in_thread(partial(self._read, record)))
+
+    def _read(self, record: Record) -> tuple[Response | Reject | None, Source | None]:
+        """What a record holds, None if it was evaluated before; a thread reads large ones, one at a time."""
         source = None
         if self._resuming is not None:
             source = self._resuming.admission.admit(record)
             if source is None:
-                return None
-        response = read_record(record, self._evaluator.reference.questions)
+                return None, None
+        return read_record(record, self._evaluator.reference.questions), source
+
+    def _take(self, record: Record, response: Response | Reject | None, source: Source | None) -> Outcome:
+        if response is None:
+            return None
         if isinstance(response, Reject):
             self._reject(response, source)
             return None

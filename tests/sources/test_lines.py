@@ -1,19 +1,28 @@
 from __future__ import annotations
 
+import asyncio
+import gzip
 import hashlib
+import time
 import tracemalloc
 from itertools import pairwise
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphrag_eval_async import read_jsonl
 from graphrag_eval_async.records import FileId, Line, LongLine, Record, Unwritable
-from graphrag_eval_async.sources.lines import Splitter, split_lines
+from graphrag_eval_async.sources import open_source
+from graphrag_eval_async.sources.lines import PIECE_BYTES, Splitter, split_lines
+from tests.conftest import LoopClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
+    from pathlib import Path
+
+BLANK_BYTES = 2 << 20
 
 BOM = b"\xef\xbb\xbf"
 
@@ -140,11 +149,13 @@ async def test_a_long_line_across_chunks(size: int) -> None:
 
 
 async def test_many_long_lines_open_few_files() -> None:
-    records = await split([b"too long\n" * 20_000], 5, spool=True)
-    contents = [record.content for record in records if isinstance(record, LongLine)]
-    assert len(contents) == 20_000
-    assert sum(not isinstance(content, bytes) for content in contents) <= 1
-    assert all(whole(content) == b"too long" for content in contents)
+    count = 0
+    async for records in split_lines(generate([b"too long\n" * 20_000]), max_line_bytes=5, spool=True):
+        contents = [record.content for record in records if isinstance(record, LongLine)]
+        assert sum(not isinstance(content, bytes) for content in contents) <= 1
+        assert all(whole(content) == b"too long" for content in contents)
+        count += len(contents)
+    assert count == 20_000
 
 
 async def test_a_long_line_that_never_ends_leaves_no_file_open() -> None:
@@ -230,3 +241,37 @@ def test_an_unfinished_line_can_be_given_out_and_read_again(data: bytes, cut: in
     assert all(not getattr(line, "whole", False) for line in unfinished)
     lines += splitter.feed(data[begin:]) + splitter.finish()
     assert shown(lines) == expected
+
+
+@pytest.mark.parametrize("blank", [b"\n", b" \n", b"\r\n"])
+@pytest.mark.parametrize("form", ["file", "gzip", "stream", "item"])
+async def test_blank_lines_let_others_run(tmp_path: Path, form: str, blank: bytes) -> None:
+    text = blank * (BLANK_BYTES // len(blank))
+    pieces = BLANK_BYTES // PIECE_BYTES
+    path = tmp_path / "bomb.jsonl"
+    if form == "gzip":
+        path = tmp_path / "bomb.jsonl.gz"
+        path.write_bytes(gzip.compress(text + b"1\n"))
+        responses: Any = read_jsonl(path)
+    elif form == "file":
+        path.write_bytes(text + b"1\n")
+        responses = path
+    else:
+        responses = [text + b"1\n"]
+    source = (
+        split_lines(generate(responses), max_line_bytes=9, spool=False)
+        if form == "stream"
+        else aiter(open_source(responses, max_line_bytes=9, spool=False))
+    )
+    clock = LoopClock()
+    await asyncio.sleep(0)
+    batches = 0
+    before = time.process_time()
+    async for batch in source:
+        lines = batch
+        batches += 1  # A batch gives way, too: the pipeline looks at the clock after each.
+    seconds = time.process_time() - before
+    clock.stop()
+    assert clock.turn + batches >= pieces
+    assert [(line.number, line.offset) for line in lines] == [(len(text) // len(blank) + 1, len(text))]
+    assert seconds < 10 * BLANK_BYTES / (1 << 20)

@@ -18,7 +18,7 @@ from graphrag_eval_async import evaluate_stream, read_jsonl
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import Line, LongLine
 from graphrag_eval_async.sources.files import Gunzip
-from graphrag_eval_async.sources.reading import PIECE_BYTES
+from graphrag_eval_async.sources.lines import PIECE_BYTES
 from tests.conftest import answer, templates
 from tests.sources.followed import open_files
 
