@@ -11,7 +11,7 @@ import typer
 
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
-from graphrag_eval_async.cli.files import check_distinct, is_among, open_output, open_rejects
+from graphrag_eval_async.cli.files import check_distinct, is_among, open_lines
 from graphrag_eval_async.cli.judges import judge_config, judge_of, judging
 from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.report import ReportOptions, deciding, end, journaling
@@ -175,9 +175,9 @@ class RunOptions(ReportOptions):
             **more,
         )
         with ExitStack() as files:
-            results = files.enter_context(open_output(LineFile, output)) if output is not None else None
+            results = files.enter_context(open_lines(output)) if output is not None else None
             if rejects is not None:
-                rejects_files.append(files.enter_context(open_rejects(rejects, interrupts)))
+                rejects_files.append(files.enter_context(open_lines(rejects, interrupts)))
             yield stream, results
 
     def has_begun(self, stream: EvaluationStream) -> bool:
