@@ -216,7 +216,10 @@ def _estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]
         yield f"evaluating these {responses} responses would take no calls: no metric is judged"
         return
     cache = config.llm.cache
-    most = "" if cache is None else f" at most (what is in the cache {one_line(cache)} costs nothing), and"
+    # The repr has a path as the configuration has it, not what ${NAME} held.
+    most = (
+        "" if cache is None else f" at most (what is in the cache {one_line(repr(cache))} costs nothing), and"
+    )
     completions = usage.output_tokens // ASSUMED_OUTPUT_TOKENS
     yield f"evaluating these {responses} responses would take,{most} if no call has to be repeated:"
     yield f"  {completions} completions of {model}"
