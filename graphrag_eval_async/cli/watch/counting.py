@@ -11,6 +11,7 @@ from graphrag_eval_async.cli.judges import is_counted_cost
 from graphrag_eval_async.cli.watch.alerts import Alerts
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records.metrics import COST
+from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def shorten(result: Mapping[str, Any], values: Values) -> dict[str, Any]:
     error = result.get("error") if result["status"] == "error" else next(errors, None)
     if error is not None:
         short["error"] = str(error)[:ERROR_CHARACTERS]
+    if isinstance(reason := result.get(REASON), str):
+        short[REASON] = reason[:ERROR_CHARACTERS]
     short["metrics"] = {
         metric: value for metric, value in values if metric in result and not metric.endswith(COST)
     }
