@@ -26,7 +26,7 @@ from graphrag_eval_async.cli.watch.windows import parse_duration, parse_window
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.reference import load_reference
-from graphrag_eval_async.sources import follow_jsonl
+from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
 from graphrag_eval_async.sources.rotation import former_names
 from graphrag_eval_async.stream import EvaluationStream
 
@@ -46,7 +46,8 @@ class Watch(RunOptions):
         list[str],
         typer.Argument(
             metavar="PATH...",
-            help="Logs of responses, JSONL: files, directories or patterns, there already or not.",
+            help="Logs of responses, JSONL: files, directories or patterns, there already or not; - is "
+            "standard input, until it ends.",
         ),
     ]
     start: Annotated[
@@ -115,16 +116,10 @@ class Watch(RunOptions):
             self.window, self.show, self.alert, include_errors=self.include_errors, comparison=comparison
         )
         stop = asyncio.Event()
-        follower = follow_jsonl(
-            self.paths,
-            start=self.start,
-            poll_interval=self.poll_interval,
-            idle_timeout=self.until_idle,
-            stop=stop,
-        )
-        with self.open(reference, follower, config, interrupts) as (stream, lines):
-            sending = Sending(lines, stop.set)
-            facts = Facts(stream, follower, counting, config, reference, self.paths, self.level)
+        source = self._source(stop)
+        with self.open(reference, source, config, interrupts) as (stream, lines):
+            sending = Sending(lines, stop.set if isinstance(source, Follower) else stream.stop)
+            facts = Facts(stream, source, counting, config, reference, self.paths, self.level)
             view = open_view(facts, self.window, self.interval, interrupts)
             work = _watch(stream, sending, counting, view, self.on_alert)
             ending = run_to_end(work, interrupts, drain=sending.drain)
@@ -142,13 +137,33 @@ class Watch(RunOptions):
         if self.on_alert is not None and not self.alert:
             raise UsageError("--on-alert needs --alert: it is run for each that begins or ceases")
         if "-" in self.paths:
-            raise UsageError("standard input cannot be followed; evaluate reads it")
+            self._check_stdin()
         if "-" in {self.output, self.rejects}:
             raise UsageError("standard output is for the view: -o and --rejects need files")
         for written in self.readable_outputs():
             for path in self.paths:
                 if os.path.normpath(path) in map(os.path.normpath, former_names(written)):
                     raise UsageError(f"{written!r} is a name for the log {path!r} once it is rotated")
+
+    def _check_stdin(self) -> None:
+        if len(self.paths) > 1:
+            raise UsageError("standard input (-) cannot be watched together with files")
+        if sys.stdin is None:
+            raise UsageError("standard input is closed")
+        if self.until_idle is not None or self.start != "beginning":
+            option = "--start" if self.until_idle is None else "--until-idle"
+            raise UsageError(f"{option} is for files; standard input (-) is read until it ends")
+
+    def _source(self, stop: asyncio.Event) -> Follower | JsonlFiles:
+        if self.paths == ["-"]:
+            return read_jsonl("-")
+        return follow_jsonl(
+            self.paths,
+            start=self.start,
+            poll_interval=self.poll_interval,
+            idle_timeout=self.until_idle,
+            stop=stop,
+        )
 
     def _comparison(self) -> RunningComparison | None:
         if self.baseline is None:

@@ -248,8 +248,9 @@ def _parts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if judge["errors"]:
             yield "failed", counts(judge["errors"])
     yield "in flight", str(facts["in_flight"])
-    since = f"{lag['seconds']:.1f} s" if lag["seconds"] < 60 else _clock(lag["seconds"])
-    yield "behind", f"{decimal(lag['bytes'])}, {since}"
+    if lag is not None:
+        since = f"{lag['seconds']:.1f} s" if lag["seconds"] < 60 else _clock(lag["seconds"])
+        yield "behind", f"{decimal(lag['bytes'])}, {since}"
     yield "rejects", counts(facts["rejects"]) or "none"
     yield "unanswered", f"{facts['missing']} of {facts['questions']}"
     yield from _without_values(facts["overall"]["coverage"])

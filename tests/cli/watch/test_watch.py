@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +26,12 @@ from tests.cli.support import (
     response,
     run,
     start,
+    to_jsonl,
     until,
 )
 from tests.cli.watch.support import append
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
 
     from tests.cli.support import Folder
@@ -61,6 +62,34 @@ def next_facts(
 def samples(facts: dict[str, Any]) -> int:
     total: int = facts["overall"]["samples"]["total"]
     return total
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGINT])
+def test_standard_input_is_watched_until_it_ends(folder: Folder, number: int | None) -> None:
+    """Each line counts once it is there; what was read before a signal counts, too."""
+    process = start("watch", folder.reference, "-", "--interval", "20ms", stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    for count, line in enumerate(RESPONSES, 1):
+        process.stdin.write(to_jsonl([line]))
+        process.stdin.flush()
+        shown = next_facts(process, lambda facts, count=count: samples(facts) == count)  # type: ignore[misc]
+        assert shown["lag"] is None
+        assert shown["paths"] == ["-"]
+    if number is not None:
+        process.send_signal(number)
+        assert process.wait(DEADLINE_SECONDS) == 130
+    code, out, err = finish(process)
+    assert code == (0 if number is None else 130)
+    assert number is not None or samples(facts(out)[-1]) == len(RESPONSES)
+    assert "results: 4" in err
+
+
+@pytest.mark.parametrize("option", [["--until-idle", "1s"], ["--start", "end"]])
+def test_what_is_for_files_does_not_go_with_standard_input(
+    folder: Folder, capfd: pytest.CaptureFixture[str], option: list[str]
+) -> None:
+    assert run("watch", folder.reference, "-", *option) == 2
+    assert f"Error: {option[0]} is for files" in capfd.readouterr().err
 
 
 def test_a_finished_file_ends_by_itself(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
@@ -255,7 +284,7 @@ USAGE = [
     (["--on-alert", "exit 0"], "--on-alert needs --alert"),
     (["-o", "responses.jsonl"], "would be overwritten"),
     (["--resume"], "--resume needs -o FILE"),
-    (["-"], "standard input cannot be followed"),
+    (["-"], "standard input (-) cannot be watched together with files"),
     ([".", "-o", "results.jsonl"], "'results.jsonl' is among the files of '.', which are read"),
     (["r*.jsonl", "--rejects", "./rejects.jsonl"], "is among the files of 'r*.jsonl', which are read"),
 ]
