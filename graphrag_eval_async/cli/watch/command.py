@@ -21,6 +21,7 @@ from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
 from graphrag_eval_async.cli.watch.commands import Commands
 from graphrag_eval_async.cli.watch.counting import Counting, Show
 from graphrag_eval_async.cli.watch.facts import Facts
+from graphrag_eval_async.cli.watch.kept import SUFFIX, Kept
 from graphrag_eval_async.cli.watch.views import Lines, Screen, open_view
 from graphrag_eval_async.cli.watch.windows import parse_duration, parse_window
 from graphrag_eval_async.errors import UsageError
@@ -82,7 +83,8 @@ class Watch(RunOptions):
             help="Tell when the mean of the last values of METRIC, or error_rate, begins and ceases to be "
             "so; also with <=, > and >=. It begins once as many values or as much time was seen, and has "
             "ceased when it was not so for as many or as long; it begins again only after as many more, or "
-            "as long. Repeatable.  [default of N|TIME: that of --window]",
+            "as long. 'no lines for 10m' tells when that long no line came. "
+            "Repeatable.  [default of N|TIME: that of --window]",
         ),
     ]
     on_alert: Annotated[
@@ -117,11 +119,13 @@ class Watch(RunOptions):
         )
         stop = asyncio.Event()
         source = self._source(stop)
-        with self.open(reference, source, config, interrupts) as (stream, lines):
+        restore = counting.restore
+        with self.open(reference, source, config, interrupts, on_restored=restore) as (stream, lines):
             sending = Sending(lines, stop.set if isinstance(source, Follower) else stream.stop)
             facts = Facts(stream, source, counting, config, reference, self.paths, self.level)
             view = open_view(facts, self.window, self.interval, interrupts)
-            work = _watch(stream, sending, counting, view, self.on_alert)
+            kept = Kept(self._alerts_file, counting.alerts, lambda: self.has_begun(stream))
+            work = _watch(stream, sending, counting, view, kept, self.on_alert)
             ending = run_to_end(work, interrupts, drain=sending.drain)
             ending = ending.attempt(partial(view.finish, shown=self.has_begun(stream)))
         return self.report_stream(
@@ -144,6 +148,10 @@ class Watch(RunOptions):
             for path in self.paths:
                 if os.path.normpath(path) in map(os.path.normpath, former_names(written)):
                     raise UsageError(f"{written!r} is a name for the log {path!r} once it is rotated")
+
+    @property
+    def _alerts_file(self) -> str | None:
+        return f"{self.output}{SUFFIX}" if self.is_resumable and self.alert else None
 
     def _check_stdin(self) -> None:
         if len(self.paths) > 1:
@@ -173,32 +181,43 @@ class Watch(RunOptions):
 
 
 async def _watch(
-    stream: EvaluationStream, sending: Sending, counting: Counting, view: Screen | Lines, on_alert: str | None
+    stream: EvaluationStream,
+    sending: Sending,
+    counting: Counting,
+    view: Screen | Lines,
+    kept: Kept,
+    on_alert: str | None,
 ) -> None:
     commands = Commands(on_alert, view.say)
 
     def tell(change: Change) -> None:
         view.say(message(change))
         commands.run(change)
+        kept.changed.set()
 
     async def work() -> None:
         async with stream:
             async for result in stream:
+                kept.resume()
                 # The aggregates have it already, even if it cannot be written.
                 counting.add(result)
                 await sending.send(result)
+        kept.resume()
         await commands.finish()
 
     async def look() -> NoReturn:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            counting.alerts.look(monotonic())
+            if kept.resume():
+                lines = (counting.count, stream.rejects.total, stream.skipped, stream.in_flight)
+                counting.alerts.look(monotonic(), lines)
 
     counting.alerts.on_change = tell
     try:
-        await _alongside(work(), look(), *(loop() for loop in view.loops))
+        await _alongside(work(), look(), kept.keep(), *(loop() for loop in view.loops))
     finally:
         await commands.aclose()
+        await kept.write()
 
 
 async def _alongside(work: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, NoReturn]) -> None:

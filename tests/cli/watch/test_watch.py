@@ -195,10 +195,77 @@ def test_a_journal_is_gone_on_with(folder: Folder, capfd: pytest.CaptureFixture[
     out, err = capfd.readouterr()
     last = facts(out)[-1]
     assert samples(last) == 5
-    assert last["overall"]["samples"]["window"] == 1
+    assert last["overall"]["samples"]["window"] == 5
+    assert len(last["results"]) == 5
     assert last["journal"] == {"restored": 4}
     assert len(folder.read("results.jsonl")) == 5
     assert "4 results and 0 rejects from before" in err
+
+
+@pytest.mark.parametrize("window", ["2", "1s"])
+def test_an_alert_that_was_on_at_a_kill_ends_after_it(folder: Folder, window: str) -> None:
+    """And one that is still on is not told a second time."""
+    folder.lines(*[response("q1", False)] * 4)
+    told = folder.path / "told"
+    command = watch(
+        folder,
+        *(
+            "-o",
+            folder.file("results.jsonl"),
+            "--resume",
+            "--on-alert",
+            f"cat >> {told}",
+            "--interval",
+            "20ms",
+        ),
+        *("--alert", f"steps_score < 0.5 over {window}", "--alert", f"error_rate < 0.5 over {window}"),
+    )
+    process = start(*command)
+    end = monotonic() + DEADLINE_SECONDS
+    while not told.exists() or told.read_bytes().count(b"\n") < 2:
+        assert monotonic() < end, "the alerts have not started"
+        next_line(process)
+        if window == "1s":
+            append(folder, response("q1", False))
+    kept = folder.path / "results.jsonl.alerts"
+    until(process, lambda: kept.exists() and len(orjson.loads(kept.read_bytes())) == 2, "both alerts")
+    process.kill()
+    finish(process)
+    process = start(*command)
+    shown = next_facts(process, lambda facts: facts["journal"] and facts["alerts"])
+    assert len(shown["alerts"]) == 2
+    assert window == "1s" or shown["alerts"][0]["samples"] == 2
+    end = monotonic() + DEADLINE_SECONDS
+    while told.read_bytes().count(b"\n") < 3:
+        assert monotonic() < end, "the alert has not ended"
+        append(folder, response("q1"))
+        next_line(process)
+    process.kill()
+    finish(process)
+    changes = [(change["alert"][:11], change["state"]) for change in folder.read("told")]
+    assert sorted(changes[:2]) == [("error_rate ", "started"), ("steps_score", "started")]
+    assert changes[2:] == [("steps_score", "ended")]
+
+
+def test_a_file_of_alerts_that_has_none(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    folder.lines(*RESPONSES)
+    path = folder.write("results.jsonl.alerts", b"[1]")
+    options = ["-o", folder.file("results.jsonl"), "--resume", "--alert", "steps_score < 1"]
+    assert run(*watch(folder, *IDLE, *options)) == 2
+    assert f"Error: {path!r} does not hold the alerts of an earlier run" in capfd.readouterr().err
+    assert not (folder.path / "results.jsonl").exists()
+
+
+def test_no_lines_for_a_while(folder: Folder) -> None:
+    folder.lines(*RESPONSES)
+    process = start(*watch(folder, "--alert", "no lines for 500ms", "--interval", "20ms"))
+    silent = next_facts(process, lambda facts: facts["alerts"])
+    assert silent["alerts"][0]["alert"] == "no lines for 500ms"
+    assert silent["alerts"][0]["value"] >= 0.5
+    append(folder, response("q1"))
+    next_facts(process, lambda facts: not facts["alerts"])
+    process.send_signal(signal.SIGINT)
+    assert "alert ended: no lines for 500ms" in finish(process)[2]
 
 
 def test_a_reader_that_goes_ends_it(folder: Folder) -> None:
