@@ -5,24 +5,31 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from graphrag_eval_async.cli.exits import Exit, Interrupts
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["answer_correctness", "main"]
 
+INTERRUPTED = 130
+
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line on `arguments`, those of the process by default, and exit with its code."""
-    interrupts = Interrupts()
+    code = INTERRUPTED
     try:
-        with interrupts:
-            from graphrag_eval_async.cli.app import run  # takes a while, in which Ctrl-C may come
+        # Imports take a while, in which Ctrl-C may come.
+        from graphrag_eval_async.cli.exits import Interrupts
 
-            run(arguments, interrupts)
+        interrupts = Interrupts()
+        try:
+            with interrupts:
+                from graphrag_eval_async.cli.app import run
+
+                run(arguments, interrupts)
+        finally:
+            code = interrupts.code or code
     except KeyboardInterrupt:
-        sys.exit(interrupts.code or Exit.INTERRUPTED)
+        sys.exit(code)
 
 
 def answer_correctness() -> NoReturn:

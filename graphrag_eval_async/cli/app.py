@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import sys
 from contextlib import redirect_stdout, suppress
 from dataclasses import fields
@@ -17,7 +18,7 @@ from graphrag_eval_async.cli.correctness import AnswerCorrectness
 from graphrag_eval_async.cli.evaluate import Evaluate
 from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.options import AFTER
-from graphrag_eval_async.cli.text import describe, tell
+from graphrag_eval_async.cli.text import describe, one_line, tell
 from graphrag_eval_async.cli.validate import Validate
 from graphrag_eval_async.cli.watch.command import Watch
 from graphrag_eval_async.errors import ConfigError, ReferenceDataError, UsageError
@@ -94,8 +95,23 @@ _add("validate", Validate)
 _add("answer-correctness", AnswerCorrectness, EXIT_CODES_OF_ROWS)
 
 
+class _Escaped(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        return one_line(record.message)
+
+
+class _Logged(logging.Handler):
+    """Shows on stderr what no other handler takes, as `logging` itself does, but escaped."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):
+            tell(sys.stderr, self.format(record))
+
+
 def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:
     """Run the command line and exit; any failure is told in one line."""
+    logging.lastResort = _Logged(logging.WARNING)
+    logging.lastResort.setFormatter(_Escaped())
     try:
         command = _parse(arguments)
         sys.exit(command if isinstance(command, int) else command.run(interrupts))

@@ -159,7 +159,7 @@ def _change(row: Mapping[str, Any]) -> str:
 def _overall(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
     if not rows:
         return []
-    lines = _table(["overall", *HEADINGS], [[metric, *_cells(row)] for metric, row in rows.items()])
+    lines = _table(["overall", *HEADINGS], [[_name(metric), *_cells(row)] for metric, row in rows.items()])
     lower = [metric for metric, row in rows.items() if row["direction"].startswith("lower")]
     return lines + folded([f"Lower is better: {', '.join(lower)}."])
 
@@ -175,7 +175,7 @@ def _templates(snapshot: Mapping[str, Any]) -> Iterator[list[str]]:
             for name, group in groups.items()
         ]
         note = f"p: sign test, {_correction(groups.values())}; {decided(groups) or 'undecided'}."
-        yield _table([metric, *HEADINGS, "p"], rows) + folded([note])
+        yield _table([_name(metric), *HEADINGS, "p"], rows) + folded([note])
 
 
 def decided(groups: Mapping[str, Mapping[str, Any]]) -> str:
@@ -207,7 +207,7 @@ def worst_questions(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int
             for question in questions[:worst]
         ]
         more = f", the worst {worst} of them" if len(questions) > worst else ""
-        heading = f"{metric}: {_questions(len(questions))} got worse{more}"
+        heading = f"{_name(metric)}: {_questions(len(questions))} got worse{more}"
         headings = ["question", "template", "baseline", "candidate", "change"]
         yield [heading, *_table(headings, rows, names=2)]
 

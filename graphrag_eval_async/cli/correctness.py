@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
+import typer
+
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import check_distinct, file_path, resumable_path
@@ -54,6 +56,13 @@ class AnswerCorrectness:
     ]
     config: options.Config = None
     llm: options.Llm = None
+    escape_formulas: Annotated[
+        bool,
+        typer.Option(
+            help="Put an apostrophe before cells that a spreadsheet could run as a formula: those that begin "
+            "with =, +, -, @, a tab or a line break."
+        ),
+    ] = True
 
     def run(self, interrupts: Interrupts) -> Exit:
         config = judge_config(self.config, self.llm, prepare=keep_answer_correctness)
@@ -62,7 +71,7 @@ class AnswerCorrectness:
         assert config.llm is not None  # noqa: S101  (which the metric needs)
         check_distinct([self.answers, self.config, config.llm.cache], [self.output])
         answers = read_answers(self.answers)
-        output = Output(self.output, len(answers))
+        output = Output(self.output, len(answers), escape_formulas=self.escape_formulas)
         earlier = output.consumed
         # Before the output is touched, since it may find the configuration wanting.
         stream = _stream(answers, earlier, config, ahead=CALLS_AHEAD * config.llm.limits.max_concurrency)

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, Sending, run_to_end
-from graphrag_eval_async.cli.files import open_output, open_rejects, output_path
+from graphrag_eval_async.cli.files import open_lines, output_path
 from graphrag_eval_async.cli.gates import MISSING_RATE
 from graphrag_eval_async.cli.judges import forget_keys, is_counted_cost, judge_config, judge_of
 from graphrag_eval_async.cli.options import AFTER
@@ -29,7 +29,7 @@ from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS, DryJudge
 from graphrag_eval_async.records.metrics import COST
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.scale.evaluate_file import EvaluatedFile, FileEvaluation
-from graphrag_eval_async.sinks import LineFile, write_reject
+from graphrag_eval_async.sinks import write_reject
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
@@ -138,8 +138,8 @@ class Evaluate(RunOptions):
 
     def _run_in_processes(self, evaluator: Evaluator, jobs: int, interrupts: Interrupts) -> Exit:
         with ExitStack() as files:
-            results = self.output and files.enter_context(open_output(LineFile, self.output))
-            rejects = self.rejects and files.enter_context(open_rejects(self.rejects, interrupts))
+            results = self.output and files.enter_context(open_lines(self.output))
+            rejects = self.rejects and files.enter_context(open_lines(self.rejects, interrupts))
             evaluation = FileEvaluation(
                 evaluator,
                 expand([self.responses]),
@@ -216,7 +216,10 @@ def _estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]
         yield f"evaluating these {responses} responses would take no calls: no metric is judged"
         return
     cache = config.llm.cache
-    most = "" if cache is None else f" at most (what is in the cache {one_line(cache)} costs nothing), and"
+    # The repr has a path as the configuration has it, not what ${NAME} held.
+    most = (
+        "" if cache is None else f" at most (what is in the cache {one_line(repr(cache))} costs nothing), and"
+    )
     completions = usage.output_tokens // ASSUMED_OUTPUT_TOKENS
     yield f"evaluating these {responses} responses would take,{most} if no call has to be repeated:"
     yield f"  {completions} completions of {model}"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
+from graphrag_eval_async.cli.text import escape_json
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.sinks import LineFile, write_report
 from graphrag_eval_async.sources.reading import expand
@@ -123,9 +124,14 @@ def open_output(kind: Callable[[str], T], path: str) -> T:
         raise UsageError(f"{path!r} cannot be written: {error.strerror}") from error
 
 
-def open_rejects(path: str, interrupts: Interrupts) -> LineFile:
-    """A rejects file; Ctrl-C works even while it waits for the reader of a pipe."""
-    return open_output(partial(LineFile, wait=interrupts.wait_writable), path)
+def open_lines(path: str, interrupts: Interrupts | None = None) -> LineFile:
+    """A file for lines of JSON; with `interrupts`, Ctrl-C works even while it waits for the reader of a pipe.
+
+    Raises:
+        UsageError: it cannot be opened for writing.
+    """
+    wait = None if interrupts is None else interrupts.wait_writable
+    return open_output(partial(LineFile, wait=wait, escape=escape_json), path)
 
 
 def write_aggregates(path: str, snapshot: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.batch import read_results
 from graphrag_eval_async.cli.exits import Ending, run_to_end
-from graphrag_eval_async.cli.files import open_rejects
+from graphrag_eval_async.cli.files import open_lines
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.text import one_line, tell
 from graphrag_eval_async.records import Rejects
@@ -77,7 +77,7 @@ def collecting(
         if reject.content is not None and not isinstance(reject.content, bytes):
             reject.content.close()
 
-    with open_rejects(path, interrupts) as file:
+    with open_lines(path, interrupts) as file:
         yield rejects, write
 
 

@@ -1,7 +1,7 @@
 """What ``evaluate`` and ``watch`` have in common: options, files, the stream, and its report."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import product
@@ -11,7 +11,7 @@ import typer
 
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
-from graphrag_eval_async.cli.files import check_distinct, is_among, open_output, open_rejects
+from graphrag_eval_async.cli.files import check_distinct, is_among, open_lines
 from graphrag_eval_async.cli.judges import judge_config, judge_of, judging
 from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.report import ReportOptions, deciding, end, journaling
@@ -116,7 +116,7 @@ class RunOptions(ReportOptions):
                 raise UsageError("--resume needs -o FILE, and no --rejects on standard output")
             if self.stages:
                 raise UsageError("--stages does not go with --resume: a journal has whole results only")
-            written += [f"{self.output}.run", f"{self.output}.damaged"]
+            written += [f"{self.output}{suffix}" for suffix in (".run", ".damaged", ".alerts")]
             written += [] if self.rejects else [f"{self.output}.rejects"]
         elif self.fsync is not None:
             raise UsageError("--fsync needs --resume, which makes a journal of the output")
@@ -144,6 +144,8 @@ class RunOptions(ReportOptions):
         source: Responses,
         config: Config | None,
         interrupts: Interrupts,
+        *,
+        on_restored: Callable[[Mapping[str, Any]], object] | None = None,
         **more: Any,
     ) -> Iterator[tuple[EvaluationStream, LineFile | None]]:
         """A stream, and the file for its results; None if there is no file, or the stream keeps a journal.
@@ -154,7 +156,9 @@ class RunOptions(ReportOptions):
         journal, output, rejects = None, self.output, self.rejects
         if self.is_resumable and output is not None:
             fsync = self.fsync or "interval"
-            journal = Journal(output, force=self.resume_force, fsync=fsync, rejects=rejects)
+            journal = Journal(
+                output, force=self.resume_force, fsync=fsync, rejects=rejects, on_restored=on_restored
+            )
             output = rejects = None
         rejects_files: list[LineFile] = []
         # Before any file is opened, since it may find the configuration wanting.
@@ -175,9 +179,9 @@ class RunOptions(ReportOptions):
             **more,
         )
         with ExitStack() as files:
-            results = files.enter_context(open_output(LineFile, output)) if output is not None else None
+            results = files.enter_context(open_lines(output)) if output is not None else None
             if rejects is not None:
-                rejects_files.append(files.enter_context(open_rejects(rejects, interrupts)))
+                rejects_files.append(files.enter_context(open_lines(rejects, interrupts)))
             yield stream, results
 
     def stopping(self, stream: EvaluationStream, stop: Callable[[], object]) -> Callable[[], None]:

@@ -94,7 +94,7 @@ def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
 
 def draw(tables: Iterable[Table], stream: TextIO | None = None) -> str:
     """Tables as plain text, as wide as the terminal that `stream` is, if it is one."""
-    encoding = "utf-8" if stream is None else stream.encoding
+    encoding = (stream and stream.encoding) or "utf-8"  # A `StringIO` has none.
     written = BytesIO()
     # With the encoding of the stream, which decides whether there are lines of boxes.
     file = TextIOWrapper(written, encoding, "backslashreplace", newline="\n", write_through=True)
@@ -135,8 +135,8 @@ def _name(name: str) -> str:
 
 def _heading(metric: str) -> str:
     """The words of a metric's name, one below the other."""
-    words = metric.split("_")
-    return "\n".join(line for word in words for line in wrap(word, HEADING_WIDTH)) or metric
+    words = _name(metric).split("_")
+    return "\n".join(line for word in words for line in wrap(word, HEADING_WIDTH)) or _name(metric)
 
 
 def _trust(metrics: Mapping[str, Mapping[str, Any]]) -> Table:

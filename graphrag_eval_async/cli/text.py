@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import os
-import re
 from decimal import Decimal
 from math import floor, log10
 from typing import TYPE_CHECKING, Any, TextIO
@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any, TextIO
 from graphrag_eval_async.errors import ConfigError, GraphragEvalError, ReferenceDataError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 SHOWN_CHARACTERS = 2000  # of one line about the input, which may quote a key of any length
+
+INVISIBLE = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    + "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
+)
+"""Characters without a shape that `str.isprintable` takes for printable: fillers and variation selectors."""
 
 
 def tell(stream: TextIO | None, text: str) -> None:
@@ -25,7 +31,8 @@ def tell(stream: TextIO | None, text: str) -> None:
     if stream is None:
         return
     try:
-        stream.write(text.encode(stream.encoding, "backslashreplace").decode(stream.encoding) + "\n")
+        encoding = stream.encoding or "utf-8"  # A `StringIO` has none.
+        stream.write(escape(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
         stream.flush()
     except OSError as error:
         # The interpreter would try again at exit, and complain.
@@ -35,12 +42,28 @@ def tell(stream: TextIO | None, text: str) -> None:
             raise
 
 
+def escape(text: str, *, how: Callable[[str], str] = lambda c: c.encode("unicode_escape").decode()) -> str:
+    """Text that is safe on a terminal: newlines stay, and `how` spells every other character without a shape.
+
+    These are control characters (C0, DEL and C1), bidirectional and other format characters, separators but
+    for the space, unassigned and private characters, lone surrogates, and `INVISIBLE`.
+    """
+    if text.isascii() and text.replace("\n", "").isprintable():
+        return text
+    return "".join(c if c == "\n" or (c.isprintable() and c not in INVISIBLE) else how(c) for c in text)
+
+
+def escape_json(lines: str) -> str:
+    """Lines of JSON that are safe on a terminal, and still the same JSON."""
+    return escape(lines, how=lambda c: json.dumps(c)[1:-1] if c != "\x7f" else "\\u007f")
+
+
 def one_line(text: str, *, limit: int = SHOWN_CHARACTERS) -> str:
-    """Text that is safe on a terminal: without the newlines and escape sequences of what it quotes."""
-    text = re.sub(r"\s*\n\s*", " ", text[: limit + 1])
+    """The beginning of a text in one line, by `escape`: what it quotes may hold newlines."""
+    text = " ".join(filter(None, map(str.strip, text[: limit + 1].split("\n"))))
     if len(text) > limit:
         text = text[:limit] + "..."
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return escape(text)
 
 
 def describe(error: Exception) -> str:

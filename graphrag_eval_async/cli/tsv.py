@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 IN = ("Question", "Reference answer", "Actual answer")
 OUT = ("#Reference", "#PTarget", "#Matching", "Reasoning", "Error")
 
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""With one of these, a cell may be a formula to a spreadsheet: https://owasp.org/www-community/attacks/CSV_Injection"""
+
 csv.field_size_limit(sys.maxsize)
 
 
@@ -99,6 +102,11 @@ def read_written(path: str, rows: int) -> tuple[int, int]:
     return done, length
 
 
+def escape_formula(cell: str) -> str:
+    """A cell that spreadsheets take for text: an apostrophe comes before what could begin a formula."""
+    return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell
+
+
 def encode(cells: Iterable[str]) -> bytes:
     text = StringIO(newline="")
     csv.writer(text, "excel-tab").writerow(cells)
@@ -113,8 +121,8 @@ class Output:
         consumed: how many there are.
     """
 
-    def __init__(self, path: str, rows: int) -> None:
-        """Read what the file at `path` has already of `rows` rows.
+    def __init__(self, path: str, rows: int, *, escape_formulas: bool = True) -> None:
+        """Read what the file at `path` has already of `rows` rows; `escape_formulas` is for those to come.
 
         Raises:
             UsageError: it cannot be read, or is not the output of such a run.
@@ -122,6 +130,7 @@ class Output:
         self.size = rows
         self.consumed, self._length = read_written(path, rows)
         self._path = path
+        self._escape_formulas = escape_formulas
 
     def __enter__(self) -> Self:
         """Open or create the file, and cut off what is not whole.
@@ -142,7 +151,7 @@ class Output:
         Raises:
             OSError: it cannot be written; carries the name of the file.
         """
-        self._write(encode(cells))
+        self._write(encode(map(escape_formula, cells) if self._escape_formulas else cells))
         self.consumed += 1
 
     def _write(self, line: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import select
 import stat
@@ -35,12 +36,19 @@ class LineFile:
     what it takes without blocking.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, wait: Callable[[int], object] | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        wait: Callable[[int], object] | None = None,
+        escape: Callable[[str], str] | None = None,
+    ) -> None:
         """Create or empty the file at `path`; ``-`` is standard output.
 
         Args:
             path: of the file.
             wait: called by `write` to block until a descriptor is writable; what it raises ends `write`.
+            escape: makes lines safe for a terminal; it is called only if the file is one.
 
         Raises:
             OSError: it cannot be opened for writing.
@@ -50,6 +58,7 @@ class LineFile:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._descriptor = os.open(path, flags, 0o666) if self._own else STDOUT
         self._regular = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
+        self._escape = escape if os.isatty(self._descriptor) else None
         self._length = 0
         self._file: AsyncFileIO | None = None
         self._poll = select.poll()
@@ -104,6 +113,9 @@ class LineFile:
     def _write(self, pieces: Iterable[bytes]) -> Generator[None]:
         """Write one line; yields whenever the descriptor cannot take more."""
         length = self._length
+        if self._escape is not None:
+            texts = codecs.iterdecode(pieces, "utf-8", "backslashreplace")
+            pieces = (text.encode() for text in map(self._escape, texts))
         with self._all_or_nothing():
             for piece in pieces:
                 rest = memoryview(piece)

@@ -162,6 +162,8 @@ class Resuming:
         self.admission.restore(line)
         if self.on_restored is not None:
             self.on_restored(line, result)
+        if self._options is not None and self._options.on_restored is not None:
+            self._options.on_restored(result)
 
     def _restore_reject(self, record: Any) -> None:
         line = read_source(record["source"])

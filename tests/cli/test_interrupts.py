@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
 from graphrag_eval_async.cli.exits import SAME_SECONDS, Interrupts
-from tests.cli.support import full_pipe
+from tests.cli.support import ROOT, full_pipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,3 +123,41 @@ def test_waiting_to_write_is_given_up(clock: Clock) -> None:
             interrupts.wait_writable(writer)
     os.close(reader)
     os.close(writer)
+
+
+INTERRUPT_AT_IMPORT = """
+import os, runpy, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == {name!r}:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["graphrag-eval-async", "--help"]
+runpy.run_module("graphrag_eval_async", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "graphrag_eval_async.cli.exits",
+        "anyio",
+        "orjson",
+        "graphrag_eval_async.cli.app",
+        "typer",
+        "rich",
+        "yaml",
+    ],
+)
+def test_ctrl_c_while_modules_are_imported_leaves_no_traceback(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPT_AT_IMPORT.format(name=name)],
+        capture_output=True,
+        timeout=30,
+        cwd=ROOT,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")

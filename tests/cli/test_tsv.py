@@ -8,7 +8,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async.cli.tsv import OUT, Answer, Output, encode, read_answers, read_written
+from graphrag_eval_async.cli.tsv import (
+    FORMULA_STARTS,
+    OUT,
+    Answer,
+    Output,
+    encode,
+    escape_formula,
+    read_answers,
+    read_written,
+)
 from graphrag_eval_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -144,7 +153,7 @@ def test_a_file_cut_anywhere_is_gone_on_with(
     done, _ = read_written(str(path), len(rows) + more)
     ends = [len(b"".join(encoded[: i + 1])) for i in range(len(encoded))]
     assert done == sum(end <= length for end in ends[1:])
-    with Output(str(path), len(rows)) as output:
+    with Output(str(path), len(rows), escape_formulas=False) as output:
         for row in rows[done:]:
             output.write(row)
         assert output.consumed == output.size
@@ -158,6 +167,16 @@ def test_a_spreadsheet_may_have_saved_it(path: Path, bom: bytes, end: bytes) -> 
     for torn in (b"", b"1\t2", b'1\t2\t3\t4\t"5\n', b"1\t2\t3\t4\t5\r", b"1\t2\t3\t4\n", b"\n"):
         path.write_bytes(whole + torn)
         assert read_written(str(path), 3) == (2, len(whole))
+
+
+@given(st.lists(TEXTS, min_size=5, max_size=5))
+def test_no_cell_begins_a_formula(cells: list[str]) -> None:
+    for cell in cells:
+        for formula in (cell, f"={cell}", f"+{cell}", f"-{cell}", f"@{cell}", f"\uff1d{cell}"):
+            shown = escape_formula(formula)
+            assert shown in (formula, f"'{formula}")
+            assert shown[:1] not in ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b")
+            assert (shown == formula) == (formula[:1] not in FORMULA_STARTS or not formula)
 
 
 def test_no_file(path: Path) -> None:

@@ -62,6 +62,15 @@ def quiet(path: Path, **options: Any) -> tuple[list[bytes], bytes]:
 # What is in it
 
 
+def test_restored_results_are_passed_on(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    results, _ = complete(LINES[:20], path)
+    restored: list[Any] = []
+    more, _ = complete(LINES, Journal(path, on_restored=restored.append))
+    assert restored == results
+    assert len(results) + len(more) == RESULTS
+
+
 def test_each_result_is_a_line(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     results, stream = complete(LINES, path)
@@ -346,6 +355,7 @@ def test_what_they_cannot_be(options: dict[str, Any], name: str) -> None:
         {"fsync_interval": float("inf")},
         {"fsync_interval": "1"},
         {"rejects": 1},
+        {"on_restored": "print"},
     ],
 )
 def test_what_a_journal_cannot_be(options: dict[str, Any]) -> None:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.aggregates.exact import mean, to_units
-from graphrag_eval_async.cli.watch.windows import parse_window, window_facts
+from graphrag_eval_async.cli.watch.silence import NO_LINES, Silence
+from graphrag_eval_async.cli.watch.windows import parse_duration, parse_window, window_facts
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.metrics import COST, ERROR_RATE, RESULT_KEYS, is_metric
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from graphrag_eval_async.aggregates import Seconds
     from graphrag_eval_async.config import Config
@@ -40,6 +41,9 @@ _ALERT = re.compile(
 )
 
 
+_NO_LINES = re.compile(r"\s*no\s+lines\s+for\s+(?P<time>\S+)\s*")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
     """A condition on the mean of the last values of one metric, over all results or one template's.
@@ -47,7 +51,7 @@ class Alert:
     Attributes:
         text: as it was given.
         template: None for all results.
-        metric: its name, or ``error_rate``.
+        metric: its name, or ``error_rate``, or `NO_LINES`.
         operator: one of `OPERATORS`.
         bound: what the mean is compared with.
         window: which values count; None for the window of the view.
@@ -62,16 +66,24 @@ class Alert:
 
 
 def parse_alert(text: str) -> Alert:
-    """The alert that ``[TEMPLATE:] METRIC <|<=|>|>= VALUE [over WINDOW]`` asks for.
+    """The alert that ``[TEMPLATE:] METRIC <|<=|>|>= VALUE [over WINDOW]`` or ``no lines for TIME`` asks for.
 
     A template's name may hold colons and spaces.
 
     Raises:
         ValueError: the text has another form.
     """
+    if words := _NO_LINES.fullmatch(text):
+        seconds = parse_duration(words["time"])
+        return Alert(
+            text=text.strip(), template=None, metric=NO_LINES, operator=">=", bound=seconds, window=None
+        )
     match = _ALERT.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r}: expected [TEMPLATE:] METRIC < VALUE [over WINDOW], or <=, > or >=")
+        raise ValueError(
+            f"{text!r}: expected [TEMPLATE:] METRIC < VALUE [over WINDOW], or <=, > or >=; "
+            "or: no lines for TIME"
+        )
     try:
         bound = float(match["bound"])
     except ValueError:
@@ -99,6 +111,8 @@ def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Co
     metrics.update(*(evaluation.outputs for evaluation in evaluations))
     metrics.update(f"{evaluation.name}{COST}" for evaluation in evaluations)
     for alert in alerts:
+        if alert.metric == NO_LINES:
+            continue
         for what, name, known in (("template", alert.template, templates), ("metric", alert.metric, metrics)):
             if name is not None and name not in known:
                 there_are = ", ".join(sorted(known)) or "none"
@@ -158,6 +172,28 @@ class Watched:
             return self.change("ended")
         return None
 
+    def restore(self, value: float) -> None:
+        """Count one value of an earlier run; nobody knows when it came."""
+        if isinstance(self._window, Last):
+            self.add(value, 0.0)
+
+    def resume(self, kept: Change | None, now: float) -> Change | None:
+        """Go on with the alert as it was last told, None if it was off; returns what has changed since.
+
+        A window of seconds counts as full at once if the alert was on: it ends if it does not hold again.
+        """
+        is_on, self.started = self.started, kept
+        if isinstance(self._window, Last):
+            if is_on is None and kept is not None:
+                self.started = None
+                return self.change("ended")
+            if is_on is not None and kept is None:
+                self.started = self.change("started")
+                return self.started
+        elif kept is not None:
+            self._begin, self._held = -inf, now
+        return None
+
     @property
     def value(self) -> float | None:
         """The mean of the values in the window, correctly rounded."""
@@ -191,27 +227,52 @@ class Alerts:
     def __init__(self, alerts: Iterable[Alert], window: Last | Seconds) -> None:
         """`window` is for the alerts without one."""
         self.on_change: Callable[[Change], object] = lambda _: None
-        self._watched = [Watched(alert, alert.window or window) for alert in alerts]
+        alerts = [*alerts]
+        self._watched = [
+            Watched(alert, alert.window or window) for alert in alerts if alert.metric != NO_LINES
+        ]
+        self._silences = [Silence(alert.text, alert.bound) for alert in alerts if alert.metric == NO_LINES]
+
+    def restore(self, template: str, values: Values, *, failed: bool) -> None:
+        """Count one result of an earlier run."""
+        for watched, value in self._seen(template, values, failed=failed):
+            watched.restore(value)
+
+    def resume(self, kept: Mapping[str, Change], now: float) -> None:
+        """Go on with the alerts that were on by the end of an earlier run, after its results are restored."""
+        for silence in self._silences:
+            silence.resume(kept.get(silence.text), now)
+        for watched in self._watched:
+            if change := watched.resume(kept.get(watched.alert.text), now):
+                self.on_change(change)
 
     def add(self, template: str, values: Values, now: float, *, failed: bool) -> None:
         """Count one result: its template, its metrics with values, and whether it is an error."""
+        for watched, value in self._seen(template, values, failed=failed):
+            if change := watched.add(value, now):
+                self.on_change(change)
+
+    def _seen(self, template: str, values: Values, *, failed: bool) -> Iterator[tuple[Watched, float]]:
         for watched in self._watched:
             alert = watched.alert
             if alert.template in (None, template):
                 seen = [(ERROR_RATE, int(failed))] if alert.metric == ERROR_RATE else values
                 for metric, value in seen:
-                    if metric == alert.metric and (change := watched.add(value, now)):
-                        self.on_change(change)
+                    if metric == alert.metric:
+                        yield watched, value
 
-    def look(self, now: float) -> None:
-        for watched in self._watched:
-            if change := watched.look(now):
-                self.on_change(change)
+    def look(self, now: float, lines: object = None) -> None:
+        """See what time alone has changed; `lines` is another value than before if lines were read."""
+        changes = [watched.look(now) for watched in self._watched]
+        changes += [silence.look(now, lines) for silence in self._silences]
+        for change in filter(None, changes):
+            self.on_change(change)
 
     def facts(self) -> list[Change]:
         """The alerts that have started and not ended: as they are now, with the time of their start."""
+        all_of_them: tuple[Watched | Silence, ...] = (*self._watched, *self._silences)
         return [
             watched.change("started") | {"time": watched.started["time"]}
-            for watched in self._watched
+            for watched in all_of_them
             if watched.started is not None
         ]

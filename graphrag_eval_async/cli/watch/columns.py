@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
+from graphrag_eval_async.cli.text import one_line
 from graphrag_eval_async.records.metrics import COST
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _more(overall: Mapping[str, Any], columns: Sequence[Column], width: int) -> 
     names = [name for name in overall["metrics"] if name not in HEADINGS and not name.endswith(COST)]
     room = width - LEAST_NAME - sum(max(column.width, ROOMY_CELL) + 2 for column in columns)
     return [
-        _of_metric(name, MORE_HEADINGS.get(name, name[:ROOMY_CELL]), ROOMY_CELL)
+        _of_metric(name, MORE_HEADINGS.get(name, one_line(name)[:ROOMY_CELL]), ROOMY_CELL)
         for name in names[: max(0, room // (ROOMY_CELL + 2))]
     ]
 

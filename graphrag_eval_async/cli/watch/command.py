@@ -23,12 +23,13 @@ from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
 from graphrag_eval_async.cli.watch.commands import Commands
 from graphrag_eval_async.cli.watch.counting import Counting, Show
 from graphrag_eval_async.cli.watch.facts import Facts
+from graphrag_eval_async.cli.watch.kept import SUFFIX, Kept
 from graphrag_eval_async.cli.watch.views import Lines, Screen, open_view
 from graphrag_eval_async.cli.watch.windows import parse_duration, parse_window
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.reference import load_reference
-from graphrag_eval_async.sources import follow_jsonl
+from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
 from graphrag_eval_async.sources.rotation import former_names
 from graphrag_eval_async.stream import EvaluationStream
 
@@ -49,7 +50,8 @@ class Watch(RunOptions):
         list[str],
         typer.Argument(
             metavar="PATH...",
-            help="Logs of responses, JSONL: files, directories or patterns, there already or not.",
+            help="Logs of responses, JSONL: files, directories or patterns, there already or not; - is "
+            "standard input, until it ends.",
         ),
     ]
     start: Annotated[
@@ -96,7 +98,8 @@ class Watch(RunOptions):
             help="Tell when the mean of the last values of METRIC, or error_rate, begins and ceases to be "
             "so; also with <=, > and >=. It begins once as many values or as much time was seen, and has "
             "ceased when it was not so for as many or as long; it begins again only after as many more, or "
-            "as long. Repeatable.  [default of N|TIME: that of --window]",
+            "as long. 'no lines for 10m' tells when that long no line came. "
+            "Repeatable.  [default of N|TIME: that of --window]",
         ),
     ]
     on_alert: Annotated[
@@ -130,21 +133,16 @@ class Watch(RunOptions):
             self.window, self.show, self.alert, include_errors=self.include_errors, comparison=comparison
         )
         stop = asyncio.Event()
-        raise_file_limit()
-        follower = follow_jsonl(
-            self.paths,
-            start=self.start,
-            poll_interval=self.poll_interval,
-            idle_timeout=self.until_idle,
-            exclude=self.exclude,
-            ignore_older=self.ignore_older,
-            stop=stop,
-        )
-        with self.open(reference, follower, config, interrupts) as (stream, lines):
-            sending = Sending(lines, self.stopping(stream, stop.set))
-            facts = Facts(stream, follower, counting, config, reference, self.paths, self.level)
+        source = self._source(stop)
+        restore = counting.restore
+        with self.open(reference, source, config, interrupts, on_restored=restore) as (stream, lines):
+            sending = Sending(
+                lines, self.stopping(stream, stop.set if isinstance(source, Follower) else stream.stop)
+            )
+            facts = Facts(stream, source, counting, config, reference, self.paths, self.level)
             view = open_view(facts, self.window, self.interval, interrupts)
-            work = _watch(stream, sending, counting, view, self.on_alert)
+            kept = Kept(self._alerts_file, counting.alerts, lambda: self.has_begun(stream))
+            work = _watch(stream, sending, counting, view, kept, self.on_alert)
             ending = run_to_end(work, interrupts, drain=sending.drain)
             ending = ending.attempt(partial(view.finish, shown=self.has_begun(stream)))
         return self.report_stream(
@@ -160,13 +158,40 @@ class Watch(RunOptions):
         if self.on_alert is not None and not self.alert:
             raise UsageError("--on-alert needs --alert: it is run for each that begins or ceases")
         if "-" in self.paths:
-            raise UsageError("standard input cannot be followed; evaluate reads it")
+            self._check_stdin()
         if "-" in {self.output, self.rejects}:
             raise UsageError("standard output is for the view: -o and --rejects need files")
         for written in self.readable_outputs():
             for path in self.paths:
                 if os.path.normpath(path) in map(os.path.normpath, former_names(written)):
                     raise UsageError(f"{written!r} is a name for the log {path!r} once it is rotated")
+
+    @property
+    def _alerts_file(self) -> str | None:
+        return f"{self.output}{SUFFIX}" if self.is_resumable and self.alert else None
+
+    def _check_stdin(self) -> None:
+        if len(self.paths) > 1:
+            raise UsageError("standard input (-) cannot be watched together with files")
+        if sys.stdin is None:
+            raise UsageError("standard input is closed")
+        if self.until_idle is not None or self.start != "beginning":
+            option = "--start" if self.until_idle is None else "--until-idle"
+            raise UsageError(f"{option} is for files; standard input (-) is read until it ends")
+
+    def _source(self, stop: asyncio.Event) -> Follower | JsonlFiles:
+        if self.paths == ["-"]:
+            return read_jsonl("-")
+        raise_file_limit()
+        return follow_jsonl(
+            self.paths,
+            start=self.start,
+            poll_interval=self.poll_interval,
+            idle_timeout=self.until_idle,
+            exclude=self.exclude,
+            ignore_older=self.ignore_older,
+            stop=stop,
+        )
 
     def _comparison(self) -> RunningComparison | None:
         if self.baseline is None:
@@ -185,32 +210,43 @@ def raise_file_limit() -> None:
 
 
 async def _watch(
-    stream: EvaluationStream, sending: Sending, counting: Counting, view: Screen | Lines, on_alert: str | None
+    stream: EvaluationStream,
+    sending: Sending,
+    counting: Counting,
+    view: Screen | Lines,
+    kept: Kept,
+    on_alert: str | None,
 ) -> None:
     commands = Commands(on_alert, view.say)
 
     def tell(change: Change) -> None:
         view.say(message(change))
         commands.run(change)
+        kept.changed.set()
 
     async def work() -> None:
         async with stream:
             async for result in stream:
+                kept.resume()
                 # The aggregates have it already, even if it cannot be written.
                 counting.add(result)
                 await sending.send(result)
+        kept.resume()
         await commands.finish()
 
     async def look() -> NoReturn:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            counting.alerts.look(monotonic())
+            if kept.resume():
+                lines = (counting.count, stream.rejects.total, stream.skipped, stream.in_flight)
+                counting.alerts.look(monotonic(), lines)
 
     counting.alerts.on_change = tell
     try:
-        await _alongside(work(), look(), *(loop() for loop in view.loops))
+        await _alongside(work(), look(), kept.keep(), *(loop() for loop in view.loops))
     finally:
         await commands.aclose()
+        await kept.write()
 
 
 async def _alongside(work: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, NoReturn]) -> None:

@@ -7,18 +7,21 @@ from math import fsum, inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
+from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.cli.judges import is_counted_cost
 from graphrag_eval_async.cli.watch.alerts import Alerts
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records.metrics import COST
+from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from graphrag_eval_async.aggregates import Last, Seconds
+    from graphrag_eval_async.aggregates import Seconds
     from graphrag_eval_async.cli.watch.alerts import Alert
     from graphrag_eval_async.inference.comparison import RunningComparison
+    from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.records.results import Values
 
 KEPT_RESULTS = 100  # how many results are kept: more than most terminals show
@@ -32,11 +35,14 @@ ERROR_CHARACTERS = 500
 
 def shorten(result: Mapping[str, Any], values: Values) -> dict[str, Any]:
     """The part of a result that is shown; `values` are its metrics, and those of its steps."""
-    short: dict[str, Any] = {key: result[key] for key in ("question_id", "template_id", "sample", "status")}
+    short: dict[str, Any] = {key: result[key] for key in ("question_id", "template_id", "sample")}
+    short["status"] = result.get("status", "success")
     errors = (value for key, value in result.items() if key.endswith("_error"))
-    error = result.get("error") if result["status"] == "error" else next(errors, None)
+    error = result.get("error") if short["status"] == "error" else next(errors, None)
     if error is not None:
         short["error"] = str(error)[:ERROR_CHARACTERS]
+    if isinstance(reason := result.get(REASON), str):
+        short[REASON] = reason[:ERROR_CHARACTERS]
     short["metrics"] = {
         metric: value for metric, value in values if metric in result and not metric.endswith(COST)
     }
@@ -111,6 +117,17 @@ class Counting:
         self.recent.add(result)
         if self.comparison is not None:
             self.comparison.add(result)
+        seen = self._list(result)
+        self.alerts.add(seen.template_id, seen.values, monotonic(), failed=seen.failed)
+
+    def restore(self, result: Mapping[str, Any]) -> None:
+        """Count a result of an earlier run, which the comparison has; nobody knows which time it is of."""
+        if isinstance(self.window, Last):
+            self.recent.add(result)
+        seen = self._list(result)
+        self.alerts.restore(seen.template_id, seen.values, failed=seen.failed)
+
+    def _list(self, result: Mapping[str, Any]) -> Evaluation:
         seen = observe(result, include_errors=self._include_errors)
         self.results.add(shorten(result, seen.values))
-        self.alerts.add(seen.template_id, seen.values, monotonic(), failed=seen.failed)
+        return seen

@@ -14,6 +14,7 @@ from graphrag_eval_async.cli.judges import is_counted_cost, judge_of
 from graphrag_eval_async.cli.watch.windows import window_facts
 from graphrag_eval_async.inference.confidence import show_confidence
 from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.sources import JsonlFiles
 from graphrag_eval_async.threads import SLICE_SECONDS
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Facts:
     def __init__(
         self,
         stream: EvaluationStream,
-        follower: Follower,
+        source: Follower | JsonlFiles,
         counting: Counting,
         config: Config | None,
         reference: Reference,
@@ -57,7 +58,7 @@ class Facts:
         level: float,
     ) -> None:
         self._stream = stream
-        self._follower = follower
+        self._source = source
         self._counting = counting
         self._limits = config.llm.limits if config is not None and config.llm is not None else None
         self._model = judge_of(config)
@@ -81,7 +82,9 @@ class Facts:
         Templates have details, as all results have, if there are at most `detailed` of them.
         """
         now = monotonic()
-        stream, lag, comparison = self._stream, self._follower.lag, self._counting.comparison
+        stream, comparison = self._stream, self._counting.comparison
+        # Nobody knows how much is still to come of standard input.
+        lag = None if isinstance(self._source, JsonlFiles) else self._source.lag
         return {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "elapsed_sec": now - self._start,
@@ -93,7 +96,7 @@ class Facts:
             "rejects": dict(stream.rejects.counts),
             "questions": self._questions,
             "missing": len(stream.missing),
-            "lag": {"bytes": lag.bytes, "seconds": lag.seconds},
+            "lag": None if lag is None else {"bytes": lag.bytes, "seconds": lag.seconds},
             "judge": self._judge(now),
             "journal": None if stream.journal is None else {"restored": stream.journal.restored},
             "skipped": stream.skipped,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from itertools import accumulate, takewhile
+from math import fsum
 from typing import TYPE_CHECKING, Any
 
 from rich.filesize import decimal
@@ -11,13 +13,16 @@ from rich.text import Text
 from graphrag_eval_async.cli.text import by_frequency, counts, dollars, one_line, percent
 from graphrag_eval_async.cli.watch.baseline import comparison_lines
 from graphrag_eval_async.cli.watch.columns import BARS, lay_out, sparkline
+from graphrag_eval_async.cli.watch.counting import SCORES
 from graphrag_eval_async.cli.watch.windows import duration_name
-from graphrag_eval_async.records.outcomes import RESPONSE_ERROR
+from graphrag_eval_async.records.outcomes import REASON, RESPONSE_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 GAP = "   "
+GAP_OF_REASON = 2
+FAILED_NOT = "none"  # the reason of failure of a response that did not fail
 
 SHOWN_ALERTS = 3
 LEAST_TEMPLATES = 8
@@ -35,8 +40,9 @@ def render(facts: Mapping[str, Any], width: int, height: int, bars: str = BARS) 
     """At most `height` lines, none wider than `width` cells.
 
     A group of results has a line of means so far, one of the means of the window, one of their trends, and
-    lines of confidence intervals and a high quantile. If not all templates fit, they lose the intervals and
-    quantiles first, then the trends; then some templates are left out. A comparison has at most a third of
+    lines of confidence intervals and a high quantile. The line of the window is left out where the window has
+    all results. If not all templates fit, they lose the intervals and quantiles first, then the trends; then
+    the best templates are left out. A comparison has at most a third of
     that room, and results have what is left.
     """
     screen = _Screen(facts, width, bars)
@@ -48,7 +54,7 @@ def render(facts: Mapping[str, Any], width: int, height: int, bars: str = BARS) 
     comparison = facts["comparison"]
     compared = [] if comparison is None else comparison_lines(comparison)[: max(0, room // 3)]
     room -= len(compared)
-    if room - len(trust) >= min(2 * len(facts["templates"]), LEAST_TEMPLATES) + LEAST_RESULTS:
+    if room - len(trust) >= min(screen.least_lines, LEAST_TEMPLATES) + LEAST_RESULTS:
         head += trust
         room -= len(trust)
     templates = screen.templates(room - min(LEAST_RESULTS, len(results)))
@@ -67,7 +73,10 @@ class _Screen:
         self._facts = facts
         self._width = width
         self._bars = bars
-        self._templates = [(_quote(name), group) for name, group in facts["templates"].items()]
+        self._templates = [
+            (_quote(name), group)
+            for name, group in sorted(facts["templates"].items(), key=lambda each: quality(each[1]))
+        ]
         self._questions = [_quote(result["question_id"]) for result in facts["results"]]
         self._window = f"  last {_window_name(facts['window'])}"
         names = [self._window, *(name for name, _ in self._templates), *self._questions]
@@ -93,7 +102,9 @@ class _Screen:
         values = [column.of(group) or {} for column in self._grid.columns]
         means = self._cells([value.get("mean", value.get("total")) for value in values])
         recent = self._cells([value.get("window") for value in values])
-        lines = [self._row(name, means, "bold"), self._row(self._window, recent)]
+        lines = [self._row(name, means, "bold")]
+        if _differs(group):
+            lines.append(self._row(self._window, recent))
         if trends:
             pairs = zip(self._grid.columns, values, strict=True)
             bars = [sparkline(value.get("trend", ()), column.width, self._bars) for column, value in pairs]
@@ -119,12 +130,19 @@ class _Screen:
     def _cells(self, values: Sequence[Any]) -> list[str]:
         return [column.text(value) for column, value in zip(self._grid.columns, values, strict=True)]
 
+    @property
+    def least_lines(self) -> int:
+        """How many lines all templates take, without what is left out first."""
+        return sum(_least_lines(group) for _, group in self._templates)
+
     def templates(self, room: int) -> list[Text]:
-        """As many templates as fit, and how many others there are."""
-        trends = 3 * len(self._templates) <= room
-        shown = self._templates
-        if not trends and 2 * len(shown) > room:
-            shown = shown[: max(0, room - 1) // 2]
+        """As many templates as fit, the worst first, and how many others there are."""
+        shown, needed = self._templates, self.least_lines
+        trends = needed + len(shown) <= room
+        if needed > room:
+            # One line says how many others there are.
+            ends = accumulate(map(_least_lines, (group for _, group in shown)))
+            shown = shown[: sum(1 for _ in takewhile(lambda end: end < room, ends))]
         trusted = TRUSTED_LINES * len(shown) <= room - ROOMY_RESULTS
         lines: list[Text] = []
         for name, group in shown:
@@ -153,7 +171,15 @@ class _Screen:
             error = _quote(result.get("error", "error"))
             return self._row(question, [number][: len(columns)], "red").append(f"  {error}")
         cells = [number, *(column.text(column.of(result)) for column in columns[1:])]
-        return self._row(question, cells[: len(columns)])
+        reason = result.get(REASON, FAILED_NOT)
+        if self._facts["show"] != "worst" or reason == FAILED_NOT:
+            return self._row(question, cells[: len(columns)])
+        # In place of the last columns, those of tokens, seconds and cost.
+        reason, room, kept = _quote(reason), 0, len(columns)
+        while kept > 1 and room < len(reason) + GAP_OF_REASON:
+            kept -= 1
+            room += columns[kept].width + self._grid.gap
+        return self._row(question, cells[:kept]).append(f"{' ' * GAP_OF_REASON}{reason}", "red")
 
     def _row(self, name: str, cells: Sequence[str], style: str = "") -> Text:
         grid = self._grid
@@ -162,6 +188,23 @@ class _Screen:
         for column, cell in zip(grid.columns, cells, strict=False):
             line.append(cell.rjust(column.width + grid.gap))
         return line
+
+
+def _differs(group: Mapping[str, Any]) -> bool:
+    """Whether the window has not all results of a group: only then are its means others."""
+    samples = group["samples"]
+    return bool(samples["total"] != samples["window"])
+
+
+def _least_lines(group: Mapping[str, Any]) -> int:
+    return 2 if _differs(group) else 1
+
+
+def quality(group: Mapping[str, Any]) -> float:
+    """The mean of the scores of a group, with 0 for its errors; 1 if it has neither."""
+    scores = [group["metrics"][name]["mean"] for name in SCORES if name in group["metrics"]]
+    mean = fsum(scores) / len(scores) if scores else 1.0
+    return mean * (1 - (group["error_rate"]["mean"] or 0.0))
 
 
 def _more(count: int, what: str, style: str) -> list[Text]:
@@ -205,12 +248,15 @@ def _parts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if judge["errors"]:
             yield "failed", counts(judge["errors"])
     yield "in flight", str(facts["in_flight"])
-    since = f"{lag['seconds']:.1f} s" if lag["seconds"] < 60 else _clock(lag["seconds"])
-    yield "behind", f"{decimal(lag['bytes'])}, {since}"
+    if lag is not None:
+        since = f"{lag['seconds']:.1f} s" if lag["seconds"] < 60 else _clock(lag["seconds"])
+        yield "behind", f"{decimal(lag['bytes'])}, {since}"
     yield "rejects", counts(facts["rejects"]) or "none"
     yield "unanswered", f"{facts['missing']} of {facts['questions']}"
     yield from _without_values(facts["overall"]["coverage"])
-    if wrong := {reason: total for reason, total in facts["overall"]["failure"].items() if reason != "none"}:
+    if wrong := {
+        reason: total for reason, total in facts["overall"]["failure"].items() if reason != FAILED_NOT
+    }:
         yield "failures", one_line(by_frequency(wrong))
     if journal is not None:
         yield "restored", str(journal["restored"])

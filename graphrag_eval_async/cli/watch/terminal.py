@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, TextIO
 
 from rich.cells import chop_cells
 from rich.console import Console
+from rich.text import Text
 
+from graphrag_eval_async.cli.text import escape
 from graphrag_eval_async.cli.watch.columns import ASCII_BARS, BARS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from rich.text import Text
 
 COLUMNS, ROWS = 80, 24  # the size of a terminal that does not tell
 ERASE_LINE = "\x1b[K"
@@ -39,7 +39,8 @@ class Terminal:
         )
         self._lines: Sequence[Text] = ()
         self._drawn: object = None
-        self.bars = BARS if stream.encoding.lower().startswith("utf") else ASCII_BARS
+        self._encoding = stream.encoding or "utf-8"  # A `StringIO` has none.
+        self.bars = BARS if self._encoding.lower().startswith("utf") else ASCII_BARS
 
     @property
     def is_usable(self) -> bool:
@@ -71,19 +72,20 @@ class Terminal:
         text = "".join(
             [
                 f"\r\x1b[{up}A" if up else "\r",
-                *(f"{ERASE_BELOW}{line}\n" for line in above),  # They may fill several rows.
+                *(f"{ERASE_BELOW}{escape(line)}\n" for line in above),  # They may fill several rows.
                 *(f"{ERASE_LINE}{self._styled(line)}\n" for line in lines),
                 ERASE_BELOW,
             ]
         )
         drawn = (columns, rows, text)
         if drawn != self._drawn or above:
-            encoding = self._stream.encoding
-            self._stream.write(text.encode(encoding, "replace").decode(encoding))
+            self._stream.write(text.encode(self._encoding, "replace").decode(self._encoding))
             self._stream.flush()
         self._lines, self._drawn = lines, drawn
 
     def _styled(self, line: Text) -> str:
+        if (safe := escape(line.plain)) != line.plain:
+            line = Text(safe, line.style)
         with self._console.capture() as capture:
             self._console.print(line, soft_wrap=True, end="")
         return capture.get()

@@ -8,7 +8,6 @@ import sys
 import threading
 from collections import deque
 from contextlib import nullcontext, redirect_stderr, suppress
-from functools import partial
 from io import StringIO
 from math import inf
 from time import monotonic
@@ -16,13 +15,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import anyio.to_thread
 
-from graphrag_eval_async.cli.files import open_output
+from graphrag_eval_async.cli.files import open_lines
 from graphrag_eval_async.cli.text import one_line, tell
 from graphrag_eval_async.cli.watch.facts import complete
 from graphrag_eval_async.cli.watch.screen import TRUSTED_LINES, render
 from graphrag_eval_async.cli.watch.terminal import Terminal
 from graphrag_eval_async.cli.watch.windows import Trends
-from graphrag_eval_async.sinks import LineFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates import Last, Seconds
     from graphrag_eval_async.cli.exits import Interrupts
     from graphrag_eval_async.cli.watch.facts import Facts
+    from graphrag_eval_async.sinks import LineFile
 
 DRAW_SECONDS = 0.25
 DRAW_SHARE = 0.1
@@ -51,8 +50,7 @@ def open_view(
     """
     if sys.stdout is not None and (terminal := Terminal(sys.stdout)).is_usable:
         return Screen(terminal, source, Trends(window))
-    stdout = open_output(partial(LineFile, wait=interrupts.wait_writable), "-")
-    return Lines(stdout, source, interval)
+    return Lines(open_lines("-", interrupts), source, interval)
 
 
 class Screen:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.errors import UsageError
 
-SUFFIXES = (".run", ".run.tmp", ".rejects", ".rejects.tmp", ".damaged", ".tmp")
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+SUFFIXES = (".run", ".run.tmp", ".rejects", ".rejects.tmp", ".damaged", ".alerts", ".tmp")
 """Of the names of the files beside a journal."""
 
 Fsync = Literal["never", "interval", "always"]
@@ -31,6 +34,7 @@ class Journal:
             of the last half a minute.
         fsync_interval: in seconds, more than 0.
         rejects: path of the file of rejects, in place of the one above.
+        on_restored: called with each result of an earlier run once the aggregates have it; it must not raise.
     """
 
     path: str | os.PathLike[str]
@@ -38,6 +42,7 @@ class Journal:
     fsync: Fsync = "interval"
     fsync_interval: float = 1.0
     rejects: str | os.PathLike[str] | None = None
+    on_restored: Callable[[Mapping[str, Any]], object] | None = None
 
     @property
     def paths(self) -> list[str]:
@@ -60,6 +65,8 @@ class Journal:
             raise UsageError(f"journal.force: expected a boolean, got {self.force!r}")
         if self.fsync not in ("never", "interval", "always"):
             raise UsageError(f'journal.fsync: expected "never", "interval" or "always", got {self.fsync!r}')
+        if self.on_restored is not None and not callable(self.on_restored):
+            raise UsageError(f"journal.on_restored: expected a function, got {self.on_restored!r}")
         interval = self.fsync_interval
         if not isinstance(interval, int | float) or isinstance(interval, bool) or not 0 < interval < 1e9:
             raise UsageError(f"journal.fsync_interval: expected seconds, more than 0, got {interval!r}")

@@ -38,6 +38,7 @@ PARSED: list[tuple[str, tuple[Any, ...]]] = [
     ),
     ("two words:my-metric>3", ("two words", "my-metric", ">", 3.0, None)),
     (":x<1", ("", "x", "<", 1.0, None)),
+    (" no  lines for 10m ", (None, "no lines", ">=", 600.0, None)),
 ]
 
 
@@ -52,6 +53,9 @@ def test_parsing(text: str, parts: tuple[Any, ...]) -> None:
     "text",
     [
         "",
+        "no lines for",
+        "no lines for ever",
+        "no lines for 0s",
         "steps_score",
         "steps_score = 0.8",
         "steps_score == 0.8",
@@ -274,3 +278,100 @@ def test_facts_of_a_change() -> None:
         "samples": 1,
     }
     assert alerts.facts() == [facts | {"time": change["time"]}]
+
+
+def test_silence() -> None:
+    alerts = Alerts([parse_alert("no lines for 10s")], Last(3))
+    changes: list[Change] = []
+    alerts.on_change = changes.append
+    for now, lines in ((100.0, 5), (109.9, 5), (110.0, 6), (119.0, 6)):
+        alerts.look(now, lines)
+    assert not changes
+    alerts.look(120.5, 6)
+    alerts.look(190.0, 6)
+    assert [(change["state"], change["value"], change["bound"]) for change in changes] == [
+        ("started", 10.5, 10.0)
+    ]
+    assert alerts.facts()[0]["value"] == 80.0
+    alerts.look(191.0, 7)
+    assert [change["state"] for change in changes] == ["started", "ended"]
+    assert not alerts.facts()
+
+
+def test_silence_goes_on_after_a_kill() -> None:
+    first = Alerts([parse_alert("no lines for 10s")], Last(3))
+    for now in (0.0, 10.0):
+        first.look(now, 1)
+    second = Alerts([parse_alert("no lines for 10s")], Last(3))
+    changes: list[Change] = []
+    second.on_change = changes.append
+    second.resume({change["alert"]: change for change in first.facts()}, 0.0)
+    for now in (0.0, 50.0):
+        second.look(now, 0)
+    assert not changes
+    assert second.facts()[0]["time"] == first.facts()[0]["time"]
+    second.look(51.0, 1)
+    assert [change["state"] for change in changes] == ["ended"]
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=40),
+    st.integers(1, 5),
+    st.integers(0, 40),
+    st.integers(0, 5),
+)
+def test_a_kill_changes_nothing_of_an_alert_on_values(
+    values: list[float], size: int, kill: int, untold: int
+) -> None:
+    """Whatever was told before it, the next run tells what has changed since, once."""
+
+    def told(alerts: Alerts, values: Sequence[float]) -> list[tuple[str, float | None]]:
+        changes: list[Change] = []
+        alerts.on_change = changes.append
+        for value in values:
+            alerts.add("t", [("x", value)], 0.0, failed=False)
+        return [(change["state"], change["value"]) for change in changes]
+
+    def alerts() -> Alerts:
+        return Alerts([parse_alert(f"x < 0.5 over {size}")], Last(3))
+
+    whole = told(alerts(), values)
+    first, second = alerts(), alerts()
+    before = told(first, values[:kill])
+    kept = {change["alert"]: change for change in first.facts()}
+    # The journal may have results of which nothing was told.
+    for value in values[: kill + untold]:
+        second.restore("t", [("x", value)], failed=False)
+    changes: list[Change] = []
+    second.on_change = changes.append
+    second.resume(kept, 0.0)
+    assert len(changes) <= 1
+    since = [change["state"] for change in changes]
+    after = told(second, values[kill + untold :])
+    states = [state for state, _ in before] + since + [state for state, _ in after]
+    assert states == ["started", "ended"] * (len(states) // 2) + ["started"] * (len(states) % 2)
+    assert len(states) <= len(whole)
+    assert (len(whole) - len(states)) % 2 == 0
+    if not untold:
+        assert before + after == whole
+
+
+def test_an_alert_on_seconds_that_was_on_ends_only_if_it_does_not_hold_again() -> None:
+    def resumed() -> tuple[Watched, Change]:
+        watched = Watched(parse_alert("x < 0.5 over 10s"), Seconds(10))
+        kept: Change = {"alert": "x < 0.5 over 10s", "time": "then"}
+        assert watched.resume(kept, 100.0) is None
+        return watched, kept
+
+    holding, kept = resumed()
+    assert not any(holding.add(0.0, now) for now in (105.0, 109.0, 114.0, 120.0))
+    assert holding.started is kept
+    recovered, _ = resumed()
+    assert recovered.add(1.0, 101.0) is None
+    assert recovered.look(109.9) is None
+    ended = recovered.look(110.0)
+    assert ended is not None
+    assert ended["state"] == "ended"
+    silent, _ = resumed()
+    assert silent.look(109.0) is None
+    assert silent.look(110.0) is not None

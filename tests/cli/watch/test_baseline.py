@@ -133,7 +133,7 @@ def test_templates_that_are_worse_are_named() -> None:
             comparison.add_baseline({**common, "steps_score": before, "answer_f1": before})
             comparison.add({**common, "steps_score": after, "answer_f1": before, "total_tokens": 5})
     lines = comparison_lines({**comparison.look(), **comparison.standing()})
-    assert lines[0].plain == "vs baseline: worse in a  (steps_score)"
+    assert lines[0].plain == "vs baseline: worse in a (steps_score)"
     assert [line.plain.split()[2] for line in lines[1:]] == [
         *("error_rate", "steps_score", "answer_f1", "answer_relevance")
     ]

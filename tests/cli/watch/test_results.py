@@ -50,6 +50,11 @@ def test_a_result_in_short() -> None:
     }
 
 
+def test_the_reason_of_a_failure_in_short() -> None:
+    assert short(RESULT | {"failure": "wrong_order"})["failure"] == "wrong_order"
+    assert "failure" not in short(RESULT | {"failure": None})
+
+
 def test_an_error_in_short() -> None:
     result = {"template_id": "t", "question_id": "q", "sample": 1, "status": "error", "elapsed_sec": 3}
     assert short(result) == {key: result[key] for key in result if key != "elapsed_sec"} | {"metrics": {}}

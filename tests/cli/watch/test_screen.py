@@ -113,6 +113,44 @@ def test_a_long_path_gives_its_name() -> None:
     )
 
 
+def test_the_window_has_a_line_only_where_it_differs() -> None:
+    """Which leaves room for more templates."""
+    names = tuple(f"t{i:02}" for i in range(20))
+    many = facts(judged=False, templates=names, alerts=[], results=[])
+    shown_before = sum(line.startswith("t") for line in shown(many, 80, 24))
+    for each in many["templates"].values():
+        each["samples"]["window"] = each["samples"]["total"]
+    lines = shown(many, 80, 24)
+    assert sum(line.startswith("t") for line in lines) >= 2 * shown_before
+    assert sum(line.startswith("  last 200") for line in lines) == 1
+    assert len(lines) == 23
+
+
+def test_the_worst_templates_come_first() -> None:
+    """Those whose responses fail, or have low scores, count as worse than those without scores."""
+    names = ("good", "low", "failing", "unscored")
+    mixed = facts(judged=False, templates=names, results=[])
+    for name, score, error_rate in (("good", 0.9, 0.0), ("low", 0.5, 0.0), ("failing", 0.9, 0.9)):
+        mixed["templates"][name]["metrics"]["steps_score"]["mean"] = score
+        mixed["templates"][name]["error_rate"]["mean"] = error_rate
+    mixed["templates"]["unscored"]["metrics"].clear()
+    mixed["templates"]["unscored"]["error_rate"]["mean"] = None
+    found = [line.split()[0] for line in shown(mixed, 80, 60) if line.startswith(names)]
+    assert found == ["failing", "low", "good", "unscored"]
+    assert [*mixed["templates"]] == [*names]
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_the_worst_results_say_why_they_failed(columns: int) -> None:
+    reason = "right_steps_wrong_answer"
+    results = [{**result(1, judged=True), "failure": reason}, {**result(2, judged=True), "failure": "none"}]
+    lines = shown(facts(results=results, show="worst"), columns, 40)
+    first, second = lines[lines.index("worst results") + 1 :]
+    assert columns < 60 or (reason in first and "#1" in first)
+    assert reason not in second
+    assert not any(reason in line for line in shown(facts(results=results), columns, 40))
+
+
 def test_three_alerts_and_how_many_more() -> None:
     alerts = [{"alert": f"x < {i}", "value": None} for i in range(7)]
     screen = shown(facts(alerts=alerts), 80, 20)
@@ -175,11 +213,8 @@ def test_nothing_yet() -> None:
         "failure": {},
     }
     screen = shown(facts(judged=False, templates=(), overall=nothing, results=[], rejects={}), 80, 24)
-    assert [line.split() for line in screen[2:5]] == [
-        ["samples", "errors"],
-        ["overall", "0", "0"],
-        ["last", "200", "0", "0"],
-    ]
+    assert [line.split() for line in screen[2:4]] == [["samples", "errors"], ["overall", "0", "0"]]
+    assert not any("last 200" in line for line in screen)
     assert "rejects none" in screen[-2]
 
 

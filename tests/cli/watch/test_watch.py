@@ -27,6 +27,7 @@ from tests.cli.support import (
     response,
     run,
     start,
+    to_jsonl,
     until,
 )
 from tests.cli.watch.support import append
@@ -62,6 +63,34 @@ def next_facts(
 def samples(facts: dict[str, Any]) -> int:
     total: int = facts["overall"]["samples"]["total"]
     return total
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGINT])
+def test_standard_input_is_watched_until_it_ends(folder: Folder, number: int | None) -> None:
+    """Each line counts once it is there; what was read before a signal counts, too."""
+    process = start("watch", folder.reference, "-", "--interval", "20ms", stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    for count, line in enumerate(RESPONSES, 1):
+        process.stdin.write(to_jsonl([line]))
+        process.stdin.flush()
+        shown = next_facts(process, lambda facts, count=count: samples(facts) == count)  # type: ignore[misc]
+        assert shown["lag"] is None
+        assert shown["paths"] == ["-"]
+    if number is not None:
+        process.send_signal(number)
+        assert process.wait(DEADLINE_SECONDS) == 130
+    code, out, err = finish(process)
+    assert code == (0 if number is None else 130)
+    assert number is not None or samples(facts(out)[-1]) == len(RESPONSES)
+    assert "results: 4" in err
+
+
+@pytest.mark.parametrize("option", [["--until-idle", "1s"], ["--start", "end"]])
+def test_what_is_for_files_does_not_go_with_standard_input(
+    folder: Folder, capfd: pytest.CaptureFixture[str], option: list[str]
+) -> None:
+    assert run("watch", folder.reference, "-", *option) == 2
+    assert f"Error: {option[0]} is for files" in capfd.readouterr().err
 
 
 def test_a_finished_file_ends_by_itself(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
@@ -167,10 +196,77 @@ def test_a_journal_is_gone_on_with(folder: Folder, capfd: pytest.CaptureFixture[
     out, err = capfd.readouterr()
     last = facts(out)[-1]
     assert samples(last) == 5
-    assert last["overall"]["samples"]["window"] == 1
+    assert last["overall"]["samples"]["window"] == 5
+    assert len(last["results"]) == 5
     assert last["journal"] == {"restored": 4}
     assert len(folder.read("results.jsonl")) == 5
     assert "4 results and 0 rejects from before" in err
+
+
+@pytest.mark.parametrize("window", ["2", "1s"])
+def test_an_alert_that_was_on_at_a_kill_ends_after_it(folder: Folder, window: str) -> None:
+    """And one that is still on is not told a second time."""
+    folder.lines(*[response("q1", False)] * 4)
+    told = folder.path / "told"
+    command = watch(
+        folder,
+        *(
+            "-o",
+            folder.file("results.jsonl"),
+            "--resume",
+            "--on-alert",
+            f"cat >> {told}",
+            "--interval",
+            "20ms",
+        ),
+        *("--alert", f"steps_score < 0.5 over {window}", "--alert", f"error_rate < 0.5 over {window}"),
+    )
+    process = start(*command)
+    end = monotonic() + DEADLINE_SECONDS
+    while not told.exists() or told.read_bytes().count(b"\n") < 2:
+        assert monotonic() < end, "the alerts have not started"
+        next_line(process)
+        if window == "1s":
+            append(folder, response("q1", False))
+    kept = folder.path / "results.jsonl.alerts"
+    until(process, lambda: kept.exists() and len(orjson.loads(kept.read_bytes())) == 2, "both alerts")
+    process.kill()
+    finish(process)
+    process = start(*command)
+    shown = next_facts(process, lambda facts: facts["journal"] and facts["alerts"])
+    assert len(shown["alerts"]) == 2
+    assert window == "1s" or shown["alerts"][0]["samples"] == 2
+    end = monotonic() + DEADLINE_SECONDS
+    while told.read_bytes().count(b"\n") < 3:
+        assert monotonic() < end, "the alert has not ended"
+        append(folder, response("q1"))
+        next_line(process)
+    process.kill()
+    finish(process)
+    changes = [(change["alert"][:11], change["state"]) for change in folder.read("told")]
+    assert sorted(changes[:2]) == [("error_rate ", "started"), ("steps_score", "started")]
+    assert changes[2:] == [("steps_score", "ended")]
+
+
+def test_a_file_of_alerts_that_has_none(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    folder.lines(*RESPONSES)
+    path = folder.write("results.jsonl.alerts", b"[1]")
+    options = ["-o", folder.file("results.jsonl"), "--resume", "--alert", "steps_score < 1"]
+    assert run(*watch(folder, *IDLE, *options)) == 2
+    assert f"Error: {path!r} does not hold the alerts of an earlier run" in capfd.readouterr().err
+    assert not (folder.path / "results.jsonl").exists()
+
+
+def test_no_lines_for_a_while(folder: Folder) -> None:
+    folder.lines(*RESPONSES)
+    process = start(*watch(folder, "--alert", "no lines for 500ms", "--interval", "20ms"))
+    silent = next_facts(process, lambda facts: facts["alerts"])
+    assert silent["alerts"][0]["alert"] == "no lines for 500ms"
+    assert silent["alerts"][0]["value"] >= 0.5
+    append(folder, response("q1"))
+    next_facts(process, lambda facts: not facts["alerts"])
+    process.send_signal(signal.SIGINT)
+    assert "alert ended: no lines for 500ms" in finish(process)[2]
 
 
 def test_a_reader_that_goes_ends_it(folder: Folder) -> None:
@@ -256,7 +352,7 @@ USAGE = [
     (["--on-alert", "exit 0"], "--on-alert needs --alert"),
     (["-o", "responses.jsonl"], "would be overwritten"),
     (["--resume"], "--resume needs -o FILE"),
-    (["-"], "standard input cannot be followed"),
+    (["-"], "standard input (-) cannot be watched together with files"),
     ([".", "-o", "results.jsonl"], "'results.jsonl' is among the files of '.', which are read"),
     (["r*.jsonl", "--rejects", "./rejects.jsonl"], "is among the files of 'r*.jsonl', which are read"),
 ]
