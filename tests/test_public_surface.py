@@ -145,6 +145,8 @@ def test_the_arguments() -> None:
         "idle_timeout",
         "stop",
         "rotate_wait",
+        "exclude",
+        "ignore_older",
         "max_line_bytes",
     ]
     assert positional(package.load_reference) == ["reference"]

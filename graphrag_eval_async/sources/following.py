@@ -58,8 +58,8 @@ def follow_jsonl(
     - wait for ever for late writes to a file that was rotated or deleted: see `rotate_wait`;
     - notice that a file was rewritten if it has the same bytes before the place up to which it was read:
       1,024 bytes or, if that happened while no follower ran, the last line that was read;
-    - tell a rotated file that it has never met from a copy, if another file of that name begins with all of
-      its content;
+    - tell a rotated file that it has never met from a copy, as long as another file of that name begins with
+      all of its content;
     - hold more files open than three quarters of the process's limit on open files: of more, those that are
       deleted or moved between two looks may lose their last lines;
     - see a file that is made and deleted, or a line that is written and truncated, between two looks.

@@ -59,7 +59,7 @@ class Tails:
         self.registry.access.exclude(exclude)
         self.registry = registry = Registry(Checkpoints(known, copies, line), self.registry.access)
         registry.skip = is_first and start == "end"
-        if known:
+        if known or line is not None:
             registry.checkpoints.present = roots(self._listings, now)
         self._look_at_names(now, at_once=True)
         if is_first:
@@ -163,7 +163,7 @@ class Tails:
         if opened[1].place not in self.registry.tails:
             named = (tail for tail in self.registry.open if tail.name == path or tail.name in formers)
             if replaced := next((tail for tail in named if is_replaced(tail, opened)), None):
-                LOGGER.warning("%s: has replaced a file, and begins with all of it; resumed", path)
+                LOGGER.info("%s: replaced after %d bytes that it repeats; resumed", path, replaced.offset)
                 self.registry.move(replaced, opened)
                 return replaced
         tail = self.registry.register(opened, path, formers)

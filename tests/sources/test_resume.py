@@ -441,6 +441,16 @@ def test_start_after_a_line_of_one_file_of_a_directory(tmp_path: Path) -> None:
         assert sorted(reader.texts()) == ["a1", "a2", "b2", "c1", "c2"]
 
 
+def test_start_after_a_line_that_stands_in_another_file_as_well(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.jsonl").write_text(f"same\n{name}\n")
+    with Reader(tmp_path) as reader:
+        start = next(line.position for line in reader.poll() if line.position.path.endswith("b.jsonl"))
+    with Reader(tmp_path, start=start) as reader:
+        assert sorted(reader.texts()) == ["a", "b", "same"]
+        assert {line.position.path[-7:] for line in reader.lines if text(line) == "same"} == {"a.jsonl"}
+
+
 def position(data: str, offset: int = 0, *, key: str = "") -> Position:
     return Position("log", key, offset, len(data), hashlib.sha256(data.encode()).hexdigest())
 
