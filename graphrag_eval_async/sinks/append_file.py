@@ -15,15 +15,15 @@ from functools import partial
 from io import BytesIO
 from time import monotonic
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 import orjson
 
 from graphrag_eval_async.errors import AggregationError, JournalError, JournalLocked
+from graphrag_eval_async.sinks.checksum import is_intact
 from graphrag_eval_async.threads import SLICE_SECONDS, run_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from concurrent.futures import Executor
 
 logger = logging.getLogger("graphrag_eval_async.journal")
@@ -35,9 +35,6 @@ NEW = os.O_EXCL | os.O_NOFOLLOW
 
 PIECE_BYTES = 1 << 20
 NEWLINE = ord("\n")
-
-CHECKSUM = b'%b,"crc32":"%08x"}\n'
-CHECKSUM_BYTES = len(CHECKSUM % (b"", 0))
 
 _opened: weakref.WeakSet[AppendFile] = weakref.WeakSet()
 
@@ -211,30 +208,6 @@ def _open_locked(path: str, flags: int) -> tuple[int, int]:
         os.close(descriptor)  # It was replaced meanwhile.
 
 
-def seal(line: bytes, crc: int = 0) -> bytes:
-    """The line of an object that has members, with its CRC-32 as the last of them.
-
-    `crc` is that of what comes before `line`, where that is only the end of a line.
-    """
-    body = line[:-2]
-    return CHECKSUM % (body, crc32(body, crc))
-
-
-def seal_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same for a line in pieces, of which the last has its last two bytes."""
-    held, crc = b"", 0
-    for piece in pieces:
-        yield held
-        crc = crc32(held, crc)
-        held = piece
-    yield seal(held, crc)
-
-
-def _is_intact(line: bytes) -> bool:
-    body = line[:-CHECKSUM_BYTES]
-    return line == CHECKSUM % (body, crc32(body))
-
-
 async def read_lines(
     file: AppendFile, add: Callable[[Any], object], *, aside: str, threads: Executor
 ) -> tuple[int, int]:
@@ -266,7 +239,7 @@ async def read_lines(
                 start, end = end, end + len(line)
                 total += 1
                 try:
-                    if not _is_intact(line):
+                    if not is_intact(line):
                         raise ValueError("its checksum is missing or wrong")
                     add(orjson.loads(line))
                 except (ValueError, TypeError, KeyError, AggregationError) as error:

@@ -64,7 +64,10 @@ class EvaluationStream:
         self._tally = Tally(self.aggregates, self.usage, self.rejects)
         self._resuming: Resuming | None = None
         if journal is not None or options.dedupe == "content":
-            self._resuming = Resuming(options.dedupe, journal, evaluator.fingerprints, self._tally)
+            own = {"dedupe": options.dedupe, "max_line_bytes": str(options.max_line_bytes)}
+            self._resuming = Resuming(
+                options.dedupe, journal, lambda: evaluator.fingerprints() | own, self._tally
+            )
         intake = Intake(evaluator, session, self._tally, self._resuming, options)
         self._until = None
         if until is not None:
@@ -201,8 +204,9 @@ def evaluate_stream(
         dedupe: by what a line is recognised that was evaluated before, in this run or, with a journal, in an
             earlier one. "position": a line of a followed file by its place; lines of any other source,
             which is to be read from its start again, as the same of as many equal ones. "content": any line
-            that equals an earlier one, so that true duplicates do not count. To know them takes 16 bytes of
-            memory a line, with a journal or "content".
+            that equals an earlier one, so that true duplicates do not count. To know them takes 24 bytes of
+            memory a line, with a journal or "content"; 46 once a journal was resumed from a source that is
+            read from its start again.
         until: a condition such as ``steps_score >= 0.8``, or an `Until`, which names the level, too. The
             stream ends with the result that decides, either way, whether it holds: it reads no more and
             cancels the work in progress. For that, results come in the order of the input, and those behind

@@ -207,7 +207,7 @@ def test_of_an_interrupted_run_nothing_is_told(folder: Folder) -> None:
     until(process, lambda: rejects.exists() and rejects.read_bytes().endswith(b"\n"), "a reject")
     process.terminate()
     code, out, _ = finish(process)
-    assert (code, out) == (3, "")
+    assert (code, out) == (143, "")
 
 
 def test_one_side_may_come_from_standard_input(folder: Folder) -> None:

@@ -408,6 +408,8 @@ MISMATCHES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "another judge": ({"config": CONFIG, "judge": Other()}, ["configuration"]),
     "all groups": (judged() | {"steps_groups": "all"}, ["configuration"]),
     "a comparator": (judged() | {"comparators": {"calculator": min}}, ["configuration"]),
+    "deduplication": (judged() | {"dedupe": "content"}, ["dedupe"]),
+    "the longest line": (judged() | {"max_line_bytes": 1000}, ["max_line_bytes"]),
     "both": ({"reference": changed(question_text="How?")}, ["reference", "configuration"]),
 }
 MATCHES: dict[str, dict[str, Any]] = {
@@ -446,7 +448,8 @@ def test_other_conditions(tmp_path: Path, options: dict[str, Any], names: list[s
     with pytest.raises(JournalMismatch) as caught:
         go_on(path, options)
     assert list(caught.value.differences) == names
-    text = ", another ".join(names)
+    shown = {"dedupe": " (position, now content)", "max_line_bytes": " (33554432, now 1000)"}
+    text = ", another ".join(name + shown.get(name, "") for name in names)
     assert str(caught.value) == (
         f"{path}: was begun under another {text}; its results and new ones could not be compared. "
         "Use another journal, or go on with --resume=force, in Python Journal(..., force=True)"
@@ -494,8 +497,10 @@ def test_what_of_a_model_counts(options: dict[str, Any], same: bool) -> None:
 def test_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "results.jsonl"
     begun(path)
-    monkeypatch.setattr("graphrag_eval_async.evaluator.version", lambda: "99.0")
-    with pytest.raises(JournalMismatch, match=r"another version \(.*, now 99\.0\); ") as caught:
+    monkeypatch.setattr("importlib.metadata.version", lambda _: "99.0")
+    begun(path)  # Another release, which computes the same.
+    monkeypatch.setattr("graphrag_eval_async.evaluator.RESULTS_VERSION", "99")
+    with pytest.raises(JournalMismatch, match=r"another version \(1, now 99\); ") as caught:
         begun(path)
     assert caught.value.differences == ("version",)
 

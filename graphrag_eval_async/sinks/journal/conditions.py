@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 FORMAT = "2"
 """Of the journal and of the files beside it."""
 
+LEGIBLE = frozenset({"version", "dedupe", "max_line_bytes"})
+"""Fingerprints that are no hashes."""
+
 
 class Conditions(msgspec.Struct, kw_only=True):
     """What the file beside a journal holds."""
@@ -78,8 +81,7 @@ def mismatch(journal: str, kept: Mapping[str, str], now: Mapping[str, str]) -> J
             "use another file, or go on with --resume=force, in Python Journal(..., force=True)"
         )
     names = [name for name in {**kept, **now} if kept.get(name) != now.get(name)]
-    versions = f"version ({kept.get('version')}, now {now.get('version')})"
-    shown = [versions if name == "version" else name for name in names]
+    shown = [f"{name} ({kept.get(name)}, now {now.get(name)})" if name in LEGIBLE else name for name in names]
     return JournalMismatch(
         f"{journal}: was begun under another {', another '.join(shown)}; its results and new ones could not "
         "be compared. Use another journal, or go on with --resume=force, in Python Journal(..., force=True)",

@@ -57,7 +57,7 @@ class Numbers:
 
 
 class Contents:
-    """Digests of lines, 16 bytes for each, and the numbers of their occurrences, counted from 1.
+    """Digests of lines, 16 bytes for each and room to grow, and numbers of occurrences, counted from 1.
 
     Nearly all digests occur once: these lie in buckets by their first bytes, the others in a dict.
     """

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from graphrag_eval_async.errors import JournalError
-from graphrag_eval_async.sinks.append_file import AppendFile, read_lines, seal, seal_pieces
+from graphrag_eval_async.sinks.append_file import AppendFile, read_lines
+from graphrag_eval_async.sinks.checksum import seal, seal_pieces
 from graphrag_eval_async.sinks.journal.conditions import FORMAT, mismatch, new_conditions, read_conditions
 from graphrag_eval_async.sinks.rejects import reject_line
 from graphrag_eval_async.threads import SLICE_SECONDS, outlast, run_in_thread

@@ -122,7 +122,7 @@ def test_facts_come_while_the_log_grows(folder: Folder) -> None:
     assert (second["missing"], second["questions"]) == (1, 3)
     process.send_signal(signal.SIGINT)
     code, out, err = finish(process)
-    assert code == 3
+    assert code == 130
     assert samples(facts(out)[-1]) == 2
     assert "results: 2, rejected lines: 1, questions without a response: 1 of 3" in err
 

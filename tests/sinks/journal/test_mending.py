@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import EvaluationStream, JournalError
 from graphrag_eval_async.sinks import append_file
-from graphrag_eval_async.sinks.append_file import AppendFile, read_lines, seal
+from graphrag_eval_async.sinks.append_file import AppendFile, read_lines
+from graphrag_eval_async.sinks.checksum import seal
 from tests.deadlines import in_time
 from tests.journals import CONFIG, Judge, bits, complete, lines_of, names, names_of, responses
 from tests.sinks.faults import Crash, CrashAt, Faults
