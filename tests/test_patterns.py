@@ -1,4 +1,4 @@
-"""No regular expression of the package takes more than linear time, as it is called, on strings made for that."""
+"""No regular expression of the package takes more than linear time, as it is used, on hostile text."""
 
 from __future__ import annotations
 
