@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
 
 SUFFIXES = (".run", ".run.tmp", ".rejects", ".rejects.tmp", ".damaged", ".tmp")
 """Of the names of the files beside a journal."""
@@ -31,6 +32,7 @@ class Journal:
             of the last half a minute.
         fsync_interval: in seconds, more than 0.
         rejects: path of the file of rejects, in place of the one above.
+        max_reject_bytes: how long that file may become before rejects are written without their lines.
     """
 
     path: str | os.PathLike[str]
@@ -38,6 +40,7 @@ class Journal:
     fsync: Fsync = "interval"
     fsync_interval: float = 1.0
     rejects: str | os.PathLike[str] | None = None
+    max_reject_bytes: int = MAX_REJECT_BYTES
 
     @property
     def paths(self) -> list[str]:
@@ -58,6 +61,10 @@ class Journal:
             raise UsageError(f"journal.rejects: expected a path, got {self.rejects!r}")
         if not isinstance(self.force, bool):
             raise UsageError(f"journal.force: expected a boolean, got {self.force!r}")
+        if type(self.max_reject_bytes) is not int or self.max_reject_bytes < 0:
+            raise UsageError(
+                f"journal.max_reject_bytes: expected an integer of 0 or more, got {self.max_reject_bytes!r}"
+            )
         if self.fsync not in ("never", "interval", "always"):
             raise UsageError(f'journal.fsync: expected "never", "interval" or "always", got {self.fsync!r}')
         interval = self.fsync_interval
