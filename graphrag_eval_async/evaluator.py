@@ -281,8 +281,8 @@ class Evaluator:
 
 
 def is_large(record: Record) -> bool:
-    """Whether reading and scoring a record would hold up an event loop."""
-    return not isinstance(record, LongLine) and len(record.data) >= LARGE_BYTES
+    """Whether reading, scoring or writing a record would hold up an event loop."""
+    return isinstance(record, LongLine) or len(record.data) >= LARGE_BYTES
 
 
 def weight(record: Record) -> int:

@@ -33,6 +33,11 @@ async def run_in_thread(
     return await run_to_end(work, stop, seconds=CLOSING_SECONDS)
 
 
+async def write_in_thread(function: Callable[[], R], *, threads: Executor | None = None) -> R:
+    """`function()`, called in a thread; a cancellation waits for its end, however long that takes."""
+    return await run_to_end(asyncio.get_running_loop().run_in_executor(threads, function))
+
+
 async def run_to_end(
     work: Awaitable[R], stop: Callable[[], object] = lambda: None, *, seconds: float = inf
 ) -> R:

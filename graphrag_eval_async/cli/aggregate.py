@@ -74,7 +74,13 @@ class Aggregate(ReportOptions):
                 answered.add(question_id)
 
         sources = [(path, add) for path in self.results]
-        return read_to_end(sources, interrupts, rejects=self.rejects, max_line_bytes=self.max_line_bytes)
+        return read_to_end(
+            sources,
+            interrupts,
+            rejects=self.rejects,
+            max_reject_bytes=self.max_reject_bytes,
+            max_line_bytes=self.max_line_bytes,
+        )
 
     def _read_in_processes(
         self,
@@ -85,7 +91,7 @@ class Aggregate(ReportOptions):
         interrupts: Interrupts,
     ) -> tuple[Rejects, Ending]:
         spool = self.rejects is not None
-        with collecting(self.rejects, interrupts) as (rejects, on_reject):
+        with collecting(self.rejects, self.max_reject_bytes, interrupts) as (rejects, on_reject):
             merging = Merging(
                 Aggregating(
                     max_line_bytes=self.max_line_bytes,

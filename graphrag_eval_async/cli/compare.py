@@ -23,6 +23,7 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.verdicts import UNDECIDED, is_score
 from graphrag_eval_async.records.metrics import ERROR_RATE
+from graphrag_eval_async.sinks import MAX_REJECT_BYTES
 
 LISTED_IDS = 10  # how many ids of questions on one side only are listed
 HEADINGS = ("baseline", "candidate", "change", "better", "worse", "equal")
@@ -68,6 +69,7 @@ class Compare:
     ] = 10
     include_errors: options.IncludeErrors = False
     rejects: options.Rejects = None
+    max_reject_bytes: options.MaxRejectBytes = MAX_REJECT_BYTES
     max_line_bytes: options.MaxLineBytes = MAX_RESULT_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
@@ -79,6 +81,7 @@ class Compare:
             [(self.baseline, comparison.add_baseline), (self.candidate, comparison.add)],
             interrupts,
             rejects=self.rejects,
+            max_reject_bytes=self.max_reject_bytes,
             max_line_bytes=self.max_line_bytes,
         )
         list_rejects(rejects)

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Annotated, TextIO
 
 import typer
@@ -29,7 +28,7 @@ from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS, DryJudge
 from graphrag_eval_async.records.metrics import COST
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.scale.evaluate_file import EvaluatedFile, FileEvaluation
-from graphrag_eval_async.sinks import write_reject
+from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
@@ -144,7 +143,7 @@ class Evaluate(RunOptions):
                 evaluator,
                 expand([self.responses]),
                 jobs,
-                on_reject=partial(write_reject, rejects) if rejects else "collect",
+                on_reject=RejectWriter(rejects, max_bytes=self.max_reject_bytes) if rejects else "collect",
                 max_line_bytes=self.max_line_bytes,
                 include_errors=self.include_errors,
             )

@@ -86,6 +86,14 @@ Llm = Annotated[
 Rejects = Annotated[
     str | None, file_option(parser=output_path, help="Write rejected lines here, whole, as JSONL.")
 ]
+MaxRejectBytes = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="Limit of the rejects file; beyond it, rejects are written without content.",
+    ),
+]
 Aggregates = Annotated[
     str | None,
     file_option(

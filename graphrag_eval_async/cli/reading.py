@@ -30,6 +30,7 @@ def read_to_end(
     interrupts: Interrupts,
     *,
     rejects: str | None,
+    max_reject_bytes: int,
     max_line_bytes: int,
 ) -> tuple[Rejects, Ending]:
     """Read paths one after the other, each with what takes its results.
@@ -39,7 +40,7 @@ def read_to_end(
     """
     opened = [(read_jsonl(path), add) for path, add in sources]
     with (
-        collecting(rejects, interrupts) as (rejected, on_reject),
+        collecting(rejects, max_reject_bytes, interrupts) as (rejected, on_reject),
         progress(*(source for source, _ in opened)) as advance,
     ):
 
@@ -59,7 +60,7 @@ def read_to_end(
 
 @contextmanager
 def collecting(
-    path: str | None, interrupts: Interrupts
+    path: str | None, max_bytes: int, interrupts: Interrupts
 ) -> Iterator[tuple[Rejects, Callable[[Reject], object]]]:
     """Rejects, and what takes them: it writes each to the file at `path`, or keeps it if there is none.
 
@@ -73,7 +74,7 @@ def collecting(
 
     def write(reject: Reject) -> None:
         rejects.tally(reject)
-        write_reject(file, reject, file=reject.path or "-")
+        write_reject(file, reject, file=reject.path or "-", max_bytes=max_bytes)
         if reject.content is not None and not isinstance(reject.content, bytes):
             reject.content.close()
 

@@ -15,6 +15,7 @@ from graphrag_eval_async.cli.text import counts, describe, dollars, one_line, pe
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.reference import Reference
 from graphrag_eval_async.scale.evaluate_file import EvaluatedFile
+from graphrag_eval_async.sinks import MAX_REJECT_BYTES
 from graphrag_eval_async.stream import EvaluationStream
 from graphrag_eval_async.stream.ending import Decision
 
@@ -27,6 +28,7 @@ class ReportOptions:
 
     aggregates: options.Aggregates = None
     rejects: options.Rejects = None
+    max_reject_bytes: options.MaxRejectBytes = MAX_REJECT_BYTES
     fail_under: options.FailUnder
     fail_over: options.FailOver
     include_errors: options.IncludeErrors = False

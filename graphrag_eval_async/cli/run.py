@@ -22,7 +22,7 @@ from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.metrics import OnFatal
 from graphrag_eval_async.reference import Reference
 from graphrag_eval_async.scale.evaluate_file import EvaluatedFile
-from graphrag_eval_async.sinks import LineFile, write_reject
+from graphrag_eval_async.sinks import LineFile, RejectWriter
 from graphrag_eval_async.sinks.journal import Dedupe, Fsync, Journal
 from graphrag_eval_async.sources import Responses
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, EvaluationStream, evaluate_stream
@@ -157,17 +157,22 @@ class RunOptions(ReportOptions):
         if self.is_resumable and output is not None:
             fsync = self.fsync or "interval"
             journal = Journal(
-                output, force=self.resume_force, fsync=fsync, rejects=rejects, on_restored=on_restored
+                output,
+                force=self.resume_force,
+                fsync=fsync,
+                rejects=rejects,
+                max_reject_bytes=self.max_reject_bytes,
+                on_restored=on_restored,
             )
             output = rejects = None
-        rejects_files: list[LineFile] = []
+        writer = RejectWriter(max_bytes=self.max_reject_bytes)
         # Before any file is opened, since it may find the configuration wanting.
         stream = evaluate_stream(
             reference,
             source,
             config=config,
             aggregates=RunningAggregates(include_errors=self.include_errors),
-            on_reject=(lambda reject: write_reject(rejects_files[0], reject)) if rejects else "collect",
+            on_reject=writer if rejects else "collect",
             journal=journal,
             dedupe=self.dedupe,
             on_fatal=self.on_fatal,
@@ -181,7 +186,7 @@ class RunOptions(ReportOptions):
         with ExitStack() as files:
             results = files.enter_context(open_lines(output)) if output is not None else None
             if rejects is not None:
-                rejects_files.append(files.enter_context(open_lines(rejects, interrupts)))
+                writer.lines = files.enter_context(open_lines(rejects, interrupts))
             yield stream, results
 
     def stopping(self, stream: EvaluationStream, stop: Callable[[], object]) -> Callable[[], None]:

@@ -31,6 +31,11 @@ Function: TypeAlias = "Callable[[Any, Callable[[Any], object]], Any]"
 IGNORED = (signal.SIGINT, signal.SIGTERM)
 """Ctrl-C, and service managers, signal all processes of a group; the parent decides what becomes of it."""
 
+GUARD = (
+    " before it began. Each worker imports the script that starts it: put the call under"
+    ' `if __name__ == "__main__":`'
+)
+
 EXIT_SECONDS = 5.0
 """How long to wait for the exit code of a process that closed its connection."""
 
@@ -114,6 +119,7 @@ class _Worker:
             theirs.close()
         self._file = _memory()
         self._function: bytes | None = function
+        self._answered = False
 
     def call(self, item: Any) -> tuple[list[Any], Any]:
         """The parts of the reply of the process, and the reply.
@@ -131,7 +137,11 @@ class _Worker:
             message: _Message = self._connection.recv()
         except (EOFError, OSError) as error:
             self._process.join(EXIT_SECONDS)
-            raise WorkerError(f"{item}: {_death(self._process.exitcode)}") from error
+            death = _death(self._process.exitcode)
+            if not self._answered and self._process.exitcode == 1:
+                death += GUARD
+            raise WorkerError(f"{item}: {death}") from error
+        self._answered = True
         if message.failure is not None:
             raise WorkerError(f"{item}: {message.failure}")
         if message.error is not None:

@@ -34,6 +34,9 @@ class LineFile:
 
     A line that cannot be written whole is removed from a regular file. A pipe, socket or terminal gets only
     what it takes without blocking.
+
+    Attributes:
+        length: bytes written so far.
     """
 
     def __init__(
@@ -59,7 +62,7 @@ class LineFile:
         self._descriptor = os.open(path, flags, 0o666) if self._own else STDOUT
         self._regular = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
         self._escape = escape if os.isatty(self._descriptor) else None
-        self._length = 0
+        self.length = 0
         self._file: AsyncFileIO | None = None
         self._poll = select.poll()
         self._poll.register(self._descriptor, select.POLLOUT)
@@ -104,7 +107,7 @@ class LineFile:
             rest = memoryview(lines)
             while rest:
                 rest = rest[await self._file.write(rest) :]
-            self._length += len(lines)
+            self.length += len(lines)
 
     async def _finish(self, waits: Iterable[None]) -> None:
         for _ in waits:
@@ -112,7 +115,7 @@ class LineFile:
 
     def _write(self, pieces: Iterable[bytes]) -> Generator[None]:
         """Write one line; yields whenever the descriptor cannot take more."""
-        length = self._length
+        length = self.length
         if self._escape is not None:
             texts = codecs.iterdecode(pieces, "utf-8", "backslashreplace")
             pieces = (text.encode() for text in map(self._escape, texts))
@@ -125,7 +128,7 @@ class LineFile:
                         yield
                     rest = rest[written:]
                 length += len(piece)
-        self._length = length
+        self.length = length
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -134,8 +137,8 @@ class LineFile:
             yield
         except BaseException as error:
             if self._own and self._regular:
-                os.ftruncate(self._descriptor, self._length)
-                os.lseek(self._descriptor, self._length, os.SEEK_SET)
+                os.ftruncate(self._descriptor, self.length)
+                os.lseek(self._descriptor, self.length, os.SEEK_SET)
             if isinstance(error, OSError):
                 error.filename = "standard output" if self._name == "-" else self._name
             raise

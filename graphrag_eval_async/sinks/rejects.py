@@ -18,22 +18,45 @@ PIECE_BYTES = 3 << 16
 """How much of a long line is held at a time; a multiple of 3, so that the pieces join to one base64 text."""
 
 
-def write_reject(lines: LineFile, reject: Reject, *, file: str | None = None) -> None:
+MAX_REJECT_BYTES = 1 << 30
+"""How long a file of rejects may become before lines are told without their content."""
+
+
+def write_reject(
+    lines: LineFile, reject: Reject, *, file: str | None = None, max_bytes: int = MAX_REJECT_BYTES
+) -> None:
     """Write a reject as a JSON object on a line of its own.
 
     Its first key is `file`, or the path that the reject knows itself. Then come those of `Reject`, except
     `head`, and `content`: the whole line as text, or as `content_base64` if it is not UTF-8 or was too long
-    to be held in memory.
+    to be held in memory. Where the file would become longer than `max_bytes`, the line has no content.
 
     Raises:
         OSError: it cannot be written.
     """
     name = reject.path if file is None else file
-    lines.write(reject_line(reject, {} if name is None else {"file": _text(name)}))
+    more = {} if name is None else {"file": _text(name)}
+    lines.write(reject_line(reject, more, max_bytes - lines.length))
 
 
-def reject_line(reject: Reject, more: Mapping[str, Any]) -> Iterator[bytes]:
-    """The line of a reject, in pieces: the keys of `more`, then its own."""
+class RejectWriter:
+    """Writes rejects to a file of lines, as `write_reject` does; a stream lets a thread write large ones.
+
+    Attributes:
+        lines: the file; it may be opened after the stream is made.
+    """
+
+    def __init__(self, lines: LineFile | None = None, *, max_bytes: int = MAX_REJECT_BYTES) -> None:
+        self.lines = lines
+        self._max_bytes = max_bytes
+
+    def __call__(self, reject: Reject) -> None:
+        assert self.lines is not None  # noqa: S101
+        write_reject(self.lines, reject, max_bytes=self._max_bytes)
+
+
+def reject_line(reject: Reject, more: Mapping[str, Any], room: int) -> Iterator[bytes]:
+    """The line of a reject, in pieces: the keys of `more`, its own, and its content if it fits in `room`."""
     record = {
         **more,
         "line": reject.line,
@@ -44,17 +67,22 @@ def reject_line(reject: Reject, more: Mapping[str, Any]) -> Iterator[bytes]:
         "sha256": reject.sha256,
     }
     content = reject.content
+    line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
     if isinstance(content, bytes):
         try:
-            record["content"] = content.decode()
+            whole = orjson.dumps({**record, "content": content.decode()}, option=orjson.OPT_APPEND_NEWLINE)
         except UnicodeDecodeError:
             content = BytesIO(content)
-    if content is None or isinstance(content, bytes):
-        yield orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
-    else:
-        yield orjson.dumps(record)[:-1] + b',"content_base64":"'
-        yield from _base64(content)
-        yield b'"}\n'
+        else:
+            yield whole if len(whole) <= room else line
+            return
+    head, tail = line[:-2] + b',"content_base64":"', b'"}\n'
+    if content is None or len(head) + -(-reject.length // 3) * 4 + len(tail) > room:
+        yield line
+        return
+    yield head
+    yield from _base64(content)
+    yield tail
 
 
 def _base64(content: BinaryIO) -> Iterator[bytes]:

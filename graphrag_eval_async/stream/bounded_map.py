@@ -49,11 +49,7 @@ class Later(Generic[R]):
 
 
 class Unread(Generic[R]):
-    """An item that takes long to read: the source waits until `call` says what comes of it.
-
-    So all that is told of an item does not depend on how long those before it take. It is read once there is
-    room for its weight.
-    """
+    """An item that takes long to read: the source waits for room for its weight, and then for `call`."""
 
     __slots__ = ("call", "weight")
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import RejectedResponse
 from graphrag_eval_async.evaluator import is_large, weight
-from graphrag_eval_async.records import Reject, read_record
+from graphrag_eval_async.records import LongLine, Reject, read_record
 from graphrag_eval_async.records.evaluation import part_of
+from graphrag_eval_async.sinks.rejects import RejectWriter
 from graphrag_eval_async.stream.bounded_map import Later, Unread
-from graphrag_eval_async.threads import run_in_thread
+from graphrag_eval_async.threads import run_in_thread, write_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +58,15 @@ class Intake:
         return self._take(record, *self._read(record))
 
     async def _evaluate_large(self, record: Record) -> Outcome:
-        return self._take(record, *await run_in_thread(partial(self._read, record)))
+        try:
+            response, source = await run_in_thread(partial(self._read, record))
+            if isinstance(response, Reject):
+                await self._reject_large(response, source)
+                return None
+            return self._take(record, response, source)
+        finally:
+            if isinstance(record, LongLine) and not isinstance(record.content, bytes | None):
+                record.content.close()
 
     def _read(self, record: Record) -> tuple[Response | Reject | None, Source | None]:
         """What a record holds, None if it was evaluated before; a thread reads large ones, one at a time."""
@@ -113,16 +122,29 @@ class Intake:
         return bool(plan.due)
 
     def _reject(self, reject: Reject, source: Source | None) -> None:
-        try:
-            if self._resuming is not None and source is not None:
-                self._resuming.reject(reject, source)
-            if self._on_reject == "collect":
-                self._tally.rejects.keep(reject)
-                return
+        if self._resuming is not None and source is not None:
+            self._resuming.reject(reject, source)
+        self._count(reject)
+        self._hand_out(reject)
+
+    async def _reject_large(self, reject: Reject, source: Source | None) -> None:
+        """The same; what can write in a thread does so."""
+        self._count(reject)  # Before anything can be cancelled.
+        if self._resuming is not None and source is not None:
+            await self._resuming.reject_large(reject, source)
+        if isinstance(self._on_reject, RejectWriter):
+            await write_in_thread(partial(self._on_reject, reject))
+        else:
+            self._hand_out(reject)
+
+    def _count(self, reject: Reject) -> None:
+        if self._on_reject == "collect":
+            self._tally.rejects.keep(reject)
+        else:
             self._tally.rejects.tally(reject)
-            if self._on_reject == "raise":
-                raise RejectedResponse(reject)
+
+    def _hand_out(self, reject: Reject) -> None:
+        if self._on_reject == "raise":
+            raise RejectedResponse(reject)
+        if self._on_reject != "collect":
             self._on_reject(reject)
-        finally:
-            if reject.content is not None and not isinstance(reject.content, bytes):
-                reject.content.close()

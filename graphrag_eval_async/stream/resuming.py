@@ -205,11 +205,18 @@ class Resuming:
         Raises:
             JournalError: it cannot be kept.
         """
-        stands_there = reject.reason == "incomplete" and source["sha256"] in self._incomplete
-        if self.journal is not None and not stands_there:
+        if self.journal is not None and not self._stands_there(reject, source):
             self.journal.reject(reject, source)
+
+    async def reject_large(self, reject: Reject, source: Source) -> None:
+        """The same in a thread; a file that holds the line is read, and positioned at its start again."""
+        if self.journal is not None and not self._stands_there(reject, source):
+            await self.journal.reject_large(reject, source)
             if reject.content is not None and not isinstance(reject.content, bytes):
                 reject.content.seek(0)
+
+    def _stands_there(self, reject: Reject, source: Source) -> bool:
+        return reject.reason == "incomplete" and source["sha256"] in self._incomplete
 
     async def aclose(self) -> None:
         """Bring what was kept to the disk, and let others have the journal.

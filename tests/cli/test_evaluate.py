@@ -148,6 +148,15 @@ def test_rejects_go_to_their_file_whole(folder: Folder, capfd: pytest.CaptureFix
     assert capfd.readouterr().err == "rejected: 1 invalid_json, 1 invalid_utf8, 1 too_long\n"
 
 
+@pytest.mark.parametrize("more", [[], ["--resume"], ["--jobs", "2"]])
+def test_a_full_file_of_rejects(folder: Folder, more: list[str]) -> None:
+    responses = folder.write("in.jsonl", b"x" * 1000 + b"\n{" + b"x" * 3000)
+    rejects = folder.file("rejects")
+    options = ["-o", folder.file("r"), "--rejects", rejects, "--max-reject-bytes", "3000", *more]
+    assert run("evaluate", folder.reference, responses, *options) == 3
+    assert ["content" in record for record in folder.read("rejects")] == [True, False]
+
+
 def test_rejects_on_stdout_leave_the_table_to_stderr(
     folder: Folder, capfd: pytest.CaptureFixture[str]
 ) -> None:

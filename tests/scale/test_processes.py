@@ -4,6 +4,8 @@ import asyncio
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 from array import array
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ from tests.scale.support import SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 def part_of(text: bytes) -> Part:
@@ -111,3 +114,25 @@ async def test_signals_to_all_processes_are_for_the_parent() -> None:
             assert (await workers.submit(("parts",)))[1] == ("parts", process)
     finally:
         await workers.aclose()
+
+
+def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_bytes(b'{"question_id": "q0"}\n' * 9)
+    call = (
+        "import asyncio\nfrom graphrag_eval_async import evaluate_file\n"
+        "reference = [{'template_id': 't', 'questions': [{'id': 'q0', 'question_text': 'Q?'}]}]\n"
+        "{}asyncio.run(evaluate_file(reference, 'in.jsonl', jobs=2))\n"
+    )
+    for guard, code in (("", 1), ('if __name__ == "__main__": ', 0)):
+        (tmp_path / "script.py").write_text(call.replace("{}", guard))
+        done = subprocess.run(
+            [sys.executable, "script.py"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": os.getcwd()},
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        assert ('put the call under `if __name__ == "__main__":`' in done.stderr) is bool(code)

@@ -3,20 +3,25 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
+import threading
 import tracemalloc
+from contextlib import nullcontext
 from functools import partial
 from io import BytesIO, RawIOBase
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import orjson
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async import Reject, evaluate_stream
-from graphrag_eval_async.sinks import LineFile, write_reject
+from graphrag_eval_async import Journal, Reject, UsageError, evaluate_stream
+from graphrag_eval_async.sinks import LineFile, RejectWriter, write_reject
+from graphrag_eval_async.sinks.rejects import reject_line
 from tests.conftest import answer, templates
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -117,3 +122,75 @@ async def test_takes_the_rejects_of_a_stream(tmp_path: Path) -> None:
         assert record["sha256"] == hashlib.sha256(line).hexdigest()
         whole = record.get("content", "").encode() or base64.b64decode(record["content_base64"])
         assert whole == line
+
+
+def reject_of(content: bytes | BinaryIO, length: int) -> Reject:
+    return dataclasses.replace(make_reject(content), length=length)
+
+
+@pytest.mark.parametrize("form", ["text", "binary", "spooled"])
+def test_a_full_file_takes_no_more_content(tmp_path: Path, form: str) -> None:
+    data = {"text": b"a\\\n" * 333, "binary": b"\xff" * 1000, "spooled": b"x" * 1000}[form]
+    content: Any = BytesIO if form == "spooled" else bytes
+    with LineFile(tmp_path / "whole") as lines:
+        write_reject(lines, reject_of(content(data), len(data)))
+        size = lines.length
+    for limit, kept in [(2 * size, 2), (2 * size - 1, 1), (size, 1), (size - 1, 0), (0, 0)]:
+        with LineFile(tmp_path / "r") as lines:
+            for _ in range(3):
+                write_reject(lines, reject_of(content(data), len(data)), max_bytes=limit)
+        records = [orjson.loads(line) for line in (tmp_path / "r").read_bytes().splitlines()]
+        assert [bool({"content", "content_base64"} & record.keys()) for record in records] == [
+            index < kept for index in range(3)
+        ]
+        assert {record["sha256"] for record in records} == {"digest"}
+
+
+@pytest.mark.parametrize("way", ["file", "journal"])
+@pytest.mark.parametrize("line", [b"{" + b" " * 200_000, b"x" * 400_000])
+async def test_threads_write_large_rejects(
+    tmp_path: Path, way: str, line: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def observe(*args: Any) -> Iterator[bytes]:
+        for piece in reject_line(*args):
+            threads.append(threading.current_thread())
+            yield piece
+
+    monkeypatch.setattr("graphrag_eval_async.sinks.rejects.reject_line", observe)
+    monkeypatch.setattr("graphrag_eval_async.sinks.journal.store.reject_line", observe)
+    (tmp_path / "in.jsonl").write_bytes(line + b"\n")
+    path = tmp_path / "rejects"
+    with LineFile(path) if way == "file" else nullcontext() as lines:
+        stream = evaluate_stream(
+            templates(),
+            tmp_path / "in.jsonl",
+            max_line_bytes=300_000,
+            on_reject="collect" if lines is None else RejectWriter(lines),
+            journal=None if lines is not None else Journal(tmp_path / "journal", rejects=path),
+        )
+        assert [result async for result in stream] == []
+    assert stream.rejects.total == 1
+    assert threads
+    assert threading.main_thread() not in threads
+    record = orjson.loads(path.read_bytes())
+    kept = record["content"].encode() if "content" in record else base64.b64decode(record["content_base64"])
+    assert kept == line
+
+
+async def test_a_journal_limits_its_rejects(tmp_path: Path) -> None:
+    for _ in range(2):  # The second run finds the file of the first.
+        journal = Journal(tmp_path / "journal", max_reject_bytes=0)
+        stream = evaluate_stream(templates(), [b"{", b"[" * 200_000], journal=journal)
+        assert [result async for result in stream] == []
+        assert stream.rejects.total == 2
+    records = [orjson.loads(line) for line in (tmp_path / "journal.rejects").read_bytes().splitlines()]
+    assert [(record["reason"], "content" in record) for record in records] == [
+        ("invalid_json", False),
+        ("too_deep", False),
+    ]
+    wrong: Any
+    for wrong in (-1, True, 1.5):
+        with pytest.raises(UsageError, match="max_reject_bytes: expected an integer"):
+            Journal(tmp_path / "journal", max_reject_bytes=wrong)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,6 +36,7 @@ class Journal:
         fsync_interval: in seconds, more than 0.
         rejects: path of the file of rejects, in place of the one above.
         on_restored: called with each result of an earlier run once the aggregates have it; it must not raise.
+        max_reject_bytes: how long that file may become before rejects are written without their lines.
     """
 
     path: str | os.PathLike[str]
@@ -43,6 +45,7 @@ class Journal:
     fsync_interval: float = 1.0
     rejects: str | os.PathLike[str] | None = None
     on_restored: Callable[[Mapping[str, Any]], object] | None = None
+    max_reject_bytes: int = MAX_REJECT_BYTES
 
     @property
     def paths(self) -> list[str]:
@@ -63,6 +66,10 @@ class Journal:
             raise UsageError(f"journal.rejects: expected a path, got {self.rejects!r}")
         if not isinstance(self.force, bool):
             raise UsageError(f"journal.force: expected a boolean, got {self.force!r}")
+        if type(self.max_reject_bytes) is not int or self.max_reject_bytes < 0:
+            raise UsageError(
+                f"journal.max_reject_bytes: expected an integer of 0 or more, got {self.max_reject_bytes!r}"
+            )
         if self.fsync not in ("never", "interval", "always"):
             raise UsageError(f'journal.fsync: expected "never", "interval" or "always", got {self.fsync!r}')
         if self.on_restored is not None and not callable(self.on_restored):

@@ -17,10 +17,10 @@ from graphrag_eval_async.sinks.append_file import AppendFile, read_lines
 from graphrag_eval_async.sinks.checksum import seal, seal_pieces
 from graphrag_eval_async.sinks.journal.conditions import FORMAT, mismatch, new_conditions, read_conditions
 from graphrag_eval_async.sinks.rejects import reject_line
-from graphrag_eval_async.threads import SLICE_SECONDS, outlast, run_in_thread
+from graphrag_eval_async.threads import SLICE_SECONDS, outlast, run_in_thread, write_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from concurrent.futures import Executor
 
     from graphrag_eval_async.records import Reject
@@ -58,6 +58,7 @@ class OpenJournal:
         self.path = os.fspath(options.path)
         self.restored = self.rejected = self.damaged = 0
         self._fsync = options.fsync
+        self._max_reject_bytes = options.max_reject_bytes
         fresh = not os.path.exists(self.path)
         self._results = AppendFile(self.path)
         try:
@@ -143,9 +144,21 @@ class OpenJournal:
             JournalError: it, or something earlier, cannot be written or flushed.
         """
         self._syncing.check()
-        self._rejects.write(seal_pieces(reject_line(reject, {"source": source})))
+        self._rejects.write(self._reject_line(reject, source))
         if self._fsync != "never":
             self._syncing.soon()
+
+    async def reject_large(self, reject: Reject, source: Mapping[str, Any]) -> None:
+        """The same in a thread."""
+        self._syncing.check()
+        work = partial(self._rejects.write, self._reject_line(reject, source))
+        await write_in_thread(work, threads=self._threads)
+        if self._fsync != "never":
+            self._syncing.soon()
+
+    def _reject_line(self, reject: Reject, source: Mapping[str, Any]) -> Iterator[bytes]:
+        room = self._max_reject_bytes - self._rejects.size
+        return seal_pieces(reject_line(reject, {"source": source}, room))
 
     async def aclose(self) -> None:
         """Flush everything, unless `fsync` is "never", and release the locks.
