@@ -122,6 +122,7 @@ def start(
     stderr: int | BinaryIO = subprocess.PIPE,
     closed: int | None = None,
     cwd: Path | None = None,
+    term: str = "xterm",
 ) -> subprocess.Popen[bytes]:
     """The command line in a process of its own, in which any warning is an error.
 
@@ -148,7 +149,7 @@ def start(
             "graphrag_eval_async",
             *arguments,
         ],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": term},
         preexec_fn=prepare,
         stdin=stdin,
         stdout=stdout,

@@ -98,8 +98,8 @@ class Watch(RunOptions):
             help="Tell when the mean of the last values of METRIC, or error_rate, begins and ceases to be "
             "so; also with <=, > and >=. It begins once as many values or as much time was seen, and has "
             "ceased when it was not so for as many or as long; it begins again only after as many more, or "
-            "as long. 'no lines for 10m' tells when that long no line came. "
-            "Repeatable.  [default of N|TIME: that of --window]",
+            "as long. 'no lines for 10m' begins when no line has come for 10 "
+            "minutes. Repeatable.  [default of N|TIME: that of --window]",
         ),
     ]
     on_alert: Annotated[

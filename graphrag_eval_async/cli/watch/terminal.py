@@ -39,8 +39,8 @@ class Terminal:
         )
         self._lines: Sequence[Text] = ()
         self._drawn: object = None
-        self._encoding = stream.encoding or "utf-8"  # A `StringIO` has none.
-        self.bars = BARS if self._encoding.lower().startswith("utf") else ASCII_BARS
+        self.encoding = stream.encoding or "utf-8"  # A `StringIO` has none.
+        self.bars = BARS if self.encoding.lower().startswith("utf") else ASCII_BARS
 
     @property
     def is_usable(self) -> bool:
@@ -79,7 +79,7 @@ class Terminal:
         )
         drawn = (columns, rows, text)
         if drawn != self._drawn or above:
-            self._stream.write(text.encode(self._encoding, "replace").decode(self._encoding))
+            self._stream.write(text.encode(self.encoding, "replace").decode(self.encoding))
             self._stream.flush()
         self._lines, self._drawn = lines, drawn
 

@@ -8,12 +8,14 @@ import sys
 import threading
 from collections import deque
 from contextlib import nullcontext, redirect_stderr, suppress
+from functools import partial
 from io import StringIO
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import anyio.to_thread
+from rich.text import Text
 
 from graphrag_eval_async.cli.files import open_lines
 from graphrag_eval_async.cli.text import one_line, tell
@@ -24,8 +26,6 @@ from graphrag_eval_async.cli.watch.windows import Trends
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from rich.text import Text
 
     from graphrag_eval_async.aggregates import Last, Seconds
     from graphrag_eval_async.cli.exits import Interrupts
@@ -45,12 +45,18 @@ def open_view(
 ) -> Screen | Lines:
     """The view on the terminal behind standard output or, without a terminal, as lines of JSON.
 
+    A terminal whose cursor cannot be moved gets the same view as plain text, again and again.
+
     Raises:
         UsageError: there is no standard output.
     """
-    if sys.stdout is not None and (terminal := Terminal(sys.stdout)).is_usable:
-        return Screen(terminal, source, Trends(window))
-    return Lines(open_lines("-", interrupts), source, interval)
+    write: Callable[[dict[str, Any]], bytes] = _line
+    if sys.stdout is not None and sys.stdout.isatty():
+        terminal = Terminal(sys.stdout)
+        if terminal.is_usable:
+            return Screen(terminal, source, Trends(window))
+        write = partial(_text, terminal, Trends(window))
+    return Lines(open_lines("-", interrupts), source, interval, write)
 
 
 class Screen:
@@ -122,9 +128,19 @@ class _Said(StringIO):
 
 
 class Lines:
-    """The same without a terminal: facts on stdout at an interval, and messages on stderr."""
+    """The same without a terminal: facts on stdout at an interval, and messages on stderr.
 
-    def __init__(self, stdout: LineFile, source: Facts, interval: float) -> None:
+    `write` makes bytes of facts.
+    """
+
+    def __init__(
+        self,
+        stdout: LineFile,
+        source: Facts,
+        interval: float,
+        write: Callable[[dict[str, Any]], bytes] | None = None,
+    ) -> None:
+        self._bytes_of = write or _line
         self._stdout = stdout
         self._source = source
         self._interval = interval
@@ -141,7 +157,7 @@ class Lines:
         if not shown:
             return
         with suppress(BrokenPipeError, InterruptedError):
-            self._stdout.write([_line(self._source.collect(inf))])
+            self._stdout.write([self._bytes_of(self._source.collect(inf))])
 
     async def _print_facts(self) -> NoReturn:
         took = 0.0
@@ -150,7 +166,7 @@ class Lines:
             start = monotonic()
             await self._source.prepare()
             # Not on the event loop: with many templates, it takes a second.
-            line = await anyio.to_thread.run_sync(_line, self._source.collect(inf))
+            line = await anyio.to_thread.run_sync(self._bytes_of, self._source.collect(inf))
             took = monotonic() - start
             await self._stdout.send(line)
 
@@ -171,6 +187,14 @@ def _line(facts: dict[str, Any]) -> bytes:
     facts["results"] = facts["results"][:PRINTED_RESULTS]
     # Not by orjson: names may hold lone surrogates.
     return json.dumps(facts).encode() + b"\n"
+
+
+def _text(terminal: Terminal, trends: Trends, facts: dict[str, Any]) -> bytes:
+    complete(facts)
+    trends.add_to(facts)
+    columns, rows = terminal.size()
+    lines = render(facts, columns - 1, rows - 1, terminal.bars)
+    return "".join(f"{line.plain}\n" for line in [*lines, Text()]).encode(terminal.encoding, "replace")
 
 
 def _take_all(messages: deque[str]) -> list[str]:

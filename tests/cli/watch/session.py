@@ -29,13 +29,20 @@ class Session:
         written: all that was written to it.
     """
 
-    def __init__(self, *arguments: str, columns: int = 80, rows: int = 24, cwd: Path | None = None) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        columns: int = 80,
+        rows: int = 24,
+        cwd: Path | None = None,
+        term: str = "xterm",
+    ) -> None:
         self._master, self._slave = pty.openpty()
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self.emulator = Emulator(columns, rows)
         self.written = ""
         self._set_size(columns, rows)
-        self.process = start(*arguments, stdout=self._slave, stderr=self._slave, cwd=cwd)
+        self.process = start(*arguments, stdout=self._slave, stderr=self._slave, cwd=cwd, term=term)
 
     def __enter__(self) -> Self:
         return self
