@@ -12,6 +12,7 @@ import pytest
 
 from graphrag_eval_async import Line, evaluate_stream, follow_jsonl, load_reference
 from graphrag_eval_async.errors import JournalError
+from graphrag_eval_async.stream import MAX_LINE_BYTES
 from tests.conftest import answer, templates
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Log:
         return [f"r{self._lines}"]
 
     async def follow(
-        self, path: Path | None = None, max_line_bytes: int = 1 << 20, **options: Any
+        self, path: Path | None = None, max_line_bytes: int = MAX_LINE_BYTES, **options: Any
     ) -> list[str]:
         """The ids of the responses that one run evaluates, which reads all that there is."""
         stop = threading.Event()
