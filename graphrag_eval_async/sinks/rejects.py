@@ -35,7 +35,7 @@ def write_reject(
         OSError: it cannot be written.
     """
     name = reject.path if file is None else file
-    more = {} if name is None else {"file": _text(name)}
+    more = {} if name is None else {"file": as_text(name)}
     lines.write(reject_line(reject, more, max_bytes - lines.length))
 
 
@@ -62,7 +62,7 @@ def reject_line(reject: Reject, more: Mapping[str, Any], room: int) -> Iterator[
         "line": reject.line,
         "offset": reject.offset,
         "reason": reject.reason,
-        "message": _text(reject.message),
+        "message": as_text(reject.message),
         "length": reject.length,
         "sha256": reject.sha256,
     }
@@ -90,6 +90,6 @@ def _base64(content: BinaryIO) -> Iterator[bytes]:
         yield base64.b64encode(piece)
 
 
-def _text(text: str) -> str:
+def as_text(text: str) -> str:
     """Text with its lone surrogates escaped: file names and quoted keys may have them, JSON cannot."""
     return text.encode(errors="backslashreplace").decode()

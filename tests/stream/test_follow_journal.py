@@ -411,3 +411,22 @@ async def test_copies_that_cannot_be_kept(log: Log) -> None:
         with pytest.raises(JournalError, match=r"journal\.run: cannot be written"):
             await anext(stream)
     assert log.kept() == ["r1"], "what follows is not read before"
+
+
+@pytest.mark.parametrize("followed", [True, False])
+async def test_a_name_that_is_not_utf8(tmp_path: Path, followed: bool) -> None:
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/log\xff.jsonl")
+    try:
+        with open(name, "wb") as file:
+            file.write(orjson.dumps(answer(0)) + b"\nno JSON\n")
+    except OSError as error:
+        pytest.skip(f"this file system has no such names: {error}")
+    counts = []
+    for _ in range(2):
+        source = follow_jsonl(name, poll_interval=0.01, idle_timeout=0.1) if followed else name
+        async with evaluate_stream(REFERENCE, source, journal=tmp_path / "journal.jsonl") as stream:
+            results = [result async for result in stream]
+        assert stream.rejects.counts == {"invalid_json": 1}
+        counts.append(len(results))
+    assert counts == [1, 0]
+    assert b"log\\\\udcff.jsonl" in (tmp_path / "journal.jsonl").read_bytes()

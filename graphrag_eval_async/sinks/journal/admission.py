@@ -9,6 +9,7 @@ import msgspec
 
 from graphrag_eval_async.records import Line, LongLine, Position, Unwritable
 from graphrag_eval_async.sinks.journal.done import DIGEST_BYTES, Contents, Done, Place, Size
+from graphrag_eval_async.sinks.rejects import as_text
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Record
@@ -45,14 +46,14 @@ class Admission:
         file = record.file if isinstance(record, Line | LongLine) else None
         position = None
         if file is not None and file.followed:
-            position = Position(file.path, file.key, record.offset, length, sha256)
+            position = Position(as_text(file.path), file.key, record.offset, length, sha256)
         seen = digest
         if position is not None and self.done.is_unfinished(position) and isinstance(record, Line):
             seen = hashlib.sha256(record.data.rstrip()).digest()[:DIGEST_BYTES]  # Its end may be CRLF.
         if self._was_there(seen, position):
             self.skipped += 1
             return None
-        source: Source = {} if file is None else {"path": file.path, "file": file.key}
+        source: Source = {} if file is None else {"path": as_text(file.path), "file": file.key}
         source |= {"line": record.number, "offset": record.offset, "length": length, "sha256": sha256}
         source["occurrence"] = self._contents.take(digest)
         if not (whole := isinstance(record, Unwritable) or record.whole):
