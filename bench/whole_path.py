@@ -147,7 +147,7 @@ def added(_: Path) -> list[Row]:
             1,
             metrics=METRICS,
             numbers=tuple(draw() for _ in METRICS),
-            steps=(("autocomplete_search", 0), ("sparql_query", 0)),
+            steps=(("autocomplete_search", 0, 1), ("sparql_query", 0, 1)),
         )
         for index in range(RECORDS)
     ]

@@ -27,11 +27,11 @@ StepCounts: TypeAlias = "dict[str | None, list[int]]"
 def counts_of(steps: StepKinds) -> tuple[tuple[str | None, tuple[int, ...]], ...]:
     """By name, the counts of the steps of one result, in the order of `STEP_COUNTS`."""
     counts: StepCounts = {}
-    for name, kind in steps:
+    for name, kind, times in steps:
         mine = counts.setdefault(name, [0, 1, 0, 0])
-        mine[0] += 1
+        mine[0] += times
         if kind != RETURNED:
-            mine[2 if kind == EMPTY else 3] += 1
+            mine[2 if kind == EMPTY else 3] += times
     return tuple((name, tuple(mine)) for name, mine in counts.items())
 
 

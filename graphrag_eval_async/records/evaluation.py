@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,10 +29,14 @@ RETURNED, EMPTY, FAILED = range(3)
 LONGEST_NAME = 200
 """How many characters the name of a step may have to be counted by name."""
 
-StepKinds: TypeAlias = "tuple[tuple[str | None, int], ...]"
-"""For each actual step that has a name: the name, and whether it returned something, nothing, or failed.
+MANY_STEPS = 1000
+"""Up to how many steps of one response are kept one by one, and how many of their names if there are more."""
 
-None stands for a name of more than `LONGEST_NAME` characters.
+StepKinds: TypeAlias = "tuple[tuple[str | None, int, int], ...]"
+"""Of the actual steps that have a name: the name, whether they returned something, nothing, or failed, and
+how many they are.
+
+None stands for a name of more than `LONGEST_NAME` characters, and for those behind the first `MANY_STEPS`.
 """
 
 MAX_ERRORS = 10
@@ -131,8 +136,19 @@ def kinds_of(steps: Iterable[Mapping[str, Any]]) -> StepKinds:
                 kind = FAILED
             else:
                 kind = EMPTY if is_empty(step.get("output")) else RETURNED
-            kinds.append((name if len(name) <= LONGEST_NAME else None, kind))
-    return tuple(kinds)
+            kinds.append((name if len(name) <= LONGEST_NAME else None, kind, 1))
+    return tuple(kinds) if len(kinds) <= MANY_STEPS else _together(kinds)
+
+
+def _together(kinds: Iterable[tuple[str | None, int, int]]) -> StepKinds:
+    """The same with equal ones counted together, and with at most `MANY_STEPS` names."""
+    names: set[str | None] = set()
+    counted: Counter[tuple[str | None, int]] = Counter()
+    for name, kind, _ in kinds:
+        if len(names) < MANY_STEPS:
+            names.add(name)
+        counted[name if name in names else None, kind] += 1
+    return tuple((name, kind, times) for (name, kind), times in counted.items())
 
 
 def count_unjudged(evaluation: Evaluation, question: Question, response: Response) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async import Last, Reference, RunningAggregates, evaluate_stream
 from graphrag_eval_async.aggregates import group, running, steps
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.records import evaluation
 from tests.cpu import affordable
 
 LONG = "x" * 201
@@ -36,6 +37,21 @@ def few(monkeypatch: pytest.MonkeyPatch) -> int:
         monkeypatch.setattr(module, "MOST_NAMES", 3)
     monkeypatch.setattr(running, "BATCH", 2)
     return 3
+
+
+@given(st.lists(step, max_size=30), st.integers(0, 10))
+def test_many_steps_are_counted_together(taken: list[dict[str, Any]], most: int) -> None:
+    one_by_one = evaluation.kinds_of(taken)
+    assert len(one_by_one) == len(taken)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluation, "MANY_STEPS", most)
+        together = evaluation.kinds_of(taken)
+    if len(taken) <= most:
+        assert together == one_by_one
+        return
+    first = list(dict.fromkeys(name for name, _, _ in one_by_one))[:most]
+    expected = Counter((name if name in first else None, kind) for name, kind, _ in one_by_one)
+    assert {(name, kind): times for name, kind, times in together} == expected
 
 
 def oracle(some: list[dict[str, Any]], most: int) -> dict[str, Any]:
