@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 
+import msgspec
 import orjson
 
 from graphrag_eval_async.records.position import Position
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records.position import FileId
+
+MAX_LINE_BYTES = 32 * 1024 * 1024
+"""How long a line may be, unless the caller says otherwise."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -84,7 +90,7 @@ def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
     """
     try:
         data = orjson.dumps(item, default=_plain)
-        if b"null" in data:
+        if b"null" in data and _may_hold_infinity(item):
             _check_finite(item, "")
         return Line(number, offset, data)
     except (TypeError, ValueError) as error:
@@ -103,13 +109,27 @@ def _plain(value: Any) -> dict[Any, Any]:
     raise TypeError
 
 
+_NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
+"""How a float begins in MessagePack that is NaN or infinite. No text has these bytes; large integers may."""
+
+
+def _may_hold_infinity(item: Any) -> bool:
+    """Whether it may hold NaN or infinity, which orjson writes as null; a quick look."""
+    try:
+        return _NOT_FINITE.search(msgspec.msgpack.encode(item, enc_hook=_plain)) is not None
+    except Exception:  # noqa: BLE001  (whatever orjson can write and msgspec cannot)
+        return True
+
+
 def _check_finite(value: Any, place: str) -> None:
-    """orjson writes NaN and infinity as null, which would pass for an absent value."""
+    """Raise ValueError, with its place, for a number that is not finite."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{place or 'the response'}: {value} is not a finite number")
     if isinstance(value, Mapping):
         for key, child in value.items():
             _check_finite(child, f"{place}.{key}" if place else str(key))
+    elif is_dataclass(value):
+        _check_finite({field.name: getattr(value, field.name) for field in fields(value)}, place)
     elif isinstance(value, list | tuple):
         for index, child in enumerate(value):
             _check_finite(child, f"{place}[{index}]")

@@ -119,6 +119,19 @@ def test_a_line_is_a_copy() -> None:
     assert orjson.loads(line.data)["actual_steps"][0]["output"] == [1]
 
 
+def test_only_finite_numbers_pass() -> None:
+    numbers = [float("nan"), -float("nan"), float("inf"), -float("inf")]
+    for number in numbers:
+        nested = MappingProxyType({"b": (1, [Usage(number)])})  # type: ignore[arg-type]
+        for item in ({"a": number}, {"a": nested}, [{1.5: 1}, number]):
+            assert isinstance(write_line(item, 1, 0), Unwritable)
+    # Integers whose bytes look like such a number, and texts that have its bytes as characters.
+    harmless = {"a": [0xCB7FF8, 0xCB7FF0 << 40, None, 1.5], "b": "\xcb\x7f\xf8"}
+    line = write_line(harmless, 1, 0)
+    assert isinstance(line, Line)
+    assert orjson.loads(line.data) == harmless
+
+
 def test_the_place_of_what_is_not_finite_is_told() -> None:
     found = write_line({"actual_steps": [{"args": {"k": float("nan")}}]}, 1, 0)
     assert isinstance(found, Unwritable)
