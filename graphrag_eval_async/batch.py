@@ -266,17 +266,19 @@ async def read_results(
     async with aclosing(open_source(source, max_line_bytes=max_line_bytes, spool=spool)) as batches:
         async for batch in batches:
             for record in batch:
-                if (rejected := take_result(record, add)) is not None:
+                if (rejected := take_result(record, add, max_line_bytes)) is not None:
                     on_reject(rejected)
                 advance()
 
 
-def take_result(record: Record, add: Callable[[dict[str, Any]], object]) -> Reject | None:
+def take_result(
+    record: Record, add: Callable[[dict[str, Any]], object], max_line_bytes: int
+) -> Reject | None:
     """Call `add` with the result that a record holds; a reject is returned where it is none."""
     if isinstance(record, LongLine):
         return reject_long(record)
     try:
-        result = load(record.data)
+        result = load(record.data, max_line_bytes)
         if nests_deeper(result, MAX_RESULT_DEPTH):
             raise too_deep()
         _check_integers(result)

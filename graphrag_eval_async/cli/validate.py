@@ -62,7 +62,7 @@ class Validate:
         async with aclosing(open_source(path, max_line_bytes=self.max_line_bytes, spool=False)) as batches:
             async for batch in batches:
                 for record in batch:
-                    response = read_record(record, reference.questions)
+                    response = read_record(record, reference.questions, self.max_line_bytes)
                     if isinstance(response, Reject):
                         rejects.tally(response)
                         line = one_line(f"{response.path or path}: {response}")

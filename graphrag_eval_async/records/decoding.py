@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from graphrag_eval_async.errors import GraphragEvalError
-from graphrag_eval_async.records.line import BYTE_ORDER_MARK
+from graphrag_eval_async.records.line import BYTE_ORDER_MARK, MAX_LINE_BYTES
+from graphrag_eval_async.records.pieces import LARGE_BYTES, loads
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records.reject import Reason
+
+BYTES_PER_VALUE = 64
+"""A line of JSON may hold one list, object or comma for so many of the bytes that a line may have. More would
+hold up the event loop: Python makes each of them, and its garbage collector walks them, in one go."""
 
 MAX_DEPTH = 200
 """How deep arrays and objects of a record may nest; orjson reads 1,024 levels but writes only 254."""
@@ -41,13 +46,31 @@ def decode(data: bytes) -> Any:
     return value
 
 
-def load(data: bytes) -> Any:
+def load(data: bytes, max_line_bytes: int = MAX_LINE_BYTES) -> Any:
     """As `decode`, but leaves the check of the depth to the caller; orjson's own limit is 1,024."""
     data = data.removeprefix(BYTE_ORDER_MARK)
+    if len(data) > (limit := max(max_line_bytes, MAX_LINE_BYTES) // BYTES_PER_VALUE):
+        _check_values(data, limit)
     try:
-        return orjson.loads(data)
+        return loads(data)
     except orjson.JSONDecodeError as error:
         raise _undecodable(data, error) from None
+
+
+def _check_values(data: bytes, limit: int) -> None:
+    """Check how many lists, objects and commas there are, in strings and outside."""
+    count = 0
+    for start in range(0, len(data), LARGE_BYTES):  # Other threads run in between.
+        piece = data[start : start + LARGE_BYTES]
+        count += len(piece) - len(piece.translate(None, b"[{,"))
+    if count > limit:
+        if _text_nests_deeper(data, MAX_DEPTH):
+            raise too_deep()
+        raise InvalidRecord(
+            "too_long",
+            f"{count} lists, objects and commas, more than max_line_bytes / {BYTES_PER_VALUE} = {limit}; "
+            "raise it, or shorten the line",
+        )
 
 
 def nests_deeper(value: Any, limit: int) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
+from graphrag_eval_async.records.pieces import loads
 
 _find_empty_list = re.compile(r"\[[ \t\n\r]*\]").search
 _ONLY_EMPTY_LIST = re.compile(r"[ \t\n\r]*\[[ \t\n\r]*\][ \t\n\r]*\Z")
@@ -19,7 +19,7 @@ def is_empty(output: Any) -> bool:
         if not _may_be_empty(output):  # So it is of nearly all, at a fraction of the cost of parsing.
             return False
         try:
-            output = orjson.loads(output)
+            output = loads(output)
         except ValueError:
             return False
     if type(output) is not dict and not isinstance(output, Mapping):

@@ -14,10 +14,10 @@ from graphrag_eval_async.records.decoding import (
     nests_deeper,
     too_deep,
 )
-from graphrag_eval_async.records.line import Line, LongLine, Record
+from graphrag_eval_async.records.line import MAX_LINE_BYTES, Line, LongLine, Record
 from graphrag_eval_async.records.metrics import COST, RETRIEVAL_METRICS
 from graphrag_eval_async.records.outcomes import CARRIED_OVER, ERRORS_OF_STEP
-from graphrag_eval_async.records.reject import Reject, reject, reject_long
+from graphrag_eval_async.records.reject import MESSAGE_CHARACTERS, Reject, reject, reject_long
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,11 +56,13 @@ _OF_TEXT = {"invalid_utf8", "invalid_json"}
 """Reasons that may be gone once the rest of a line has come."""
 
 
-def read_record(record: Record, known: Mapping[str, Any]) -> Response | Reject:
+def read_record(
+    record: Record, known: Mapping[str, Any], max_line_bytes: int = MAX_LINE_BYTES
+) -> Response | Reject:
     """The response that a record holds to one of the questions whose ids are the keys of `known`."""
     if isinstance(record, Line):
         try:
-            return read_response(record.data, known)
+            return read_response(record.data, known, max_line_bytes)
         except InvalidRecord as error:
             if not record.whole and error.reason in _OF_TEXT:
                 return reject(record, "incomplete", f"its newline did not come; so far: {error}")
@@ -70,13 +72,13 @@ def read_record(record: Record, known: Mapping[str, Any]) -> Response | Reject:
     return reject(record, record.reason, record.message)
 
 
-def read_response(data: bytes, known: Mapping[str, Any]) -> Response:
+def read_response(data: bytes, known: Mapping[str, Any], max_line_bytes: int = MAX_LINE_BYTES) -> Response:
     """Decode and check one response to a question that is among the keys of `known`.
 
     Raises:
         InvalidRecord: it cannot be evaluated; the reason is one of `Reason`.
     """
-    record = load(data)
+    record = load(data, max_line_bytes)
     try:
         return _check(record, known)
     except InvalidRecord:
@@ -94,7 +96,8 @@ def _check(record: Any, known: Mapping[str, Any]) -> Response:
     if type(question_id) is not str:
         raise _invalid("question_id", "a string", question_id)
     if question_id not in known:
-        raise InvalidRecord("unknown_question_id", f"question_id {question_id!r} is not in the reference set")
+        quoted = repr(question_id[:MESSAGE_CHARACTERS])
+        raise InvalidRecord("unknown_question_id", f"question_id {quoted} is not in the reference set")
     metadata = {} if _KNOWN.issuperset(record) else _metadata_of(record)
     fields = record
     if None in record.values():

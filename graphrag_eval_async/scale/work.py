@@ -115,7 +115,7 @@ class Evaluating(Work):
         results = _Results(self, emit)
         rejected = 0
         for record in lines:
-            response = read_record(record, self.evaluator.reference.questions)
+            response = read_record(record, self.evaluator.reference.questions, self.max_line_bytes)
             if isinstance(response, Reject):
                 rejected += self.reject(response, reply, lines.before)
             else:
@@ -219,7 +219,7 @@ class Aggregating(Work):
 
         try:
             for record in lines:
-                if (rejected := take_result(record, add)) is not None:
+                if (rejected := take_result(record, add, self.max_line_bytes)) is not None:
                     taken += self.reject(rejected, reply, lines.before)
                 if taken >= self.reply_bytes:
                     reply.end, reply.lines = lines.end_of(record), record.number - lines.before

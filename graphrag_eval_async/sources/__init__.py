@@ -136,6 +136,8 @@ class _ObjectReader:
             return [self._lines(data.removesuffix(b"\n").split(b"\n"))]
         record = write_line(item, self._number, self._offset)
         self._count(record.data)
+        if isinstance(record, Line) and len(record.data) > self._limit:
+            return [[long_line(record.data, record.number, record.offset, self._limit)]]
         return [[record]]
 
     def _split(self, data: bytes) -> Iterator[list[Record]]:

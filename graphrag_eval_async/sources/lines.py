@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import BYTE_ORDER_MARK, Line, LongLine, Record
+from graphrag_eval_async.records.line import MAX_LINE_BYTES as MAX_LINE_BYTES
 from graphrag_eval_async.records.reject import HEAD_BYTES
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 
 LOGGER = logging.getLogger("graphrag_eval_async.follow")
-
-MAX_LINE_BYTES = 32 * 1024 * 1024
 
 PIECE_BYTES = 1 << 16
 """How much is split before others get their turn."""

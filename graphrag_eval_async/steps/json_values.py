@@ -8,6 +8,7 @@ import msgspec
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
+from graphrag_eval_async.records.pieces import loads
 from graphrag_eval_async.steps.actual import read_output
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def read_json(output: Any) -> Any:
     if not isinstance(output, str):
         return output
     try:
-        value = msgspec.json.decode(output)
+        value = loads(output, msgspec.json.decode)
     except ValueError as error:
         raise MalformedStep(f"not JSON: {error}") from None
     except RecursionError:

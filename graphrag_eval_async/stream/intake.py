@@ -50,6 +50,7 @@ class Intake:
         self._resuming = resuming
         self._on_reject = options.on_reject
         self._stages = options.stages
+        self._max_line_bytes = options.max_line_bytes
 
     def evaluate(self, record: Record) -> Outcome | Unread[Evaluation]:
         """The evaluation, or what is to be awaited for it; None where there is none."""
@@ -75,7 +76,7 @@ class Intake:
             source = self._resuming.admission.admit(record)
             if source is None:
                 return None, None
-        return read_record(record, self._evaluator.reference.questions), source
+        return read_record(record, self._evaluator.reference.questions, self._max_line_bytes), source
 
     def _take(self, record: Record, response: Response | Reject | None, source: Source | None) -> Outcome:
         if response is None:

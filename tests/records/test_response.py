@@ -5,7 +5,8 @@ import json
 import orjson
 import pytest
 
-from graphrag_eval_async.records.decoding import InvalidRecord
+from graphrag_eval_async.records.decoding import BYTES_PER_VALUE, InvalidRecord
+from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.records.response import Response, read_response
 from tests.cases import each
 
@@ -24,6 +25,22 @@ def reject_of(text: str | bytes) -> tuple[str, str]:
 
 def with_field(key: str, value: str) -> str:
     return f'{{"question_id": "q", {json.dumps(key)}: {value}}}'
+
+
+@pytest.mark.parametrize("members", ["[]", "{}", '"[,"', "1"])
+def test_lists_objects_and_commas_are_limited(members: str) -> None:
+    """In text, too: it may be the JSON of an output."""
+    most = MAX_LINE_BYTES // BYTES_PER_VALUE
+    each = 1 + sum(map(members.count, "[{,"))
+    listed = [members] * (most // each - 3)
+    read(with_field("a", f"[{','.join(listed)}]"))
+    text = with_field("a", f"[{','.join(listed + [members] * 5)}]")
+    reason, message = reject_of(text)
+    assert reason == "too_long"
+    assert f"max_line_bytes / 64 = {most}; raise it" in message
+    read_response(text.encode(), {"q": None}, 2 * MAX_LINE_BYTES)
+    with pytest.raises(InvalidRecord):
+        read_response(text.encode(), {"q": None}, 1)
 
 
 @pytest.mark.parametrize("text", ["null", "1", "1.5", "true", '"q"', "[]", '[{"question_id": "q"}]'])

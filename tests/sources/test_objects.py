@@ -50,6 +50,14 @@ async def test_items(read: Any, items: list[Any], lines: list[bytes]) -> None:
     assert [record.data for record in await read(items)] == lines
 
 
+@pytest.mark.parametrize("read", [read, read_async])
+async def test_an_object_over_the_limit_is_a_long_line(read: Any) -> None:
+    long, line = await read([{"a": "x" * 1000}, {"a": 1}])
+    assert isinstance(long, LongLine)
+    assert (long.number, long.length, long.limit) == (1, 1008, 1000)
+    assert line == Line(2, 1009, b'{"a":1}')
+
+
 @given(st.lists(st.lists(st.sampled_from(["a", "bc", "", " ", "é"])).map("\n".join)))
 async def test_places_are_those_in_the_joined_text(items: list[str]) -> None:
     text = "".join(item.removesuffix("\n") + "\n" for item in items).encode()

@@ -33,14 +33,14 @@ class Gate:
         self.readings = 0
         self.each: queue.SimpleQueue[None] = queue.SimpleQueue()
 
-    def read(self, record: Record, known: Any) -> Any:
+    def read(self, record: Record, known: Any, *more: Any) -> Any:
         if len(getattr(record, "data", b"")) >= HEAVY_BYTES:
             assert threading.current_thread() is not threading.main_thread()
             self.readings += 1
             self.each.put(None)
             self.begun.set()
             wait(self.opened, "the gate to open")
-        return read_record(record, known)
+        return read_record(record, known, *more)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import msgspec
 import orjson
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.records.pieces import loads
 from graphrag_eval_async.steps.sparql.columns import Column, values_of
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def read_document(output: Any) -> dict[str, Any]:
     document = output
     if isinstance(output, (str, bytes)):
         try:
-            document = orjson.loads(output)
+            document = loads(output)
         except orjson.JSONDecodeError as error:
             raise _malformed("", str(error)) from None
     if not isinstance(document, dict):
