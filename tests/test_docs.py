@@ -1,0 +1,93 @@
+"""The pages of documentation say what the code does."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from graphrag_eval_async import follow_jsonl
+from graphrag_eval_async.aggregates import steps
+from graphrag_eval_async.batch import MAX_RESULT_BYTES
+from graphrag_eval_async.cli.exits import DRAIN_SECONDS
+from graphrag_eval_async.cli.watch import commands, counting, views
+from graphrag_eval_async.config.model import LimitsConfig
+from graphrag_eval_async.evaluator import LARGE_BYTES
+from graphrag_eval_async.judge.openai_endpoint import MAX_ERROR_BYTES
+from graphrag_eval_async.records import decoding, evaluation, reject
+from graphrag_eval_async.records.line import MAX_LINE_BYTES
+from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
+from graphrag_eval_async.sources import registry
+from graphrag_eval_async.steps.sparql.budget import SEARCH_STEPS
+from graphrag_eval_async.stream import MAX_IN_FLIGHT
+
+ROOT = Path(__file__).parents[1]
+LIMITS = (ROOT / "docs" / "limits.md").read_text()
+
+
+def size(count: int) -> str:
+    for unit, bits in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if count >= 1 << bits:
+            assert count % (1 << bits) == 0
+            return f"{count >> bits} {unit}"
+    return f"{count} bytes"
+
+
+def seconds(parameter: str) -> str:
+    return f"{inspect.signature(follow_jsonl).parameters[parameter].default:g} s"
+
+
+DEFAULTS = {
+    "length of a line, or of a pushed dict as JSON": size(MAX_LINE_BYTES),
+    "lists, objects and commas in a line": f"{MAX_LINE_BYTES // decoding.BYTES_PER_VALUE:,}",
+    "depth of lists and objects": f"{decoding.MAX_DEPTH}",
+    "responses read and not yet handed out": f"{MAX_IN_FLIGHT}",
+    "rejects kept in `stream.rejects`": f"{reject.KEPT_REJECTS:,}",
+    "part of a rejected line kept in memory": size(reject.HEAD_BYTES),
+    "rejected lines in a file": size(MAX_REJECT_BYTES),
+    "length of a result that `aggregate` and `compare` read": size(MAX_RESULT_BYTES),
+    "search for a match between two SPARQL tables": f"{SEARCH_STEPS:,} steps",
+    "failed comparisons in `steps_score_error`": f"{evaluation.MAX_ERRORS}",
+    "step names counted by name": f"{steps.MOST_NAMES:,} for each template, and those of the reference set",
+    "step names of one response counted by name": f"{evaluation.MANY_STEPS:,}",
+    "length of a step name that is counted by name": f"{evaluation.LONGEST_NAME} characters",
+    "length of a reply, as sent and decompressed": size(LimitsConfig().max_reply_bytes),
+    "length of an error reply that is read": size(MAX_ERROR_BYTES),
+    "open files": f"three quarters of what the system allows, at most {registry.MAX_OPEN:,}",
+    "time until a rotated file counts as finished": seconds("rotate_wait"),
+    "pause between looks at files": seconds("poll_interval"),
+    "age of files that are read": "none",
+    "window of recent results": "200",
+    "results that are listed": f"{counting.KEPT_RESULTS}",
+    "messages that wait for a slow terminal or pipe": f"{views.MAX_MESSAGES:,}",
+    "changes of one alert that wait for `--on-alert`": f"{commands.MAX_WAITING}",
+    "time that a command of `--on-alert` may take": f"{commands.COMMAND_SECONDS:g} s",
+}
+
+
+def rows() -> dict[str, str]:
+    """The default of each limit in the tables."""
+    cells = [line.strip("|").split("|") for line in LIMITS.splitlines() if line.startswith("| ")]
+    return {limit.strip(): default.strip() for limit, default, *_ in cells if limit.strip() != "limit"}
+
+
+@pytest.mark.parametrize("limit", sorted({*DEFAULTS, *rows()}))
+def test_limits_have_their_defaults(limit: str) -> None:
+    assert rows()[limit] == DEFAULTS[limit]
+
+
+def test_other_figures() -> None:
+    assert f"counts once for each {size(LARGE_BYTES)}" in LIMITS
+    assert f"Lines of {size(LARGE_BYTES)} or more" in LIMITS
+    assert f"within {DRAIN_SECONDS:g} seconds" in LIMITS
+    assert registry.OPEN_SHARE == 0.75
+
+
+def test_links_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+            if not target.startswith("https://"):
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
