@@ -14,6 +14,7 @@ from graphrag_eval_async.records.evaluation import Evaluation, count_unjudged, k
 from graphrag_eval_async.records.results import count_metrics
 from graphrag_eval_async.reference import PreparedSteps, Reference, Templates, load_reference
 from graphrag_eval_async.steps import (
+    QUICK_COMPARISONS,
     QUICK_SEARCH_STEPS,
     Budget,
     Facts,
@@ -163,7 +164,8 @@ class Evaluator:
         if question.size >= LARGE_BYTES or is_large(record):
             return None
         try:
-            return self._score(question, response, sample, Budget(QUICK_SEARCH_STEPS), quick=True)
+            budget = Budget(QUICK_SEARCH_STEPS, QUICK_COMPARISONS)
+            return self._score(question, response, sample, budget, quick=True)
         except ComparisonBudgetExceeded:
             return None
 
