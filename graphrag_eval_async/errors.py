@@ -38,6 +38,9 @@ Failure = Literal[
 
 FAILURES = get_args(Failure)
 
+MAX_MESSAGE = 2000
+"""How many characters of a judge's error are kept: a reply can be wrong in thousands of places."""
+
 
 class GraphragEvalError(Exception):
     """Base of every error that this package raises on purpose."""
@@ -180,7 +183,8 @@ class JudgeError(GraphragEvalError):
             raise UsageError(f"retry_after: expected a number of seconds, got {retry_after!r}")
         if not isinstance(reply, str | None):
             raise UsageError(f"reply: expected a text, got {reply!r}")
-        message = message.encode(errors="backslashreplace").decode()  # Results are JSON.
+        shown = message if len(message) <= MAX_MESSAGE else f"{message[: MAX_MESSAGE - 3]}..."
+        message = shown.encode(errors="backslashreplace").decode()  # Results are JSON.
         self.kind: Failure = kind
         self.message = message
         self.retry_after = retry_after
