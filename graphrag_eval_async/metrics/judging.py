@@ -200,7 +200,7 @@ def _add(
     """Add what came of a task to a result, or to a step of it."""
     keys = judged.keys if task.step is None else judged.of_steps.setdefault(task.step, {})
     if isinstance(outcome, JudgeError):
-        keys |= dict.fromkeys(task.nulls) | {task.error_key: str(outcome)}
+        keys |= dict.fromkeys(task.nulls) | {task.error_key: f"{outcome.kind}: {outcome.message}"}
     else:
         keys |= outcome
     # A failure without a reply has an unknown cost, not none.

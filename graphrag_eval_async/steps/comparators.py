@@ -7,12 +7,17 @@ from inspect import iscoroutinefunction
 from math import nan
 from numbers import Real
 from reprlib import repr as short_repr
-from traceback import format_exception_only
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep, UsageError
+from graphrag_eval_async.errors import (
+    ComparatorError,
+    ComparisonBudgetExceeded,
+    MalformedStep,
+    UsageError,
+    describe_exception,
+)
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.copying import copy_json
 from graphrag_eval_async.steps.actual import ActualStep
@@ -178,7 +183,7 @@ def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any])
         try:
             return _checked(comparator(copy_json(step), copy_json(actual.step)))
         except Exception as error:
-            raise ComparatorError("".join(format_exception_only(error)).strip()) from error
+            raise ComparatorError(describe_exception(error)) from error
 
     return score
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep, in_utf8
 from graphrag_eval_async.records.evaluation import MAX_ERRORS
 from graphrag_eval_async.records.outputs import is_empty
 from graphrag_eval_async.steps.actual import ActualStep
@@ -206,7 +206,7 @@ class _Matcher:
         message = ""
         if len(self.errors) < MAX_ERRORS:
             reference = f"reference_steps[{place[0]}][{place[1]}] ({step.step['name']})"
-            message = f"{reference} against actual_steps[{place[2]}]: {str(error)[:MAX_MESSAGE]}"
+            message = f"{reference} against actual_steps[{place[2]}]: {in_utf8(str(error)[:MAX_MESSAGE])}"
         self.errors[place] = message
 
 
