@@ -23,6 +23,7 @@ GraphragEvalError
 from __future__ import annotations
 
 from math import isfinite
+from traceback import format_exception_only
 from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ Failure = Literal[
 """The ways in which judging fails; the text of each ``*_error`` begins with one."""
 
 FAILURES = get_args(Failure)
+
+MAX_MESSAGE = 2000
+"""How many characters of a judge's error are kept: a reply can be wrong in thousands of places."""
 
 
 class GraphragEvalError(Exception):
@@ -180,7 +184,8 @@ class JudgeError(GraphragEvalError):
             raise UsageError(f"retry_after: expected a number of seconds, got {retry_after!r}")
         if not isinstance(reply, str | None):
             raise UsageError(f"reply: expected a text, got {reply!r}")
-        message = message.encode(errors="backslashreplace").decode()  # Results are JSON.
+        shown = message if len(message) <= MAX_MESSAGE else f"{message[: MAX_MESSAGE - 3]}..."
+        message = in_utf8(shown)
         self.kind: Failure = kind
         self.message = message
         self.retry_after = retry_after
@@ -214,6 +219,16 @@ class ComparatorError(GraphragEvalError):
 
 class ComparisonBudgetExceeded(GraphragEvalError):  # noqa: N818
     """Pairing the columns or rows of two tables took more than the fixed search budget."""
+
+
+def in_utf8(text: str) -> str:
+    """`text` with its lone surrogates, which no result and no file can hold, spelt out."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def describe_exception(error: BaseException) -> str:
+    """The type and the text of an exception that is not ours, even if asking it for its text fails."""
+    return "".join(format_exception_only(error)).strip().removeprefix(f"{type(error).__module__}.")
 
 
 def describe(value: object) -> str:

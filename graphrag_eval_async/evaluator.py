@@ -14,6 +14,7 @@ from graphrag_eval_async.records.evaluation import Evaluation, count_unjudged, k
 from graphrag_eval_async.records.results import count_metrics
 from graphrag_eval_async.reference import PreparedSteps, Reference, Templates, load_reference
 from graphrag_eval_async.steps import (
+    QUICK_COMPARISONS,
     QUICK_SEARCH_STEPS,
     Budget,
     Facts,
@@ -85,42 +86,14 @@ class Evaluator:
             ConfigError: the configuration cannot be right, or needs a package that is not installed.
             UsageError: an argument has a value it cannot have.
         """
-        if steps_groups not in (None, "last", "all"):
-            raise UsageError(f'steps_groups: expected "last" or "all", got {steps_groups!r}')
-        if on_fatal not in ("raise", "continue"):
-            raise UsageError(f'on_fatal: expected "raise" or "continue", got {on_fatal!r}')
-        if not isinstance(comparators, Mapping | None):
-            raise UsageError(f"comparators: expected a dict of functions, got {comparators!r}")
-        for name, comparator in (comparators or {}).items():
-            if not isinstance(name, str) or not callable(comparator):
-                raise UsageError(f"comparators[{name!r}]: expected a function, got {comparator!r}")
-            if iscoroutinefunction(comparator):
-                raise UsageError(f"comparators[{name!r}]: must be a plain function")
-        self._mode: StepsGroups = steps_groups or "last"
+        _check_arguments(comparators, steps_groups, on_fatal)
         self._comparators = dict(comparators or {})
-        self._judging: Judging | None = None
-        if config is not None or judge is not None:
-            self._configure(config, judge, on_fatal, steps_groups)
+        self._mode, self._judging = _configured(config, judge, on_fatal, steps_groups)
         self._opened: tuple[asyncio.AbstractEventLoop, JudgeSession] | None = None
         self.reference = load_reference(reference, comparators=comparators)
         self._prepared = self.reference.prepared
         if comparators and self.reference is reference:  # Loaded before, and without them.
             self._prepared = PreparedSteps(self.reference.questions, comparators)
-
-    def _configure(
-        self,
-        config: str | os.PathLike[str] | Mapping[str, Any] | Config | None,
-        judge: Judge | None,
-        on_fatal: OnFatal,
-        steps_groups: StepsGroups | None,
-    ) -> None:
-        from graphrag_eval_async.config import load_config  # which streams without a judge do not need
-        from graphrag_eval_async.metrics import Judging, metrics_on
-
-        checked = load_config({} if config is None else config, judge=judge is not None)
-        self._mode = steps_groups or checked.steps.groups
-        if metrics_on(checked):
-            self._judging = Judging(checked, judge=judge, on_fatal=on_fatal)
 
     def __reduce__(self) -> Any:
         if self._judging is not None:
@@ -163,7 +136,8 @@ class Evaluator:
         if question.size >= LARGE_BYTES or is_large(record):
             return None
         try:
-            return self._score(question, response, sample, Budget(QUICK_SEARCH_STEPS), quick=True)
+            budget = Budget(QUICK_SEARCH_STEPS, QUICK_COMPARISONS)
+            return self._score(question, response, sample, budget, quick=True)
         except ComparisonBudgetExceeded:
             return None
 
@@ -278,6 +252,37 @@ class Evaluator:
         traceback: TracebackType | None,
     ) -> None:
         await self.aclose()
+
+
+def _check_arguments(comparators: Any, steps_groups: Any, on_fatal: Any) -> None:
+    if steps_groups not in (None, "last", "all"):
+        raise UsageError(f'steps_groups: expected "last" or "all", got {steps_groups!r}')
+    if on_fatal not in ("raise", "continue"):
+        raise UsageError(f'on_fatal: expected "raise" or "continue", got {on_fatal!r}')
+    if not isinstance(comparators, Mapping | None):
+        raise UsageError(f"comparators: expected a dict of functions, got {comparators!r}")
+    for name, comparator in (comparators or {}).items():
+        if not isinstance(name, str) or not callable(comparator):
+            raise UsageError(f"comparators[{name!r}]: expected a function, got {comparator!r}")
+        if iscoroutinefunction(comparator):
+            raise UsageError(f"comparators[{name!r}]: must be a plain function")
+
+
+def _configured(
+    config: str | os.PathLike[str] | Mapping[str, Any] | Config | None,
+    judge: Judge | None,
+    on_fatal: OnFatal,
+    steps_groups: StepsGroups | None,
+) -> tuple[StepsGroups, Judging | None]:
+    """Which groups of steps are scored, and what is judged."""
+    if config is None and judge is None:
+        return steps_groups or "last", None
+    from graphrag_eval_async.config import load_config  # which streams without a judge do not need
+    from graphrag_eval_async.metrics import Judging, metrics_on
+
+    checked = load_config({} if config is None else config, judge=judge is not None)
+    judging = Judging(checked, judge=judge, on_fatal=on_fatal) if metrics_on(checked) else None
+    return steps_groups or checked.steps.groups, judging
 
 
 def is_large(record: Record) -> bool:

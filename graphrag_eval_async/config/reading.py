@@ -61,18 +61,24 @@ class Reader:
             case FromEnvironment() | None | bool() | int() | float():
                 return value
             case str():
-                return self._expanded(value, key) if _is_of_judge(key) else value
+                return self._text(value, key)
             case list() | tuple():
                 return [self._plain(item, f"{key}[{i}]", depth - 1) for i, item in enumerate(value)]
             case Mapping():
                 return self._plain_mapping(value, key, depth)
         return self.problem(key, f"expected a value that JSON can hold, got {describe(value)}")
 
-    def _expanded(self, text: str, key: str) -> Any:
+    def _text(self, text: str, key: str) -> Any:
+        """The text, with what the environment holds; all that is made of it is written as UTF-8."""
         try:
-            return expand(text)
+            text.encode()
+            read = expand(text) if _is_of_judge(key) else text
+            read.encode()
         except KeyError as error:
             return self.problem(key, f"the environment variable {error.args[0]} is not set")
+        except UnicodeEncodeError:
+            return self.problem(key, "expected text, got lone surrogates, which UTF-8 cannot encode")
+        return read
 
     def _plain_mapping(self, value: Mapping[Any, Any], key: str, depth: int) -> dict[str, Any]:
         for name in value.repeated if isinstance(value, AmbiguousObject) else ():

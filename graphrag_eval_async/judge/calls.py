@@ -12,6 +12,7 @@ from anyio import CancelScope
 
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.pricing import estimate_prompt, estimate_tokens
+from graphrag_eval_async.judge.protocol import check_size
 from graphrag_eval_async.judge.retry import Request
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ Send: TypeAlias = "Callable[[], Awaitable[tuple[Any, TokenUsage | None]]]"
 
 MAX_QUOTED = 2000
 """How many characters of a reply that does not fit are quoted to the judge."""
+
+
+MAX_DIMENSIONS = 20_000
+"""How many numbers a vector may have; those of embedding models have a few thousand."""
 
 
 class Call(NamedTuple):
@@ -174,25 +179,29 @@ class MetricCalls:
 def _checked_reply(form: ResponseFormat[Any], reply: Any) -> Any:
     """The reply, if it fits the form."""
     try:
-        text = orjson.dumps(reply).decode()
+        text = orjson.dumps(reply)
     except TypeError as error:
         raise JudgeError("invalid_reply", f"the reply is not JSON: {error}") from None
     try:
+        check_size(text)
         form.read(reply)
     except ValueError as error:
-        raise JudgeError("invalid_reply", str(error), reply=text) from None
+        raise JudgeError("invalid_reply", str(error), reply=text.decode()) from None
     return reply
 
 
 def _checked_vectors(count: int, vectors: Sequence[Sequence[float]]) -> list[list[float]]:
-    """The vectors, if there are as many as texts, all finite, not zero and of one length."""
+    """The vectors, if there are as many as texts, all finite, not zero, of one length and not too long."""
     try:
+        lengths = {len(vector) for vector in vectors}
+        if len(vectors) != count or len(lengths) != 1:
+            raise JudgeError("invalid_reply", f"expected {count} vectors of one length")
+        if max(lengths) > MAX_DIMENSIONS:
+            problem = f"vectors of {max(lengths)} numbers, more than {MAX_DIMENSIONS}"
+            raise JudgeError("invalid_reply", problem)
         checked = [[float(x) for x in vector] for vector in vectors]
     except (TypeError, ValueError, OverflowError) as error:
         raise JudgeError("invalid_reply", f"the reply holds no vectors: {error}") from None
-    lengths = {len(vector) for vector in checked}
-    if len(checked) != count or len(lengths) != 1:
-        raise JudgeError("invalid_reply", f"expected {count} vectors of one length")
     if not all(0 < hypot(*vector) < inf for vector in checked):
         raise JudgeError("invalid_reply", "a vector of zeros, or with a number that is not finite")
     return checked

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import DecodeError, Struct, json
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
+from graphrag_eval_async.judge.protocol import MAX_VALUES, check_size, count_values
 from graphrag_eval_async.judge.retry import RETRIED
 from graphrag_eval_async.records.decoding import InvalidRecord, decode
 from graphrag_eval_async.records.token_usage import TokenUsage
@@ -32,6 +33,12 @@ MAX_SCRUBBED = 1 << 16
 
 EXCERPT = 100
 """How many characters of a body that cannot be read are quoted."""
+
+MAX_BODY_VALUES = 100_000
+"""How many values a body may hold: besides the reply, servers send what led to it, such as probabilities."""
+
+MAX_NUMBERS = 500_000
+"""Of a reply with embeddings: the vectors of more than 100 texts."""
 
 MIN_CHARACTERS = 16
 """Of a secret that is looked for in what a model wrote."""
@@ -107,7 +114,9 @@ class Response(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """The decoded body; None if it is no JSON."""
+        """The decoded body; None if it is no JSON, or holds too many values."""
+        if count_values(self.body) > (MAX_BODY_VALUES if self.is_success else MAX_VALUES):
+            return None
         try:
             return decode(self.body)
         except InvalidRecord:
@@ -228,11 +237,15 @@ def read_completion(response: Response) -> tuple[Any, TokenUsage | None]:
         raise JudgeError("invalid_reply", problem, reply=text, usage=usage, final=True)
     if text is None:
         raise JudgeError("invalid_reply", "the reply has no text content", reply="", usage=usage)
+    data = text.encode()
     try:
-        return decode(text.encode()), usage
+        check_size(data)
+        return decode(data), usage
     except InvalidRecord as error:
         problem = f"the content is not JSON: {error}"
-        raise JudgeError("invalid_reply", problem, reply=text, usage=usage) from None
+    except ValueError as error:
+        problem = str(error)
+    raise JudgeError("invalid_reply", problem, reply=text, usage=usage)
 
 
 def read_embeddings(response: Response) -> tuple[list[list[float]], TokenUsage | None]:
@@ -241,6 +254,10 @@ def read_embeddings(response: Response) -> tuple[list[list[float]], TokenUsage |
     Raises:
         JudgeError: there are none, or it is not clear which is of which text.
     """
+    arrays, numbers = response.body.count(b"[") + response.body.count(b"{"), response.body.count(b",")
+    if arrays > MAX_VALUES or numbers > MAX_NUMBERS:
+        problem = f"no embeddings: more than {MAX_VALUES} arrays and objects, or {MAX_NUMBERS} numbers"
+        raise JudgeError("invalid_reply", problem, reply="")
     try:
         found = json.decode(response.body, type=Embeddings)
     except (DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -257,6 +274,9 @@ def read_embeddings(response: Response) -> tuple[list[list[float]], TokenUsage |
 
 def _object(response: Response) -> dict[str, Any]:
     fields = response.json
+    if fields is None and (count := count_values(response.body)) > MAX_BODY_VALUES:
+        problem = f"the body holds {count} values, more than {MAX_BODY_VALUES}"
+        raise JudgeError("invalid_reply", f"{problem}: {response.excerpt}", reply="")
     if not isinstance(fields, dict):
         kind = response.scrub(response.headers.get("content-type", "")) or "no type"
         raise JudgeError("invalid_reply", f"no JSON object ({kind}): {response.excerpt}")

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MAX_VALUES = 20_000
+"""How many values a reply may hold, each object, array, member and item counted; most hold a few hundred."""
+
 Message: TypeAlias = Mapping[str, str]
 """One message of a conversation: `role` ("system", "user" or "assistant") and `content`."""
 
@@ -57,6 +60,21 @@ class SchemaRefused(JudgeError):  # noqa: N818
 
     def __init__(self, message: str) -> None:
         super().__init__("invalid_request", message)
+
+
+def count_values(text: bytes) -> int:
+    """How many values JSON text holds, or more: brackets and commas in strings are counted, too."""
+    return 1 + text.count(b"[") + text.count(b"{") + text.count(b",")
+
+
+def check_size(text: bytes) -> None:
+    """See that the JSON text of a reply holds at most `MAX_VALUES`.
+
+    Raises:
+        ValueError: it may hold more.
+    """
+    if count_values(text) > MAX_VALUES:
+        raise ValueError(f"the reply holds more than {MAX_VALUES} values")
 
 
 class ResponseFormat(NamedTuple, Generic[T]):

@@ -8,7 +8,7 @@ from functools import partial
 from random import uniform
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
+from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, describe_exception
 from graphrag_eval_async.judge.pricing import estimate_reply
 from graphrag_eval_async.judge.protocol import SchemaRefused
 from graphrag_eval_async.judge.rate_limiter import RETRY_AFTER_CAP, RateLimiter
@@ -160,11 +160,11 @@ class Retry:
                 self.limiter.pause(error.retry_after or 0.0)
             return error
         if isinstance(error, TimeoutError):
-            return JudgeError(
-                "timeout", str(error) or f"no reply within {self._limits.call_timeout_sec:g} seconds"
-            )
+            text = describe_exception(error).removeprefix("TimeoutError").removeprefix(": ")
+            late = f"no reply within {self._limits.call_timeout_sec:g} seconds"
+            return JudgeError("timeout", text or late)
         final = not isinstance(error, OSError)
-        return JudgeError("unavailable", f"{type(error).__name__}: {error}", final=final)
+        return JudgeError("unavailable", describe_exception(error), final=final)
 
 
 def _is_pause(error: JudgeError) -> bool:

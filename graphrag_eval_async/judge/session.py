@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import UsageError, in_utf8
 from graphrag_eval_async.judge import openai_client
 from graphrag_eval_async.judge.cache import CallCache, check_cache, digest
 from graphrag_eval_async.judge.pricing import check_budget, prices_of
@@ -81,7 +81,7 @@ def judge_setup(
         for method in ("complete", "embed") if embeds else ("complete",):
             if not callable(getattr(judge, method, None)):
                 raise UsageError(f"judge: expected an object with a method {method}, got {judge!r}")
-        model = str(getattr(judge, "model", type(judge).__name__))
+        model = in_utf8(str(getattr(judge, "model", type(judge).__name__)))
         own = [type(judge).__module__, type(judge).__qualname__, model]
         identities = {"complete": own, "embed": own}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import anyio
 import msgspec
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.protocol import Judge
     from graphrag_eval_async.metrics.metric import Call, Metric, MetricTask
     from graphrag_eval_async.records import Question
+
+    Outcome: TypeAlias = Mapping[str, Any] | JudgeError
 
 OnFatal = Literal["raise", "continue"]
 
@@ -159,30 +161,16 @@ class Judging:
         result = ResultCalls(session)
         await session.judge()  # The metrics need what opening it imports, in a thread.
         await session.starts.acquire(result.order)
-        judges = [MetricCalls(result) for _ in plan.due]
-        late = JudgeError(
-            "timeout", f"the result was not finished in {session.limits.result_timeout_sec:g} seconds"
-        )
-        outcomes: list[Mapping[str, Any] | JudgeError] = [late] * len(plan.due)
-
-        async def find(index: int, call: Call) -> None:
-            try:
-                outcomes[index] = await call(judges[index])
-            except JudgeError as error:
-                outcomes[index] = error
-
         if session.is_dropping:  # A first call may be sent before a cancellation comes.
             return None
-        calls = [(index, task.call) for index, task in enumerate(plan.due) if task.call is not None]
-        with result:
-            if len(calls) == 1:
-                await find(*calls[0])
-            else:
-                async with anyio.create_task_group() as tasks:
-                    for index, call in calls:
-                        tasks.start_soon(find, index, call)
-        if result.is_dropped:
-            return None
+        judges = [MetricCalls(result) for _ in plan.due]
+        outcomes = await _outcomes(plan, judges, result)
+        return None if result.is_dropped else self._gather(plan, judges, outcomes, session)
+
+    def _gather(
+        self, plan: Plan, judges: Sequence[MetricCalls], outcomes: Sequence[Outcome], session: JudgeSession
+    ) -> Judged:
+        """What the tasks add to the result; counts them and what they cost."""
         judged = Judged({}, {})
         for task, judge, outcome in zip(plan.due, judges, outcomes, strict=True):
             if self._on_fatal == "raise" and isinstance(outcome, JudgeUnavailable):
@@ -194,13 +182,34 @@ class Judging:
         return judged
 
 
-def _add(
-    judged: Judged, task: MetricTask, outcome: Mapping[str, Any] | JudgeError, cost: float | None
-) -> None:
+async def _outcomes(plan: Plan, judges: Sequence[MetricCalls], result: ResultCalls) -> list[Outcome]:
+    """What comes of each task; a timeout of those that are not finished in the time of the result."""
+    seconds = result.session.limits.result_timeout_sec
+    late = JudgeError("timeout", f"the result was not finished in {seconds:g} seconds")
+    outcomes: list[Outcome] = [late] * len(plan.due)
+
+    async def find(index: int, call: Call) -> None:
+        try:
+            outcomes[index] = await call(judges[index])
+        except JudgeError as error:
+            outcomes[index] = error
+
+    calls = [(index, task.call) for index, task in enumerate(plan.due) if task.call is not None]
+    with result:
+        if len(calls) == 1:
+            await find(*calls[0])
+        else:
+            async with anyio.create_task_group() as tasks:
+                for index, call in calls:
+                    tasks.start_soon(find, index, call)
+    return outcomes
+
+
+def _add(judged: Judged, task: MetricTask, outcome: Outcome, cost: float | None) -> None:
     """Add what came of a task to a result, or to a step of it."""
     keys = judged.keys if task.step is None else judged.of_steps.setdefault(task.step, {})
     if isinstance(outcome, JudgeError):
-        keys |= dict.fromkeys(task.nulls) | {task.error_key: str(outcome)}
+        keys |= dict.fromkeys(task.nulls) | {task.error_key: f"{outcome.kind}: {outcome.message}"}
     else:
         keys |= outcome
     # A failure without a reply has an unknown cost, not none.

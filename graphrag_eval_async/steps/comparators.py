@@ -7,12 +7,17 @@ from inspect import iscoroutinefunction
 from math import nan
 from numbers import Real
 from reprlib import repr as short_repr
-from traceback import format_exception_only
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep, UsageError
+from graphrag_eval_async.errors import (
+    ComparatorError,
+    ComparisonBudgetExceeded,
+    MalformedStep,
+    UsageError,
+    describe_exception,
+)
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.copying import copy_json
 from graphrag_eval_async.steps.actual import ActualStep
@@ -20,6 +25,7 @@ from graphrag_eval_async.steps.failure import Facts
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
+from graphrag_eval_async.steps.sparql.budget import STEPS_PER_COPIED_VALUE
 from graphrag_eval_async.steps.sparql.comparison import (
     agree_but_for_order,
     compare,
@@ -170,14 +176,22 @@ def _prepare_sparql(step: Mapping[str, Any], expected: ActualStep) -> SparqlRefe
 def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any]) -> Score:
     if not callable(comparator) or iscoroutinefunction(comparator):
         raise UsageError(f"comparators[{name!r}]: must be a plain function")
+    cost = _count_values(step) * STEPS_PER_COPIED_VALUE
 
     def score(actual: ActualStep) -> float:
+        actual.budget.pay(cost)
         try:
             return _checked(comparator(copy_json(step), copy_json(actual.step)))
         except Exception as error:
-            raise ComparatorError("".join(format_exception_only(error)).strip()) from error
+            raise ComparatorError(describe_exception(error)) from error
 
     return score
+
+
+def _count_values(value: Any) -> int:
+    """How many values a JSON value is made of: what copying it takes."""
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_count_values, items))
 
 
 def _checked(value: object) -> float:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep, in_utf8
+from graphrag_eval_async.records.evaluation import MAX_ERRORS
 from graphrag_eval_async.records.outputs import is_empty
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.failure import ALL_RIGHT, Facts
@@ -32,7 +33,7 @@ class StepsScore(msgspec.Struct, frozen=True):
         score: from 0 to 1.
         matches: in order of the reference, the indices of the group, of the step in the group, and of the
             actual step that it took.
-        errors: which comparisons failed, and why.
+        errors: which comparisons failed, and why; the first `MAX_ERRORS` of them.
         facts: those that decide what the failure is.
     """
 
@@ -59,18 +60,14 @@ def score_steps(
     before its earliest match to the group before it, another ends the walk; the score is the mean over all
     groups, those not reached being 0. Without reference steps the score is 0.
 
-    The comparisons share the `budget` for searching; stopping it from another thread ends them. `usable` are
-    the names of the actual steps, or None of those that did not succeed or returned nothing, if known.
+    The comparisons share the `budget`; stopping it from another thread ends them. `usable` are the names of
+    the actual steps, or None of those that did not succeed or returned nothing, if known.
 
     Raises:
         ComparisonBudgetExceeded: only if `quick`: the comparisons take more than the budget; without `quick`,
-            each of them scores 0 then, and `errors` says so.
+            those that cannot be paid score 0 then, and `errors` says so.
     """
-    if usable is None:
-        usable = [
-            step.get("name") if step.get("status") == "success" and step.get("output") is not None else None
-            for step in actual_steps
-        ]
+    usable = _usable_names(actual_steps) if usable is None else usable
     matcher = _Matcher(actual_steps, usable, budget or Budget(), quick=quick)
     shares = []
     end = len(actual_steps)
@@ -83,7 +80,15 @@ def score_steps(
         end = min([end, *taken])
     score = _sum(shares) / (len(groups) if mode == "all" and groups else 1)
     facts = ALL_RIGHT if score == 1 else matcher.facts()
-    return StepsScore(score, tuple(sorted(matcher.matches)), tuple(matcher.errors.values()), facts)
+    errors = tuple(matcher.errors.values())[:MAX_ERRORS]
+    return StepsScore(score, tuple(sorted(matcher.matches)), errors, facts)
+
+
+def _usable_names(actual_steps: Sequence[Mapping[str, Any]]) -> list[str | None]:
+    return [
+        step.get("name") if step.get("status") == "success" and step.get("output") is not None else None
+        for step in actual_steps
+    ]
 
 
 def _sum(scores: Sequence[float]) -> float:
@@ -125,24 +130,36 @@ class _Matcher:
         self, group_index: int, group: Sequence[PreparedStep], end: int
     ) -> tuple[list[int], list[float]]:
         """The actual steps before `end` that the steps of the group take, and their scores."""
-        taken, scores = [], []
+        taken, scores, short = [], [], None
         free = list(range(end - 1, -1, -1))
-        usable, short = self._usable, None
         for step_index, step in enumerate(group):
-            score = 0.0
-            for index in free:
-                if usable[index] in step.names:
-                    score = self._score(step, (group_index, step_index, index))
-                    if score > 0:
-                        free.remove(index)
-                        taken.append(index)
-                        scores.append(score)
-                        self.matches.append((group_index, step_index, index))
-                        break
+            place = (group_index, step_index)
+            index, score = self._find(step, place, free)
+            if score > 0:
+                free.remove(index)
+                taken.append(index)
+                scores.append(score)
+                self.matches.append((*place, index))
             if score < 1 and short is None:
-                short = _Short(step, (group_index, step_index), [index] if score else free)
+                short = _Short(step, place, [index] if score > 0 else free)
         self._short = short or self._short
         return taken, scores
+
+    def _find(self, step: PreparedStep, place: tuple[int, int], free: Sequence[int]) -> tuple[int, float]:
+        """The first actual step of those that scores above 0, and its score; a score of 0 if none does."""
+        usable, names, index = self._usable, step.names, -1
+        try:
+            for index in free:
+                if usable[index] in names:
+                    self._budget.begin()
+                    score = self._score(step, (*place, index))
+                    if score > 0:
+                        return index, score
+        except ComparisonBudgetExceeded as error:
+            if self._quick:
+                raise
+            self._note(step, (*place, index), error)
+        return index, 0.0
 
     def facts(self) -> Facts:
         """What there is to say of the earliest reference step, of the groups seen, not fully matched."""
@@ -171,7 +188,7 @@ class _Matcher:
         return facts._replace(attempted=True)
 
     def _score(self, step: PreparedStep, place: tuple[int, int, int]) -> float:
-        group_index, step_index, index = place
+        index = place[2]
         actual = self._compared.get(index)
         if actual is None:
             actual = self._compared[index] = ActualStep(self._actual_steps[index], self._budget)
@@ -182,10 +199,15 @@ class _Matcher:
         except (ComparisonBudgetExceeded, ComparatorError) as error:
             if self._quick and isinstance(error, ComparisonBudgetExceeded):
                 raise
-            reference = f"reference_steps[{group_index}][{step_index}] ({step.step['name']})"
-            message = f"{reference} against actual_steps[{index}]: {str(error)[:MAX_MESSAGE]}"
-            self.errors[place] = message
+            self._note(step, place, error)
             return 0.0
+
+    def _note(self, step: PreparedStep, place: tuple[int, int, int], error: Exception) -> None:
+        message = ""
+        if len(self.errors) < MAX_ERRORS:
+            reference = f"reference_steps[{place[0]}][{place[1]}] ({step.step['name']})"
+            message = f"{reference} against actual_steps[{place[2]}]: {in_utf8(str(error)[:MAX_MESSAGE])}"
+        self.errors[place] = message
 
 
 def _is_nothing(output: Any) -> bool:

@@ -73,6 +73,7 @@ def retrieval_comparator(step: Mapping[str, Any]) -> Score:
         k = read_whole_number(read_args(actual.step), "k")
         if k is not None and k < 1:
             raise MalformedStep("args.k: must be positive")
+        actual.budget.pay(len(relevant))
         return recall_at_k(relevant, actual.output(_read_ids), k)
 
     return score

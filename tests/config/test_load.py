@@ -324,7 +324,7 @@ INSIDE = [
     ("llm.generation.parameters", {"a": [b""]}, ".a[0]: expected a value that JSON can hold"),
     ("llm.generation.parameters", {"a": 2**64}, ": cannot be written as JSON"),
     ("llm.generation.parameters", {"a": {"b": float("nan")}}, ": cannot be written as JSON"),
-    ("llm.generation.parameters", {"a": "\ud800"}, ": cannot be written as JSON"),
+    ("llm.generation.parameters", {"a": "\ud800"}, ".a: expected text, got lone surrogates"),
     ("llm.generation.parameters", {"a": {1: 1}}, ".a: expected strings as keys"),
 ]
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
 JUNK: list[Any] = [
     *(
@@ -52,13 +53,25 @@ sizes = pytest.mark.parametrize(
 
 def repeat(check: Callable[[random.Random], object], count: int) -> None:
     """Call `check` with generators of so many seeds; a failure names its seed."""
-    only = os.environ.get("FUZZ_SEED")
-    for seed in range(count) if only is None else [int(only)]:
-        try:
+    for seed in seeds(count):
+        with naming(seed):
             check(random.Random(seed))
-        except Exception as error:
-            error.add_note(f"seed {seed}; to repeat it alone, set FUZZ_SEED={seed}")
-            raise
+
+
+def seeds(count: int) -> Sequence[int]:
+    """So many, or the only one that is to be repeated."""
+    only = os.environ.get("FUZZ_SEED")
+    return range(count) if only is None else [int(only)]
+
+
+@contextmanager
+def naming(seed: int) -> Iterator[None]:
+    """Name the seed in what the block raises."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"seed {seed}; to repeat it alone, set FUZZ_SEED={seed}")
+        raise
 
 
 def spoil(value: Any, rng: random.Random, *, times: int = 1) -> Any:

@@ -11,9 +11,13 @@ from typing import Any
 import orjson
 import pytest
 
-from graphrag_eval_async.config import LimitsConfig
+from graphrag_eval_async.config import AnswerCorrectnessConfig, LimitsConfig
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
+from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
 from graphrag_eval_async.judge.openai_replies import Response, Scrubber, Target, failure_of
+from graphrag_eval_async.metrics.answer_correctness import answer_correctness
+from graphrag_eval_async.metrics.metric import Case
+from tests.judge.support import VERDICT, ScriptedJudge, message, session
 from tests.judge.test_openai_faults import KEY, MESSAGES, SCHEMA, TEXTS, judge_of
 from tests.judge_server import JudgeServer, Reply, completion, error
 
@@ -132,3 +136,113 @@ def test_quoting_a_long_text_takes_time_for_its_beginning_only(text: str) -> Non
 def test_no_part_of_a_secret_is_left_where_a_text_is_cut() -> None:
     for blanks in range(65_536 - 2 * len(KEY), 65_536 + 2 * len(KEY)):
         assert KEY[:4] not in Scrubber([KEY])(" " * blanks + KEY)
+
+
+JUNK = {
+    "arrays": "[]",
+    "objects": "{}",
+    "numbers": "0",
+    "texts": '""',
+    "members": '{"a":1}',
+}
+
+
+def many(value: str, count: int) -> str:
+    return f"[{','.join([value] * count)}]"
+
+
+def envelope(content: str, **more: Any) -> bytes:
+    choice = {"message": {"content": content}, "finish_reason": "stop"}
+    return orjson.dumps({"choices": [choice], "usage": {"prompt_tokens": 1}, **more})
+
+
+@pytest.mark.parametrize("value", JUNK.values(), ids=JUNK)
+@pytest.mark.parametrize("where", ["content", "body", "vectors", "usage", "error"])
+async def test_a_reply_of_too_many_values_is_refused_before_it_is_decoded(where: str, value: str) -> None:
+    """As lists and dicts, 2 MiB take 40 to 100 MiB and, all at once, up to 0.7 s."""
+    junk = many(value, (MIB * 3 // 2) // (len(value) + 1))
+    embed, status = where in {"vectors", "usage"}, 400 if where == "error" else 200
+    match where:
+        case "content":
+            body = envelope(f'{{"value": {junk}}}')
+        case "body":
+            body = envelope('{"value": 1}')[:-1] + f',"logprobs":{junk}}}'.encode()
+        case "vectors":
+            body = f'{{"data":[{{"embedding":{junk}}}]}}'.encode()
+        case "usage":
+            body = f'{{"data":[{{"embedding":[1.0]}}],"usage":{junk}}}'.encode()
+        case _:
+            body = junk.encode()
+    tracemalloc.start()
+    try:
+        with pytest.raises(JudgeError) as caught:
+            await asked(Reply(body, status), embed=embed)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert caught.value.kind == ("invalid_request" if where == "error" else "invalid_reply")
+    assert peak < 16 * MIB
+
+
+async def test_the_number_of_values_is_told() -> None:
+    with pytest.raises(JudgeError, match="invalid_reply: the reply holds more than 20000 values") as caught:
+        await asked(completion(many("0", 30_000)))
+    assert caught.value.usage is not None
+    assert caught.value.reply is not None  # Its beginning is quoted when the judge is asked again.
+    assert not caught.value.final
+    with pytest.raises(JudgeError, match="the body holds 100001 values, more than 100000"):
+        await asked(Reply(b"," * 100_000))
+
+
+async def test_replies_as_large_as_real_ones_are_read() -> None:
+    reply = {"claims": [f"the claim number {number}, and more" for number in range(5000)]}
+    assert (await asked(completion(reply)))[0] == reply
+    tokens = [{"token": "x", "logprob": -0.5, "bytes": [120], "top_logprobs": []} for _ in range(4096)]
+    body = envelope('{"value": 1}', logprobs={"content": tokens})
+    assert (await asked(Reply(body)))[0] == {"value": 1}
+
+
+async def test_vectors_as_many_and_as_long_as_real_ones_are_read() -> None:
+    vectors = [[index + 0.0123456789] * 4096 for index in range(len(TEXTS) + 20)]
+    data = [{"index": index, "embedding": vector} for index, vector in enumerate(vectors)]
+    body = orjson.dumps({"data": data, "usage": {"prompt_tokens": 1}})
+    assert (await asked(Reply(body), embed=True))[0] == vectors
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        ({"value": 1, "more": [0] * 20_000}, "the reply holds more than 20000 values"),
+        ({"value": 1, "more": [[]] * 700_000}, "the reply holds more than 20000 values"),
+        ([{"value": {}}] * 5000, "Expected `object`, got `array`"),
+    ],
+)
+async def test_the_size_of_the_reply_of_a_judge_of_your_own_is_limited(reply: Any, problem: str) -> None:
+    judge = ScriptedJudge(lambda _: reply)
+    calls = MetricCalls(ResultCalls(opened := session(judge)))
+    with pytest.raises(JudgeError, match=problem):
+        await calls.ask(message, VERDICT)
+    assert all(len(str(request)) < 6000 for request in judge.requests)
+    await opened.aclose()
+
+
+async def test_vectors_of_a_judge_of_your_own_may_not_be_too_long() -> None:
+    calls = MetricCalls(ResultCalls(opened := session(ScriptedJudge(lambda _: [[1.0] * 1_000_000]))))
+    with pytest.raises(JudgeError, match="vectors of 1000000 numbers, more than 20000"):
+        await calls.embed(["a"])
+    await opened.aclose()
+
+
+async def test_the_error_of_a_reply_that_is_wrong_in_many_places_is_short() -> None:
+    form = answer_correctness(AnswerCorrectnessConfig())
+    claims = {"reference_claims": [" "] * 9000, "actual_claims": [" "] * 9000, "reason": "", "matches": []}
+    judge = ScriptedJudge(lambda _: claims)
+    calls = MetricCalls(ResultCalls(opened := session(judge)))
+    [task] = form.tasks(Case(question="?", reference_answer="a", actual_answer="b"))
+    assert task.call is not None
+    with pytest.raises(JudgeError, match=r"claim 0 of reference_claims is blank.*\.\.\.") as caught:
+        await task.call(calls)
+    assert len(str(caught.value)) < 2100
+    assert len(judge.requests) == 2
+    assert len(judge.requests[1][-1]["content"]) < 2200
+    await opened.aclose()

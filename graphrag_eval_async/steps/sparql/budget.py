@@ -4,8 +4,8 @@ A step is about what it takes to project one row on its columns and to look it u
 0.05 to 0.3 microseconds. Work in Python costs several steps. Every loop over rows or columns pays before it
 starts or as it goes, so `Budget.stop` takes effect within tens of milliseconds at 10,000 rows.
 
-What any comparison needs is granted for each cell of the two tables. The rest is search: all comparisons of
-one response share its budget.
+What any comparison needs is granted to the first of a response, which are all that most responses take. The
+rest, search among them, draws on a budget that all comparisons of one response share.
 """
 
 from __future__ import annotations
@@ -24,6 +24,20 @@ SEARCH_STEPS = 10_000_000
 QUICK_SEARCH_STEPS = 20_000
 """The same on an event loop: a few milliseconds."""
 
+FREE_COMPARISONS = 20
+"""So many pairs of steps of one response are compared without a charge but for searches."""
+
+QUICK_COMPARISONS = 4
+"""The same on an event loop."""
+
+STEPS_PER_COMPARISON = 100
+"""For each other pair, whatever it is."""
+
+STEPS_PER_TABLES = 100
+"""For each pair of tables that differ, in addition to their cells."""
+
+STEPS_PER_COPIED_VALUE = 4
+
 STEPS_PER_CELL = 8
 """Granted for each cell of the two tables."""
 
@@ -35,15 +49,38 @@ STEPS_PER_LOOKUP = 16
 # To look closely at a pair of rows, whose cells cost a step each; or at a pair of cells.
 STEPS_PER_PAIR = 8
 
+_AMBIGUOUS = "too ambiguous to compare within the search budget"
+_SPENT = "not compared: comparing steps has taken all of the budget of this response"
+
 
 class Budget:
     """Steps that comparisons may spend, one after the other; another thread may stop them at any time."""
 
-    __slots__ = ("_left", "_stopped")
+    __slots__ = ("_free", "_left", "_stopped")
 
-    def __init__(self, steps: int = SEARCH_STEPS) -> None:
+    def __init__(self, steps: int = SEARCH_STEPS, free: int = FREE_COMPARISONS) -> None:
         self._left = steps
+        self._free = free
         self._stopped = False
+
+    def begin(self) -> None:
+        """Count a comparison of two steps that is about to be made.
+
+        Raises:
+            ComparisonBudgetExceeded: as `spend` does, if it is not free.
+        """
+        self._free -= 1
+        if self._free < 0 or self._stopped:
+            self.spend(STEPS_PER_COMPARISON)
+
+    def pay(self, steps: int) -> None:
+        """Spend what a comparison takes beyond looking at the actual step, unless it is free.
+
+        Raises:
+            ComparisonBudgetExceeded: as `spend` does.
+        """
+        if self._free < 0:
+            self.spend(steps)
 
     def spend(self, steps: int) -> None:
         """Count steps that are about to be taken.
@@ -54,7 +91,7 @@ class Budget:
         self._left -= steps
         if self._left < 0:
             self._left = 0
-            raise ComparisonBudgetExceeded("too ambiguous to compare within the search budget")
+            raise ComparisonBudgetExceeded(_AMBIGUOUS if self._free >= 0 else _SPENT)
         if self._stopped:
             raise ComparisonBudgetExceeded("stopped")
 
@@ -64,9 +101,9 @@ class Budget:
 
     @contextmanager
     def granted(self, steps: int) -> Iterator[None]:
-        """So many steps more; those not spent are taken back in the end."""
+        """So many steps more if the comparison is free; those not spent are taken back in the end."""
         before = self._left
-        self._left += steps
+        self._left += steps if self._free >= 0 else 0
         try:
             yield
         finally:

@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.steps.sparql.budget import STEPS_PER_CELL, STEPS_PER_LOOSE_CELL, STEPS_PER_PAIR
+from graphrag_eval_async.steps.sparql.budget import (
+    STEPS_PER_CELL,
+    STEPS_PER_LOOSE_CELL,
+    STEPS_PER_PAIR,
+    STEPS_PER_TABLES,
+)
 from graphrag_eval_async.steps.sparql.columns import Classes, check_hashes, near
 from graphrag_eval_async.steps.sparql.rows import Matching
 from graphrag_eval_async.steps.sparql.search import Task, agree_unordered
@@ -143,6 +148,7 @@ def _same_by_name(reference: SparqlReference, actual: SparqlResults) -> bool:
 
 
 def _tables_agree(reference: SparqlReference, actual: SparqlResults, budget: Budget) -> bool:
+    budget.pay(STEPS_PER_TABLES)
     expected = reference.results
     if expected.row_count != actual.row_count:  # as sets, or they would not agree
         expected, actual = expected.distinct(), actual.distinct()

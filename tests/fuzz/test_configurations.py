@@ -1,0 +1,121 @@
+"""Any configuration is loaded, and metrics can be made of it, or it is refused with its problems."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from graphrag_eval_async.config import load_config, secrets
+from graphrag_eval_async.errors import ConfigError
+from graphrag_eval_async.metrics import Judging, metrics_on
+from tests.cpu import affordable
+from tests.fuzz.seeds import repeat, sizes, spoil
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from graphrag_eval_async.judge.protocol import Message
+
+MODEL = {"provider": "openai", "model": "m", "base_url": "http://localhost:1/v1", "api_key": "${HOME}"}
+EVERYTHING: dict[str, Any] = {
+    "llm": {
+        "generation": MODEL | {"temperature": 0.5, "max_tokens": 10, "parameters": {"seed": 1, "x": ["y"]}},
+        "embedding": MODEL | {"api_version": "1", "parameters": {"dimensions": 8}},
+        "limits": {
+            "max_concurrency": 2,
+            "requests_per_minute": 60,
+            "call_timeout_sec": 1.5,
+            "budget_usd": 1,
+            "max_reply_bytes": 1000,
+        },
+        "pricing": {
+            "input_usd_per_million": 1,
+            "output_usd_per_million": 2.5,
+            "embedding_usd_per_million": 0,
+        },
+    },
+    "steps": {"groups": "all"},
+    "answer_correctness": {"enabled": True, "prompt": "Compare {question} with {actual_answer}."},
+    "answer_relevance": {"strictness": 2},
+    "retrieval_answer": {},
+    "retrieval_context": {"enabled": False},
+    "ragas_answer_correctness": {"weights": [0.5, 0.5], "beta": 2, "threshold": 0.5},
+    "custom_evaluations": [
+        {
+            "name": "style",
+            "inputs": ["question", "actual_steps"],
+            "instructions": "Judge {question}.",
+            "outputs": {"style": "fraction 0-1", "elegance": {"type": "number", "description": "0-10"}},
+            "steps_name": "q",
+            "steps_keys": ["name", "output"],
+        },
+        {"name": "tone", "inputs": ["actual_answer"], "instructions": "?", "outputs": {"tone": "a word"}},
+    ],
+}
+
+
+class NoJudge:
+    """Is never called."""
+
+    model = "none"
+
+    async def complete(self, messages: Sequence[Message], schema: Any) -> Any:
+        raise AssertionError(messages, schema)
+
+    async def embed(self, texts: Sequence[str]) -> Any:
+        raise AssertionError(texts)
+
+
+def load(source: Any) -> None:
+    for judge in (None, NoJudge()):
+        try:
+            loaded = load_config(source, judge=judge is not None)
+            if metrics_on(loaded):
+                Judging(loaded, judge=judge, on_fatal="raise")
+        except ConfigError as error:
+            problems = error.problems
+        else:
+            if metrics_on(loaded) or judge is None:
+                assert load_config(loaded, judge=judge is not None) == loaded
+            assert repr(loaded).encode()
+            assert all(secrets(loaded))
+            continue
+        assert problems
+        assert all(problem and len(problem.encode()) < 5_000 for problem in problems)
+
+
+def part_of(config: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+    return copy.deepcopy({key: section for key, section in config.items() if rng.random() < 0.8})
+
+
+@sizes
+def test_any_objects_are_loaded_or_refused(count: int) -> None:
+    def check(rng: random.Random) -> None:
+        with affordable(1):
+            load(spoil(part_of(EVERYTHING, rng), rng, times=rng.randint(0, 4)))
+
+    repeat(check, count)
+
+
+@sizes
+def test_any_file_is_loaded_or_refused(count: int, tmp_path: Path) -> None:
+    def check(rng: random.Random) -> None:
+        spoilt = spoil(part_of(EVERYTHING, rng), rng, times=rng.randint(0, 3))
+        as_json = rng.random() < 0.5
+        text = json.dumps(spoilt, default=str, skipkeys=True)
+        if not as_json and rng.random() < 0.7:
+            text = yaml.safe_dump(json.loads(text), allow_unicode=True)
+        data = bytearray(text.encode("utf-8", "surrogatepass"))
+        for _ in range(rng.choice([0, 0, 1, 3])):
+            data[rng.randrange(len(data))] = rng.choice(b"\0\xff&*!<:\"'{[]}$-1\n")
+        path = tmp_path / ("config.json" if as_json else "config.yaml")
+        path.write_bytes(data)
+        with affordable(len(data)):
+            load(str(path))
+
+    repeat(check, count)

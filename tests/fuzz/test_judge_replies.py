@@ -1,0 +1,225 @@
+"""Whatever a judge replies, each metric has its value or an error; nothing is raised, and nothing hangs."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import ssl
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import orjson
+import pytest
+
+from graphrag_eval_async import evaluate_stream
+from graphrag_eval_async.errors import FAILURES
+from tests.cpu import affordable
+from tests.fuzz.seeds import naming, seeds, spoil
+from tests.judge_server import JudgeServer, Reply, completion, reply_to
+from tests.judged.support import (
+    KEYS,
+    METRICS,
+    REPLIES,
+    Call,
+    call_of,
+    config,
+    is_chat,
+    response,
+    templates,
+    title_of,
+    without_waiting,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tests.judge_server import Request
+
+STATUSES = [200, 204, 302, 400, 401, 402, 404, 408, 409, 413, 422, 429, 500, 503]
+RETRY_AFTER = ["", "x", "-1", "NaN", "1e400", "0.1", "Wed, 21 Oct 2015 07:28:00 GMT", "9" * 20 + " GMT"]
+WORDS = [
+    "",
+    "response_format",
+    "insufficient_quota",
+    "content_filter",
+    "model_not_found",
+    "\ud800",
+    "\x1b[2J",
+]
+LIMITS = {"call_timeout_sec": 5, "result_timeout_sec": 1e5, "max_attempts": 3}
+
+COSINES = {"answer_relevance", "ragas_answer_correctness", "ragas_answer_correctness_similarity"}
+"""They, or parts of them: from -1 to 1."""
+
+
+class Spoiler:
+    """A script that replies to each request by a seed, whatever the order in which they come.
+
+    Attributes:
+        contents: what it sent last, of each call to which it sent a whole completion.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.contents: dict[Call, str | None] = {}
+        self._seed = seed
+        self._asked: dict[Call, int] = {}
+
+    def __call__(self, request: Request) -> Reply:
+        call = call_of(request)
+        attempt = self._asked[call] = self._asked.get(call, -1) + 1
+        rng = random.Random(f"{self._seed} {call} {attempt}")
+        self.contents[call] = None
+        level = rng.choice(["none", "content", "content", "content", "body", "bytes", "status"])
+        if level == "status":
+            return failure(rng)
+        if not is_chat(request):
+            reply = reply_to(request)
+        else:
+            content = text_of(REPLIES[title_of(request)], rng, level == "content")
+            reply = completion(content)
+            if level in {"none", "content"}:
+                self.contents[call] = content
+                return reply
+        body = json.loads(reply.body)
+        if level in {"content", "body"}:
+            return Reply(json.dumps(spoil(body, rng, times=rng.randint(1, 3)), default=str).encode())
+        data = bytearray(reply.body)
+        for _ in range(rng.choice([0, 1, 3]) if level == "bytes" else 0):
+            data[rng.randrange(len(data))] = rng.choice(b'\0\xff"[]{},:-1e\n')
+        return Reply(bytes(data[: rng.choice([len(data), rng.randrange(len(data) + 1)])]))
+
+
+def text_of(value: Any, rng: random.Random, spoilt: bool) -> str:
+    text = json.dumps(spoil(value, rng, times=rng.randint(1, 3)) if spoilt else value, default=str)
+    return text if not spoilt or rng.random() < 0.9 else text[: rng.randrange(len(text) + 1)]
+
+
+def failure(rng: random.Random) -> Reply:
+    details = {"message": rng.choice(WORDS), "type": rng.choice(WORDS), "code": rng.choice(WORDS)}
+    body = json.dumps(spoil({"error": details}, rng, times=rng.randint(0, 2)), default=str).encode()
+    return Reply(body, rng.choice(STATUSES), (("Retry-After", rng.choice(RETRY_AFTER)),))
+
+
+# What the scores must be, by another way.
+
+
+def value_of(content: str) -> Any:
+    """The JSON value, or None if it is no JSON that results could hold."""
+    try:
+        value = json.loads(content, parse_constant=lambda _: math.inf)
+        json.dumps(value, ensure_ascii=False).encode()
+        return value if all(map(is_finite, leaves(value))) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    if parts is None:
+        yield value
+    else:
+        for part in parts:
+            yield from leaves(part)
+
+
+def is_finite(value: Any) -> bool:
+    return not isinstance(value, int | float) or math.isfinite(float(value))
+
+
+def claims(content: str) -> dict[str, Any] | None:
+    """The scores of answer correctness, or None if the reply does not fit."""
+    value = value_of(content)
+    if not isinstance(value, dict) or {*value} != {*REPLIES["AnswerClaims"]}:
+        return None
+    sides = [value["reference_claims"], value["actual_claims"]]
+    for side in sides:
+        if not isinstance(side, list) or not all(isinstance(text, str) and text.strip() for text in side):
+            return None
+    matches = value["matches"]
+    if not isinstance(matches, list) or not isinstance(value["reason"], str) or not sides[0]:
+        return None
+    for pair in matches:
+        if not isinstance(pair, dict) or {*pair} != {"reference", "actual"}:
+            return None
+    for name, side in zip(("reference", "actual"), sides, strict=True):
+        used = [pair[name] for pair in matches]
+        if not all(type(index) is int and 0 <= index < len(side) for index in used):
+            return None
+        if len({*used}) < len(used):
+            return None
+    hits, reference, actual = len(matches), *map(len, sides)
+    scores = {"answer_recall": hits / reference, "answer_f1": 2 * hits / (reference + actual)}
+    return scores | ({"answer_precision": hits / actual} if actual else {})
+
+
+def outputs(content: str) -> dict[str, Any] | None:
+    """The outputs of the custom evaluation, or None if the reply does not fit."""
+    value = value_of(content)
+    if not isinstance(value, dict) or {*value} != {"custom_score", "custom_reason"}:
+        return None
+    score, reason = value["custom_score"], value["custom_reason"]
+    if type(score) not in {int, float} or not 0 <= score <= 1 or type(reason) not in {int, float, str}:
+        return None
+    is_exact = isinstance(reason, str) or -(2**63) <= reason < 2**64  # Larger integers are read as floats.
+    return value if is_exact else value | {"custom_reason": float(reason)}
+
+
+ORACLES = {"answer_correctness": claims, "custom": outputs}
+
+
+def check(result: Mapping[str, Any], contents: Mapping[Call, str | None]) -> None:
+    keys = {**result, **result["actual_steps"][0]}
+    for metric, (error_key, names) in KEYS.items():
+        error, value = keys.get(error_key), keys.get(names[0])
+        assert (error is None) is (value is not None), metric
+        assert error is None or (error.partition(": ")[0] in FAILURES and len(error) < 2100)
+        content = contents.get(Call(metric, 0))
+        if content is not None and metric in ORACLES:
+            expected = ORACLES[metric](content)
+            if expected is None:
+                assert str(error).startswith(("invalid_reply", "unavailable: gpt-4o-mini at ")), content
+            else:
+                assert expected.items() <= keys.items(), content
+    for key, value in keys.items():
+        if key.endswith(("_recall", "_precision", "_f1")) or key == "custom_score":
+            assert value is None or 0 <= value <= 1, key
+        elif key.endswith(("_count", "_tp", "_fp", "_fn")):
+            assert type(value) is int, key
+            assert value >= 0, key
+        elif key.endswith("_cost"):
+            assert 0 <= value < math.inf, key
+        elif key in COSINES:
+            assert -1 <= value <= 1, key
+
+
+@pytest.mark.ragas
+@pytest.mark.parametrize("count", [20, pytest.param(3_000, marks=pytest.mark.soak)])
+@without_waiting
+async def test_any_reply_makes_a_score_or_an_error(count: int) -> None:
+    with patch.object(ssl.SSLContext, "load_verify_locations"):
+        async with JudgeServer(keep_requests=False) as server:
+            settings = config(server, limits=LIMITS)
+            for seed in seeds(count):
+                with naming(seed), affordable(1):
+                    server.script = script = Spoiler(seed)
+                    stream = evaluate_stream(
+                        templates(1), [response(0)], config=settings, on_fatal="continue"
+                    )
+                    async with stream:
+                        [result] = [result async for result in stream]
+                    assert orjson.dumps(result)
+                    assert stream.usage is not None
+                    assert stream.usage.outcomes.total() == len(KEYS)
+                    assert 0 <= (stream.usage.dollars or 0) < math.inf
+                    check(result, script.contents)
+
+
+def test_the_oracles_know_a_good_reply() -> None:
+    assert claims(json.dumps(REPLIES["AnswerClaims"])) == {
+        "answer_recall": 0.5,
+        "answer_f1": 2 / 3,
+        "answer_precision": 1,
+    }
+    assert outputs(json.dumps(REPLIES["custom"])) == REPLIES["custom"]
+    assert METRICS.keys() >= {"answer_correctness", "custom_evaluations"}

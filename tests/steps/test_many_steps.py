@@ -1,0 +1,175 @@
+"""Responses of many steps with one name: each pair of steps is paid for, whatever compares it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graphrag_eval_async import Evaluator
+from graphrag_eval_async.errors import ComparisonBudgetExceeded
+from graphrag_eval_async.steps import Budget, prepare_step, score_steps
+from tests.cpu import affordable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SPARQL = "application/sparql-results+json"
+DOUBLE = "http://www.w3.org/2001/XMLSchema#double"
+NOW = "2026-01-01T00:00:00Z"
+
+
+def table(values: list[str], **more: str) -> str:
+    rows = [{"v": {"type": "literal", "value": value} | more} for value in values]
+    return json.dumps({"head": {"vars": ["v"]}, "results": {"bindings": rows}})
+
+
+def documents(count: int) -> str:
+    return json.dumps([{"id": number} for number in range(count)])
+
+
+def numbers(index: int) -> list[str]:
+    return [str(index), "1", "2", "3", "4"]
+
+
+# For each comparator, how to make a reference step and an actual one, of which no two match.
+STEPS: dict[str, tuple[Callable[[int], Any], Callable[[int], Any]]] = {
+    "SPARQL": (
+        lambda i: {"name": "q", "output": table(numbers(-i)), "output_media_type": SPARQL},
+        lambda i: {"name": "q", "output": table(numbers(i + 5))},
+    ),
+    "no SPARQL": (
+        lambda i: {"name": "q", "output": table(numbers(i)), "output_media_type": SPARQL},
+        lambda i: {"name": "q", "output": f"x{i}"},
+    ),
+    "JSON": (
+        lambda i: {"name": "q", "output": f"[{i}]", "output_media_type": "application/json"},
+        lambda i: {"name": "q", "output": f"[-{i}.5]"},
+    ),
+    "text": (lambda i: {"name": "q", "output": f"a{i}"}, lambda i: {"name": "q", "output": f"b{i}"}),
+    "retrieval": (
+        lambda i: {"name": "retrieval", "output": documents(i + 1)},
+        lambda _: {"name": "retrieval", "args": {"k": 3}, "output": '[{"id": "a"}]'},
+    ),
+    "IRI": (
+        lambda i: {"name": "iri_discovery", "output": f"urn:x:{i}"},
+        lambda _: {"name": "sparql_query", "output": "urn:x:none"},
+    ),
+    "time series": (
+        lambda i: {"name": "retrieve_time_series", "args": {"mrid": f"m{i}"}},
+        lambda _: {"name": "retrieve_time_series", "args": {"mrid": "m"}, "output": "[]"},
+    ),
+    "data points": (
+        lambda i: {"name": "retrieve_data_points", "args": {"external_id": "m", "start": f"{i + 2}h-ago"}},
+        lambda _: {
+            "name": "retrieve_data_points",
+            "args": {"external_id": "m", "start": NOW},
+            "execution_timestamp": NOW,
+            "output": "[]",
+        },
+    ),
+    "custom": (lambda i: {"name": "own", "output": f"a{i}"}, lambda i: {"name": "own", "output": f"b{i}"}),
+}
+OWN = {"own": lambda _reference, _actual: 0.0}
+
+
+def actual(make: Callable[[int], Any], count: int) -> list[Any]:
+    return [make(index) | {"id": str(index), "status": "success"} for index in range(count)]
+
+
+@pytest.mark.parametrize(("expected", "found"), STEPS.values(), ids=STEPS)
+def test_a_response_of_one_name_ends_within_the_budget(
+    expected: Callable[[int], Any], found: Callable[[int], Any]
+) -> None:
+    group = [prepare_step(expected(index), OWN) for index in range(1000)]
+    response = actual(found, 1000)
+    with affordable(len(json.dumps(response))):
+        scored = score_steps([group], response, mode="last")
+    assert scored.score == 0
+    assert 0 < len(scored.errors) <= 10
+    assert "not compared: comparing steps has taken all of the budget of this response" in scored.errors[-1]
+
+
+LARGE: dict[str, tuple[Any, Callable[[int], Any]]] = {
+    "SPARQL": (
+        {
+            "name": "q",
+            "output": table([str(number) for number in range(10_000)], datatype=DOUBLE),
+            "output_media_type": SPARQL,
+        },
+        lambda i: {"name": "q", "output": table([f"{i}.5"], datatype=DOUBLE)},
+    ),
+    "custom": ({"name": "own", "output": json.loads(documents(10_000))}, STEPS["custom"][1]),
+}
+
+
+@pytest.mark.parametrize(("expected", "found"), LARGE.values(), ids=LARGE)
+def test_small_steps_against_a_large_one_end_within_the_budget(
+    expected: Any, found: Callable[[int], Any]
+) -> None:
+    """A step of 100 bytes does not buy a look at 1 MiB of reference each time."""
+    response = actual(found, 5_000)
+    group = [prepare_step(expected, OWN)]
+    with affordable(len(json.dumps(response))):
+        scored = score_steps([group], response, mode="last")
+    assert scored.score == 0
+    assert "all of the budget" in scored.errors[-1]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_ordinary_responses_are_compared_whole(name: str) -> None:
+    """100 steps of one name that match none of 30."""
+    expected, found = STEPS[name]
+    group = [prepare_step(expected(index), OWN) for index in range(30)]
+    scored = score_steps([group], actual(found, 100), mode="last")
+    assert (scored.score, scored.errors) == (0, ())
+
+
+def test_matches_far_back_are_found() -> None:
+    group = [prepare_step(STEPS["JSON"][0](index)) for index in range(30)]
+    outputs = [{"name": "q", "output": f"[{index}]"} for index in range(30)]
+    response = actual(lambda index: outputs[index] if index < 30 else STEPS["JSON"][1](index), 500)
+    scored = score_steps([group], response, mode="last")
+    assert (scored.score, len(scored.matches)) == (1, 30)
+
+
+def test_what_was_matched_before_the_budget_is_spent_counts() -> None:
+    group = [prepare_step(STEPS["text"][0](index)) for index in range(1000)]
+    response = [*actual(STEPS["text"][1], 1000), {"name": "q", "status": "success", "output": "a0"}]
+    scored = score_steps([group], response, mode="last")
+    assert scored.score == 1 / 1000
+    assert scored.errors[0].startswith("reference_steps[0][1")
+
+
+def test_on_an_event_loop_much_less_is_spent() -> None:
+    group = [prepare_step(STEPS["text"][0](index)) for index in range(100)]
+    with pytest.raises(ComparisonBudgetExceeded):
+        score_steps([group], actual(STEPS["text"][1], 100), Budget(20_000, 4), mode="last", quick=True)
+
+
+def test_stopping_ends_any_comparison() -> None:
+    calls = []
+
+    def own(reference: object, _: object) -> float:
+        calls.append(reference)
+        budget.stop()
+        return 0.0
+
+    budget = Budget()
+    group = [prepare_step({"name": "own", "output": "a"}, {"own": own})]
+    scored = score_steps([group], actual(STEPS["custom"][1], 1000), budget, mode="last")
+    assert len(calls) == 1
+    assert "stopped" in scored.errors[0]
+
+
+async def test_the_result_says_so() -> None:
+    group = [STEPS["text"][0](index) for index in range(20)]
+    question = {"id": "1", "question_text": "?", "reference_steps": [group]}
+    evaluator = Evaluator([{"template_id": "t", "questions": [question]}])
+    response = {"question_id": "1", "actual_steps": actual(STEPS["text"][1], 20_000)}
+    result = await evaluator.evaluate(response)
+    assert result["steps_score"] == 0
+    assert "all of the budget of this response" in result["steps_score_error"]
+    again = await evaluator.evaluate(response | {"actual_steps": actual(STEPS["text"][1], 100)})
+    assert "steps_score_error" not in again
