@@ -15,7 +15,9 @@ from graphrag_eval_async.cli.exits import DRAIN_SECONDS
 from graphrag_eval_async.cli.watch import commands, counting, views
 from graphrag_eval_async.config.model import LimitsConfig
 from graphrag_eval_async.evaluator import LARGE_BYTES
+from graphrag_eval_async.judge.calls import MAX_DIMENSIONS
 from graphrag_eval_async.judge.openai_endpoint import MAX_ERROR_BYTES
+from graphrag_eval_async.judge.protocol import MAX_VALUES
 from graphrag_eval_async.records import decoding, evaluation, reject
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
@@ -48,12 +50,14 @@ DEFAULTS = {
     "part of a rejected line kept in memory": size(reject.HEAD_BYTES),
     "rejected lines in a file": size(MAX_REJECT_BYTES),
     "length of a result that `aggregate` and `compare` read": size(MAX_RESULT_BYTES),
-    "search for a match between two SPARQL tables": f"{SEARCH_STEPS:,} steps",
+    "work of comparing the steps of one response": f"{SEARCH_STEPS:,} cells or so",
     "failed comparisons in `steps_score_error`": f"{evaluation.MAX_ERRORS}",
     "step names counted by name": f"{steps.MOST_NAMES:,} for each template, and those of the reference set",
     "step names of one response counted by name": f"{evaluation.MANY_STEPS:,}",
     "length of a step name that is counted by name": f"{evaluation.LONGEST_NAME} characters",
     "length of a reply, as sent and decompressed": size(LimitsConfig().max_reply_bytes),
+    "lists, objects and commas in a reply": f"{MAX_VALUES:,}",
+    "numbers in an embedding": f"{MAX_DIMENSIONS:,}",
     "length of an error reply that is read": size(MAX_ERROR_BYTES),
     "open files": f"three quarters of what the system allows, at most {registry.MAX_OPEN:,}",
     "time until a rotated file counts as finished": seconds("rotate_wait"),

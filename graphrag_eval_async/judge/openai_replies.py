@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import DecodeError, Struct, json
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.protocol import MAX_VALUES, check_size, count_values
+from graphrag_eval_async.judge.protocol import MAX_VALUES, check_size
 from graphrag_eval_async.judge.retry import RETRIED
 from graphrag_eval_async.records.decoding import InvalidRecord, decode
+from graphrag_eval_async.records.pieces import count_values
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:

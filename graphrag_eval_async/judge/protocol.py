@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias,
 import msgspec
 
 from graphrag_eval_async.errors import JudgeError
+from graphrag_eval_async.records.pieces import count_values
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records.token_usage import TokenUsage
@@ -60,11 +61,6 @@ class SchemaRefused(JudgeError):  # noqa: N818
 
     def __init__(self, message: str) -> None:
         super().__init__("invalid_request", message)
-
-
-def count_values(text: bytes) -> int:
-    """How many values JSON text holds, or more: brackets and commas in strings are counted, too."""
-    return 1 + text.count(b"[") + text.count(b"{") + text.count(b",")
 
 
 def check_size(text: bytes) -> None:

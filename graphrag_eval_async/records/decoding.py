@@ -11,7 +11,7 @@ import orjson
 
 from graphrag_eval_async.errors import GraphragEvalError
 from graphrag_eval_async.records.line import BYTE_ORDER_MARK, MAX_LINE_BYTES
-from graphrag_eval_async.records.pieces import LARGE_BYTES, loads
+from graphrag_eval_async.records.pieces import count_values, loads
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records.reject import Reason
@@ -58,12 +58,7 @@ def load(data: bytes, max_line_bytes: int = MAX_LINE_BYTES) -> Any:
 
 
 def _check_values(data: bytes, limit: int) -> None:
-    """Check how many lists, objects and commas there are, in strings and outside."""
-    count = 0
-    for start in range(0, len(data), LARGE_BYTES):  # Other threads run in between.
-        piece = data[start : start + LARGE_BYTES]
-        count += len(piece) - len(piece.translate(None, b"[{,"))
-    if count > limit:
+    if (count := count_values(data)) > limit:
         if _text_nests_deeper(data, MAX_DEPTH):
             raise too_deep()
         raise InvalidRecord(

@@ -25,6 +25,15 @@ _LIST, _OBJECT, _COMMA, _QUOTE = b'[{,"'
 _CLOSING = {_LIST: b"]"[0], _OBJECT: b"}"[0]}
 
 
+def count_values(text: bytes) -> int:
+    """How many lists, objects and commas JSON text has, those in strings included: about as many values."""
+    count = 0
+    for start in range(0, len(text), LARGE_BYTES):  # Other threads run in between.
+        piece = text[start : start + LARGE_BYTES]
+        count += len(piece) - len(piece.translate(None, b"[{,"))
+    return count
+
+
 def loads(text: bytes | str, decode: Callable[[bytes | str], Any] = orjson.loads) -> Any:
     """The value of `decode(text)`, which decodes JSON.
 

@@ -191,7 +191,7 @@ async def test_the_number_of_values_is_told() -> None:
     assert caught.value.reply is not None  # Its beginning is quoted when the judge is asked again.
     assert not caught.value.final
     with pytest.raises(JudgeError, match="the body holds 100001 values, more than 100000"):
-        await asked(Reply(b"," * 100_000))
+        await asked(Reply(b"," * 100_001))
 
 
 async def test_replies_as_large_as_real_ones_are_read() -> None:
