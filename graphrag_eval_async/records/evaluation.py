@@ -203,8 +203,7 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
         result["reference_answer"] = question.reference_answer
     result["status"] = "error" if evaluation.failed else "success"
     _carry_over(fields, ("error", "actual_answer"), result)
-    if evaluation.judged:
-        result |= evaluation.judged
+    result |= evaluation.judged
     if steps is not None:
         more = evaluation.judged_steps
         result["actual_steps"] = [step | more.get(i, {}) for i, step in enumerate(steps)] if more else steps

@@ -18,11 +18,10 @@ from graphrag_eval_async.scale.ranges import unsplittable
 from graphrag_eval_async.scale.work import NUMBER_DIGITS, Evaluating
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import read_jsonl
-from graphrag_eval_async.sources.lines import check_line_bytes
 from graphrag_eval_async.sources.listing import as_paths
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.stream import MAX_LINE_BYTES, EvaluationStream
-from graphrag_eval_async.stream.options import StreamOptions, check_on_reject
+from graphrag_eval_async.stream.options import StreamOptions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -97,15 +96,15 @@ async def evaluate_file(
     files = expand(as_paths(responses))
     _check_apart(results, files)
     evaluator = Evaluator(reference, **options)
-    aggregates = RunningAggregates(include_errors=include_errors)
-    check_on_reject(on_reject)
-    check_line_bytes(max_line_bytes)
+    in_stream = StreamOptions(
+        ordered=True,
+        aggregates=RunningAggregates(include_errors=include_errors),
+        on_reject=on_reject,
+        max_line_bytes=max_line_bytes,
+    )
     run: EvaluationStream | FileEvaluation
     if jobs == 1 or evaluator.judged or unsplittable(files):
-        here = StreamOptions(
-            ordered=True, aggregates=aggregates, on_reject=on_reject, max_line_bytes=max_line_bytes
-        )
-        run = EvaluationStream(evaluator, read_jsonl(files), here)
+        run = EvaluationStream(evaluator, read_jsonl(files), in_stream)
     else:
         run = FileEvaluation(
             evaluator,
@@ -194,15 +193,12 @@ class FileEvaluation:
             content=on_reject != "collect",
             stops_at_reject=on_reject == "raise",
         )
+        self.merging = self._merge(work, files, jobs)
+
+    def _merge(self, work: Evaluating, files: Sequence[str], jobs: int) -> Merging:
+        aggregates, spool = self.aggregates, callable(self._on_reject)
         try:
-            self.merging = Merging(
-                work,
-                files,
-                jobs,
-                aggregates=self.aggregates,
-                on_reject=self._reject,
-                spool=callable(on_reject),
-            )
+            return Merging(work, files, jobs, aggregates=aggregates, on_reject=self._reject, spool=spool)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise UsageError(
                 f"comparators: with several jobs, each must be a function of a module: {error}"
