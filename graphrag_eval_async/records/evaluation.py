@@ -110,9 +110,7 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
 
     def without_values(self) -> Evaluation:
         """The same where the values of failed responses do not count."""
-        return msgspec.structs.replace(
-            self, metrics=(), numbers=(), steps=(), tallies=self.tallies_of_error, tallies_of_error=()
-        )
+        return msgspec.structs.replace(self, metrics=(), numbers=(), steps=(), tallies=self.tallies_of_error)
 
     def as_dict(self) -> Any:
         """The result; it is laid out once."""

@@ -27,7 +27,6 @@ from graphrag_eval_async.cli.watch.kept import SUFFIX, Kept
 from graphrag_eval_async.cli.watch.views import Lines, Screen, open_view
 from graphrag_eval_async.cli.watch.windows import parse_duration, parse_window
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
 from graphrag_eval_async.sources.rotation import former_names
@@ -128,7 +127,9 @@ class Watch(RunOptions):
         self.check_files(config, *self.paths, self.baseline)
         reference = load_reference(self.reference)
         check_alerts(self.alert, reference.templates, config)
-        comparison = self._comparison()
+        comparison = None
+        if self.baseline is not None:
+            comparison = load_baseline(self.baseline, include_errors=self.include_errors)
         counting = Counting(
             self.window, self.show, self.alert, include_errors=self.include_errors, comparison=comparison
         )
@@ -192,12 +193,6 @@ class Watch(RunOptions):
             ignore_older=self.ignore_older,
             stop=stop,
         )
-
-    def _comparison(self) -> RunningComparison | None:
-        if self.baseline is None:
-            return None
-        journal = self.output if self.is_resumable else None
-        return load_baseline(self.baseline, journal, include_errors=self.include_errors)
 
 
 def raise_file_limit() -> None:

@@ -111,23 +111,24 @@ class Counting:
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Count one result, unless it is pending."""
-        if "pending" in result:
-            return
-        self.count += 1
-        self.recent.add(result)
-        if self.comparison is not None:
-            self.comparison.add(result)
-        seen = self._list(result)
-        self.alerts.add(seen.template_id, seen.values, monotonic(), failed=seen.failed)
+        if (seen := self._count(result)) is not None:
+            self.count += 1
+            self.recent.add(seen)
+            self.alerts.add(seen.template_id, seen.values, monotonic(), failed=seen.failed)
 
     def restore(self, result: Mapping[str, Any]) -> None:
-        """Count a result of an earlier run, which the comparison has; nobody knows which time it is of."""
-        if isinstance(self.window, Last):
-            self.recent.add(result)
-        seen = self._list(result)
-        self.alerts.restore(seen.template_id, seen.values, failed=seen.failed)
+        """Count a result of an earlier run; nobody knows which time it is of."""
+        if (seen := self._count(result)) is not None:
+            if isinstance(self.window, Last):
+                self.recent.add(seen)
+            self.alerts.restore(seen.template_id, seen.values, failed=seen.failed)
 
-    def _list(self, result: Mapping[str, Any]) -> Evaluation:
+    def _count(self, result: Mapping[str, Any]) -> Evaluation | None:
+        """Count a result where it does not matter when it came; None if it is pending."""
+        if "pending" in result:
+            return None
         seen = observe(result, include_errors=self._include_errors)
         self.results.add(shorten(result, seen.values))
+        if self.comparison is not None:
+            self.comparison.add(seen)
         return seen
