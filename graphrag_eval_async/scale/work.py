@@ -59,7 +59,7 @@ class Reply:
         aggregates: of the results, as bytes.
         questions: ids of the questions that they are of.
         rejects: their lines are numbered from 1 in the range.
-        alone: whether what is left has to be done after what came before, in one process.
+        alone: whether this process must do the rest of the range, and all later ranges, one after the other.
     """
 
     end: int
