@@ -39,10 +39,11 @@ _duration = partial(typer.Option, parser=options.parser(parse_duration), metavar
 
 @dataclass(frozen=True, kw_only=True)
 class Watch(RunOptions):
-    """Evaluate responses while they are written, and watch it.
+    """Follow growing logs and show live scores.
 
-    Logs are followed as they grow, are rotated and appear. A terminal shows how the agents do that write
-    them, all in all and of late; without one, there is a line of JSON every so often. It ends at Ctrl-C.
+    Logs may grow, be rotated and appear later. On a terminal, shows overall and recent scores; the key s
+    sorts the templates, and j, k, PgDn and PgUp scroll them. Without a terminal, prints a line of JSON at
+    intervals. Ctrl-C ends it.
     """
 
     paths: Annotated[
@@ -141,7 +142,7 @@ class Watch(RunOptions):
                 lines, self.stopping(stream, stop.set if isinstance(source, Follower) else stream.stop)
             )
             facts = Facts(stream, source, counting, config, reference, self.paths, self.level)
-            view = open_view(facts, self.window, self.interval, interrupts)
+            view = open_view(facts, self.window, self.interval, interrupts, reads_stdin=self.paths == ["-"])
             kept = Kept(self._alerts_file, counting.alerts, lambda: self.has_begun(stream))
             work = _watch(stream, sending, counting, view, kept, self.on_alert)
             ending = run_to_end(work, interrupts, drain=sending.drain)
