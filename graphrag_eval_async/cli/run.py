@@ -116,7 +116,7 @@ class RunOptions(ReportOptions):
                 raise UsageError("--resume needs -o FILE, and no --rejects on standard output")
             if self.stages:
                 raise UsageError("--stages does not go with --resume: a journal has whole results only")
-            written += [f"{self.output}{suffix}" for suffix in (".run", ".damaged", ".alerts")]
+            written += [f"{self.output}{suffix}" for suffix in (".run", ".damaged", ".watch")]
             written += [] if self.rejects else [f"{self.output}.rejects"]
         elif self.fsync is not None:
             raise UsageError("--fsync needs --resume, which makes a journal of the output")

@@ -19,11 +19,12 @@ from graphrag_eval_async.cli.files import file_path, output_path
 from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.run import RunOptions
 from graphrag_eval_async.cli.watch.alerts import Alert, Change, check_alerts, message, parse_alert
+from graphrag_eval_async.cli.watch.arrivals import Arrivals
 from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
 from graphrag_eval_async.cli.watch.commands import Commands
 from graphrag_eval_async.cli.watch.counting import Counting, Show
 from graphrag_eval_async.cli.watch.facts import Facts
-from graphrag_eval_async.cli.watch.kept import SUFFIX, Kept
+from graphrag_eval_async.cli.watch.kept import Kept
 from graphrag_eval_async.cli.watch.views import Lines, Screen, open_view
 from graphrag_eval_async.cli.watch.windows import parse_duration, parse_window
 from graphrag_eval_async.errors import UsageError
@@ -128,12 +129,7 @@ class Watch(RunOptions):
         self.check_files(config, *self.paths, self.baseline)
         reference = load_reference(self.reference)
         check_alerts(self.alert, reference.templates, config)
-        comparison = None
-        if self.baseline is not None:
-            comparison = load_baseline(self.baseline, include_errors=self.include_errors)
-        counting = Counting(
-            self.window, self.show, self.alert, include_errors=self.include_errors, comparison=comparison
-        )
+        counting = self._counting()
         stop = asyncio.Event()
         source = self._source(stop)
         restore = counting.restore
@@ -143,7 +139,8 @@ class Watch(RunOptions):
             )
             facts = Facts(stream, source, counting, config, reference, self.paths, self.level)
             view = open_view(facts, self.window, self.interval, interrupts, reads_stdin=self.paths == ["-"])
-            kept = Kept(self._alerts_file, counting.alerts, lambda: self.has_begun(stream))
+            journal = self.output if self.is_resumable else None
+            kept = Kept(journal, counting.alerts, counting.arrivals, lambda: self.has_begun(stream))
             work = _watch(stream, sending, counting, view, kept, self.on_alert)
             ending = run_to_end(work, interrupts, drain=sending.drain)
             ending = ending.attempt(partial(view.finish, shown=self.has_begun(stream)))
@@ -153,7 +150,20 @@ class Watch(RunOptions):
             reference=reference,
             config=config,
             table=sys.stdout if isinstance(view, Screen) else sys.stderr,
-            notes=final_lines(comparison, self.level) if comparison is not None else (),
+            notes=final_lines(counting.comparison, self.level) if counting.comparison is not None else (),
+        )
+
+    def _counting(self) -> Counting:
+        comparison = None
+        if self.baseline is not None:
+            comparison = load_baseline(self.baseline, include_errors=self.include_errors)
+        return Counting(
+            self.window,
+            self.show,
+            self.alert,
+            include_errors=self.include_errors,
+            comparison=comparison,
+            arrivals=Arrivals([self.window, *(alert.window for alert in self.alert)]),
         )
 
     def _check_options(self) -> None:
@@ -167,10 +177,6 @@ class Watch(RunOptions):
             for path in self.paths:
                 if os.path.normpath(path) in map(os.path.normpath, former_names(written)):
                     raise UsageError(f"{written!r} is a name for the log {path!r} once it is rotated")
-
-    @property
-    def _alerts_file(self) -> str | None:
-        return f"{self.output}{SUFFIX}" if self.is_resumable and self.alert else None
 
     def _check_stdin(self) -> None:
         if len(self.paths) > 1:
@@ -234,6 +240,7 @@ async def _watch(
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if kept.resume():
+                kept.note(counting.count)
                 lines = (counting.count, stream.rejects.total, stream.skipped, stream.in_flight)
                 counting.alerts.look(monotonic(), lines)
 
@@ -242,6 +249,7 @@ async def _watch(
         await _alongside(work(), look(), kept.keep(), *(loop() for loop in view.loops))
     finally:
         await commands.aclose()
+        kept.note(counting.count, last=True)
         await kept.write()
 
 
