@@ -116,6 +116,8 @@ def compute_aggregates(
 ) -> dict[str, Any]:
     """The aggregates of results, as `RunningAggregates.snapshot` lays them out.
 
+    Counts all results before it returns; on an event loop, call it by `asyncio.to_thread`.
+
     Args:
         results: result dicts, of this or of other runs.
         reference: gives the order of the templates; without it they are sorted by name.

@@ -98,6 +98,7 @@ class Aggregate(ReportOptions):
                 aggregates=aggregates,
                 on_reject=on_reject,
                 spool=spool,
+                threaded=True,
             )
             with progress(merging) as advance:
 

@@ -16,7 +16,7 @@ from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.scale.merging import Merging
 from graphrag_eval_async.scale.ranges import unsplittable
 from graphrag_eval_async.scale.work import NUMBER_DIGITS, Evaluating
-from graphrag_eval_async.sinks import LineFile
+from graphrag_eval_async.sinks import LineFile, RejectWriter
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.listing import as_paths
 from graphrag_eval_async.sources.reading import expand
@@ -196,9 +196,16 @@ class FileEvaluation:
         self.merging = self._merge(work, files, jobs)
 
     def _merge(self, work: Evaluating, files: Sequence[str], jobs: int) -> Merging:
-        aggregates, spool = self.aggregates, callable(self._on_reject)
         try:
-            return Merging(work, files, jobs, aggregates=aggregates, on_reject=self._reject, spool=spool)
+            return Merging(
+                work,
+                files,
+                jobs,
+                aggregates=self.aggregates,
+                on_reject=self._reject,
+                spool=callable(self._on_reject),
+                threaded=isinstance(self._on_reject, RejectWriter),
+            )
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise UsageError(
                 f"comparators: with several jobs, each must be a function of a module: {error}"

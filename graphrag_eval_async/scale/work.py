@@ -30,8 +30,8 @@ PART_BYTES = 1 << 15
 NUMBER_DIGITS = 19
 """Of the number that stands for that of a sample; it fits in 64 bits."""
 
-REJECT_BYTES = 1024
-"""What a reject takes at least, besides its line."""
+REJECT_BYTES = 1 << 14
+"""What a reject counts for besides its line: the parent unpickles all those of a reply in one go."""
 
 
 class Part(NamedTuple):
