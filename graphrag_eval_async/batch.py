@@ -7,9 +7,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from graphrag_eval_async.errors import AggregationError, MissingResponses, RejectedResponses, UsageError
+from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import LongLine
 from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load, nests_deeper, too_deep
@@ -18,19 +19,16 @@ from graphrag_eval_async.records.reject import reject, reject_long
 from graphrag_eval_async.records.response import BEYOND_64_BITS
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources import JsonlFiles, open_source, read_jsonl
-from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, evaluate_stream
+from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, EvaluationStream
+from graphrag_eval_async.stream.options import StreamOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphrag_eval_async.config import Config
-    from graphrag_eval_async.evaluator import StepsGroups
-    from graphrag_eval_async.judge import Judge
-    from graphrag_eval_async.metrics import OnFatal
+    from graphrag_eval_async.evaluator import EvaluatorOptions
     from graphrag_eval_async.records import Reason, Record, Reject
     from graphrag_eval_async.reference import Reference, Templates
     from graphrag_eval_async.sources import Responses
-    from graphrag_eval_async.steps import Comparator
     from graphrag_eval_async.stream.intake import Result
     from graphrag_eval_async.stream.options import OnReject
 
@@ -52,11 +50,7 @@ async def run_evaluation(
     on_reject: OnReject = "raise",
     max_in_flight: int = MAX_IN_FLIGHT,
     max_line_bytes: int = MAX_LINE_BYTES,
-    steps_groups: StepsGroups | None = None,
-    comparators: Mapping[str, Comparator] | None = None,
-    config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
-    judge: Judge | None = None,
-    on_fatal: OnFatal = "raise",
+    **options: Unpack[EvaluatorOptions],
 ) -> list[Result]:
     """Evaluate a finished set of responses. Arguments not listed are as in `evaluate_stream`.
 
@@ -65,6 +59,7 @@ async def run_evaluation(
         missing: "raise" insists on a response to every question, "skip" accepts missing ones.
         on_reject: "raise" raises one error that lists all rejects, "collect" skips rejected responses, and a
             callable is called with each reject.
+        options: `comparators`, `steps_groups`, `config`, `judge` and `on_fatal`, as in `Evaluator`.
 
     Returns:
         the results in the order of the reference set; samples of one question in the order of the input. They
@@ -81,18 +76,15 @@ async def run_evaluation(
     """
     if missing not in ("raise", "skip"):
         raise UsageError(f'missing: expected "raise" or "skip", got {missing!r}')
-    reference = load_reference(reference, comparators=comparators)
-    stream = evaluate_stream(
-        reference,
+    evaluator = Evaluator(reference, **options)
+    stream = EvaluationStream(
+        evaluator,
         list(_with_ids(responses)) if isinstance(responses, Mapping) else responses,
-        max_in_flight=max_in_flight,
-        max_line_bytes=max_line_bytes,
-        on_reject="collect" if on_reject == "raise" else on_reject,
-        steps_groups=steps_groups,
-        comparators=comparators,
-        config=config,
-        judge=judge,
-        on_fatal=on_fatal,
+        StreamOptions(
+            max_in_flight=max_in_flight,
+            max_line_bytes=max_line_bytes,
+            on_reject="collect" if on_reject == "raise" else on_reject,
+        ),
     )
     async with stream:
         results = [result async for result in stream]
@@ -100,7 +92,7 @@ async def run_evaluation(
         raise RejectedResponses(stream.rejects, stream.rejects.total)
     if missing == "raise" and stream.missing:
         raise MissingResponses(stream.missing)
-    places = {question_id: place for place, question_id in enumerate(reference.questions)}
+    places = {question_id: place for place, question_id in enumerate(evaluator.reference.questions)}
     return sorted(results, key=lambda result: (places[result["question_id"]], result["sample"]))
 
 
@@ -123,6 +115,8 @@ def compute_aggregates(
     level: float = 0.95,
 ) -> dict[str, Any]:
     """The aggregates of results, as `RunningAggregates.snapshot` lays them out.
+
+    Counts all results before it returns; on an event loop, call it by `asyncio.to_thread`.
 
     Args:
         results: result dicts, of this or of other runs.

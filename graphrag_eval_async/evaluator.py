@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, UsageError
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record, write_line
@@ -43,6 +43,16 @@ would hold up the event loop; so it is scored if its reference steps are as larg
 
 RESULTS_VERSION = "1"
 """To be raised with each change by which an equal response gets another result: part of `fingerprints`."""
+
+
+class EvaluatorOptions(TypedDict, total=False):
+    """The keyword arguments of `Evaluator`, for functions that pass them on."""
+
+    comparators: Mapping[str, Comparator] | None
+    steps_groups: StepsGroups | None
+    config: str | os.PathLike[str] | Mapping[str, Any] | Config | None
+    judge: Judge | None
+    on_fatal: OnFatal
 
 
 class Evaluator:

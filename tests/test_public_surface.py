@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import asyncio
 import inspect
+from typing import Any
+
+import pytest
 
 import graphrag_eval_async as package
+from graphrag_eval_async.evaluator import EvaluatorOptions
 
 
 def test_the_public_names() -> None:
@@ -73,85 +78,64 @@ def test_the_public_names() -> None:
         assert inspect.getdoc(getattr(package, name)), name
 
 
-def options(function: object) -> list[str]:
-    parameters = inspect.signature(function).parameters.values()  # type: ignore[arg-type]
-    return [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+def names(function: Any, kind: Any) -> str:
+    parameters = inspect.signature(function).parameters.values()
+    found = [each.name for each in parameters if each.kind is kind]
+    for each in parameters:
+        if each.kind is each.VAR_KEYWORD and kind is each.KEYWORD_ONLY:
+            assert each.annotation == "Unpack[EvaluatorOptions]"
+            found += EvaluatorOptions.__annotations__
+    return " ".join(found)
 
 
-def positional(function: object) -> list[str]:
-    parameters = inspect.signature(function).parameters.values()  # type: ignore[arg-type]
-    return [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+OF_EVALUATOR = "comparators steps_groups config judge on_fatal"
+
+ARGUMENTS: dict[Any, tuple[str, str]] = {
+    package.evaluate_stream: (
+        "reference responses",
+        (
+            "ordered max_in_flight max_line_bytes aggregates on_reject steps_groups comparators config judge "
+            "on_fatal stages journal dedupe until"
+        ),
+    ),
+    package.evaluate_file: (
+        "reference responses",
+        f"jobs results on_reject max_line_bytes include_errors {OF_EVALUATOR}",
+    ),
+    package.run_evaluation: (
+        "reference responses",
+        f"missing on_reject max_in_flight max_line_bytes {OF_EVALUATOR}",
+    ),
+    package.compute_aggregates: ("results", "reference include_errors detail level"),
+    package.compare: ("baseline candidate", "level include_errors"),
+    package.Evaluator: ("reference", OF_EVALUATOR),
+    package.Evaluator.evaluate: ("self response", "sample"),
+    package.RunningAggregates: ("", "include_errors templates steps window"),
+    package.Last: ("count", ""),
+    package.Seconds: ("seconds", ""),
+    package.read_jsonl: ("path", "max_line_bytes shuffle"),
+    package.follow_jsonl: (
+        "path",
+        "start poll_interval idle_timeout stop rotate_wait exclude ignore_older max_line_bytes",
+    ),
+    package.load_reference: ("reference", "comparators"),
+    package.recall_at_k: ("relevant_docs retrieved_docs k", ""),
+    package.average_precision: ("relevant_docs retrieved_docs", ""),
+}
 
 
-def test_the_arguments() -> None:
-    assert positional(package.evaluate_stream) == ["reference", "responses"]
-    assert options(package.evaluate_stream) == [
-        "ordered",
-        "max_in_flight",
-        "max_line_bytes",
-        "aggregates",
-        "on_reject",
-        "steps_groups",
-        "comparators",
-        "config",
-        "judge",
-        "on_fatal",
-        "stages",
-        "journal",
-        "dedupe",
-        "until",
-    ]
-    assert positional(package.evaluate_file) == ["reference", "responses"]
-    assert options(package.evaluate_file) == [
-        "jobs",
-        "results",
-        "on_reject",
-        "max_line_bytes",
-        "include_errors",
-        "steps_groups",
-        "comparators",
-        "config",
-        "judge",
-        "on_fatal",
-    ]
-    assert positional(package.run_evaluation) == ["reference", "responses"]
-    assert options(package.run_evaluation) == [
-        "missing",
-        "on_reject",
-        "max_in_flight",
-        "max_line_bytes",
-        "steps_groups",
-        "comparators",
-        "config",
-        "judge",
-        "on_fatal",
-    ]
-    assert positional(package.compute_aggregates) == ["results"]
-    assert options(package.compute_aggregates) == ["reference", "include_errors", "detail", "level"]
-    assert positional(package.compare) == ["baseline", "candidate"]
-    assert options(package.compare) == ["level", "include_errors"]
-    assert positional(package.Evaluator) == ["reference"]
-    assert options(package.Evaluator) == ["comparators", "steps_groups", "config", "judge", "on_fatal"]
-    assert positional(package.Evaluator.evaluate) == ["self", "response"]
-    assert options(package.RunningAggregates) == ["include_errors", "templates", "steps", "window"]
-    assert positional(package.Last) == ["count"]
-    assert positional(package.Seconds) == ["seconds"]
-    assert positional(package.read_jsonl) == ["path"]
-    assert options(package.read_jsonl) == ["max_line_bytes", "shuffle"]
-    assert positional(package.follow_jsonl) == ["path"]
-    assert options(package.follow_jsonl) == [
-        "start",
-        "poll_interval",
-        "idle_timeout",
-        "stop",
-        "rotate_wait",
-        "exclude",
-        "ignore_older",
-        "max_line_bytes",
-    ]
-    assert positional(package.load_reference) == ["reference"]
-    assert positional(package.recall_at_k) == ["relevant_docs", "retrieved_docs", "k"]
-    assert positional(package.average_precision) == ["relevant_docs", "retrieved_docs"]
+@pytest.mark.parametrize("function", ARGUMENTS, ids=lambda each: each.__qualname__)
+def test_the_arguments(function: Any) -> None:
+    kinds = inspect.Parameter
+    positional, options = ARGUMENTS[function]
+    assert names(function, kinds.POSITIONAL_OR_KEYWORD) == positional
+    assert names(function, kinds.KEYWORD_ONLY) == options
+
+
+@pytest.mark.parametrize("function", [package.run_evaluation, package.evaluate_file])
+def test_an_argument_that_is_not_there(function: Any) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'stages'"):
+        asyncio.run(function([{"template_id": "t", "questions": []}], "-", stages=True))
 
 
 def public(kind: type) -> set[str]:

@@ -50,9 +50,9 @@ class Aggregates:
     `expect_steps` is called with `steps`. With `include_errors`, the metrics and steps that results with
     ``status: error`` have count as well.
 
-    With a `window`, only the results in it count, as if there had never been another: a template, metric or
-    step without any is absent. To forget it in time, what counts of each of them is kept: about half a
-    kilobyte, values included, if it has five metrics. Windows do not merge, and are not kept as bytes.
+    With a `window`, only its results count; a template, metric or step without any is absent. To forget a
+    result in time, what counts of it is kept: about half a kilobyte, values included, if it has five metrics.
+    Windows do not merge, and are not kept as bytes.
 
     Raises:
         UsageError: an argument has a value it cannot have.
@@ -108,13 +108,14 @@ class Aggregates:
         for group in self._groups.values():
             group.touch()
 
-    def add(self, result: Mapping[str, Any] | Evaluation) -> None:
+    def add(self, result: Mapping[str, Any] | Evaluation, *, age: float = 0.0) -> None:
         """Count one result: a dict with the keys that an evaluation gives it.
 
         One with metrics in `pending` is not counted: it comes again, whole.
 
         Args:
             result: is not changed.
+            age: how many seconds ago it came, for a window of `Seconds`; add the oldest result first.
 
         Raises:
             AggregationError: it is not a result, or a metric of it is not a finite number of at most 64 bits;
@@ -131,13 +132,12 @@ class Aggregates:
         if seen is result and seen.failed and not self._include_errors:
             seen = seen.without_values()
         alike = (seen.template_id, seen.failed, seen.metrics, seen.steps, seen.tallies)
-        numbers = seen.numbers
         if self._sliding is not None:
-            self._sliding.add(alike, numbers)
+            self._sliding.add(alike, seen.numbers, age)
         elif (same := self._waiting.get(alike)) is not None:
-            same.append(numbers)
+            same.append(seen.numbers)
         else:
-            self._waiting[alike] = [numbers]
+            self._waiting[alike] = [seen.numbers]
         self._results += 1 + len(seen.steps) // 16  # Until they are counted, all their names are kept.
         if self._results >= BATCH:
             self._flush()

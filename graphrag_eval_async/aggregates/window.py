@@ -84,10 +84,12 @@ class Sliding:
         self._window = window
         self._new: list[Sample] = []
 
-    def add(self, alike: Alike, numbers: tuple[float, ...]) -> None:
-        """Take a result."""
+    def add(self, alike: Alike, numbers: tuple[float, ...], age: float) -> None:
+        """Take a result that came `age` seconds ago."""
         template, failed, metrics, steps, tallies = map(_shared, alike)
-        self._new.append(Sample(monotonic(), template, failed, metrics, numbers, counts_of(steps), tallies))
+        self._new.append(
+            Sample(monotonic() - age, template, failed, metrics, numbers, counts_of(steps), tallies)
+        )
 
     def slide(self) -> tuple[list[Sample], list[Sample]]:
         """Bring `samples` up to date; returns those that it has now and had not before, and the reverse."""

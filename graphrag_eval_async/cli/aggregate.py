@@ -34,13 +34,7 @@ class Aggregate(ReportOptions):
         list[str], options.input_argument(metavar="RESULTS...", help="Results, JSONL; - is standard input.")
     ]
     reference: options.ReferenceOption = field(default=None, metadata={AFTER: None})
-    jobs: Annotated[
-        int,
-        options.jobs_option(
-            help="Read files in N processes; 0 means one for each core. Standard input, pipes, compressed "
-            "files and results in stages take one process.",
-        ),
-    ] = field(default=1, metadata={AFTER: "level"})
+    jobs: options.Jobs = field(default=1, metadata={AFTER: "level"})
     max_line_bytes: options.MaxLineBytes = MAX_RESULT_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
@@ -104,6 +98,7 @@ class Aggregate(ReportOptions):
                 aggregates=aggregates,
                 on_reject=on_reject,
                 spool=spool,
+                threaded=True,
             )
             with progress(merging) as advance:
 

@@ -17,7 +17,7 @@ from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.files import aggregates_path, check_distinct, write_aggregates
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
-from graphrag_eval_async.cli.table import GAP, NAME_CHARACTERS, WIDTH, draw
+from graphrag_eval_async.cli.table import GAP, WIDTH, draw, name_cell
 from graphrag_eval_async.cli.text import number, one_line, percent, tell
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
@@ -162,7 +162,9 @@ def _change(row: Mapping[str, Any]) -> str:
 def _overall(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
     if not rows:
         return []
-    lines = _table(["overall", *HEADINGS], [[_name(metric), *_cells(row)] for metric, row in rows.items()])
+    lines = _table(
+        ["overall", *HEADINGS], [[name_cell(metric), *_cells(row)] for metric, row in rows.items()]
+    )
     lower = [metric for metric, row in rows.items() if row["direction"].startswith("lower")]
     return lines + folded([f"Lower is better: {', '.join(lower)}."])
 
@@ -174,11 +176,11 @@ def _templates(snapshot: Mapping[str, Any]) -> Iterator[list[str]]:
             continue
         groups = {name: each[metric] for name, each in snapshot["per_template"].items() if metric in each}
         rows = [
-            [_name(name), *_cells(group), _p_value(group["p_holm"]).removeprefix("= ").replace(" ", "")]
+            [name_cell(name), *_cells(group), _p_value(group["p_holm"]).removeprefix("= ").replace(" ", "")]
             for name, group in groups.items()
         ]
         note = f"p: sign test, {_correction(groups.values())}; {decided(groups) or 'undecided'}."
-        yield _table([_name(metric), *HEADINGS, "p"], rows) + folded([note])
+        yield _table([name_cell(metric), *HEADINGS, "p"], rows) + folded([note])
 
 
 def decided(groups: Mapping[str, Mapping[str, Any]]) -> str:
@@ -203,14 +205,14 @@ def worst_questions(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int
     for metric, questions in worse.items() if worst else ():
         rows = [
             [
-                *(_name(question[key]) for key in ("question_id", "template_id")),
+                *(name_cell(question[key]) for key in ("question_id", "template_id")),
                 *(number(question[side]) for side in ("baseline", "candidate")),
                 signed(question["difference"]),
             ]
             for question in questions[:worst]
         ]
         more = f", the worst {worst} of them" if len(questions) > worst else ""
-        heading = f"{_name(metric)}: {_questions(len(questions))} got worse{more}"
+        heading = f"{name_cell(metric)}: {_questions(len(questions))} got worse{more}"
         headings = ["question", "template", "baseline", "candidate", "change"]
         yield [heading, *_table(headings, rows, names=2)]
 
@@ -236,11 +238,7 @@ def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
 
 def _listed(ids: Sequence[str]) -> str:
     more = f" and {len(ids) - LISTED_IDS} more" if len(ids) > LISTED_IDS else ""
-    return ", ".join(map(_name, ids[:LISTED_IDS])) + more
-
-
-def _name(name: str) -> str:
-    return one_line(name, limit=NAME_CHARACTERS)
+    return ", ".join(map(name_cell, ids[:LISTED_IDS])) + more
 
 
 def _questions(count: int) -> str:

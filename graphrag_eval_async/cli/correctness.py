@@ -29,11 +29,10 @@ COUNTS = ("answer_reference_claims_count", "answer_actual_claims_count", "answer
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerCorrectness:
-    """Let an LLM compare answers with reference answers.
+    """Compare answers with reference answers, by an LLM.
 
-    For each row of the input, it writes how many claims the reference answer and the actual answer make and
-    how many of them match, the reasoning, and an error, if there was one. Started again on an output that is
-    not complete, it goes on where it stopped.
+    Writes, for each row, how many claims the reference answer and the actual answer make, how many of them
+    match, the reasoning, and any error. If the output is incomplete, a second run resumes after its last row.
     """
 
     answers: Annotated[

@@ -77,13 +77,7 @@ class Evaluate(RunOptions):
             "[default: 0 with --until, else not]",
         ),
     ] = field(default=None, metadata={AFTER: "level"})
-    jobs: Annotated[
-        int,
-        options.jobs_option(
-            help="Evaluate files in N processes, with results in the order of the input; 0 means one for "
-            "each core. Judged metrics, standard input, pipes and compressed files take one process.",
-        ),
-    ] = field(default=1, metadata={AFTER: "ordered"})
+    jobs: options.Jobs = field(default=1, metadata={AFTER: "ordered"})
 
     def run(self, interrupts: Interrupts) -> Exit:
         if self.dry_run:

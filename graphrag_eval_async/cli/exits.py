@@ -54,12 +54,14 @@ class Interrupts:
     Attributes:
         stop: raises `KeyboardInterrupt` until a run replaces it.
         cancel: ends what `stop` has not ended yet; None if there is nothing to end.
+        leave: called before a signal ends the process at once.
         code: the exit code for the first signal; None before it.
     """
 
     def __init__(self) -> None:
         self.stop: Callable[[], object] = _raise
         self.cancel: Callable[[], object] | None = None
+        self.leave: Callable[[], object] = _ignore
         self.code: Exit | None = None
         self._first = 0.0
 
@@ -88,6 +90,7 @@ class Interrupts:
         elif now - self._first > SAME_SECONDS:
             cancel, self.cancel = self.cancel, None
             if cancel is None:
+                self.leave()
                 os._exit(CODES[signal.Signals(number)])
             cancel()
 

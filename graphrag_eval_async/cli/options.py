@@ -46,7 +46,6 @@ def parse_level(text: str) -> float:
 
 input_argument = partial(typer.Argument, parser=parser(input_path))
 file_option = partial(typer.Option, metavar="FILE")
-jobs_option = partial(typer.Option, min=0, metavar="N")
 # A field of such an option has no default of its own.
 repeatable = partial(typer.Option, default_factory=list, show_default=False)
 _gate = partial(repeatable, metavar="[TEMPLATE:]METRIC=VALUE")
@@ -127,6 +126,15 @@ Level = Annotated[
         parser=parser(parse_level),
         metavar="LEVEL",
         help="How sure intervals, and what is decided by them, are to be, between 0 and 1.",
+    ),
+]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="Read files in N processes, in the order of the input; 0 means one for each core. Standard "
+        "input, pipes, compressed files, results in stages and judged metrics take one process.",
     ),
 ]
 MaxLineBytes = Annotated[

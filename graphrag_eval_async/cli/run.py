@@ -116,7 +116,7 @@ class RunOptions(ReportOptions):
                 raise UsageError("--resume needs -o FILE, and no --rejects on standard output")
             if self.stages:
                 raise UsageError("--stages does not go with --resume: a journal has whole results only")
-            written += [f"{self.output}{suffix}" for suffix in (".run", ".damaged", ".alerts")]
+            written += [f"{self.output}{suffix}" for suffix in (".run", ".damaged", ".watch")]
             written += [] if self.rejects else [f"{self.output}.rejects"]
         elif self.fsync is not None:
             raise UsageError("--fsync needs --resume, which makes a journal of the output")
@@ -153,18 +153,8 @@ class RunOptions(ReportOptions):
         Raises:
             UsageError, ConfigError: as of `evaluate_stream`, or a file cannot be opened.
         """
-        journal, output, rejects = None, self.output, self.rejects
-        if self.is_resumable and output is not None:
-            fsync = self.fsync or "interval"
-            journal = Journal(
-                output,
-                force=self.resume_force,
-                fsync=fsync,
-                rejects=rejects,
-                max_reject_bytes=self.max_reject_bytes,
-                on_restored=on_restored,
-            )
-            output = rejects = None
+        journal = self._journal(on_restored)
+        output, rejects = (self.output, self.rejects) if journal is None else (None, None)
         writer = RejectWriter(max_bytes=self.max_reject_bytes)
         # Before any file is opened, since it may find the configuration wanting.
         stream = evaluate_stream(
@@ -188,6 +178,18 @@ class RunOptions(ReportOptions):
             if rejects is not None:
                 writer.lines = files.enter_context(open_lines(rejects, interrupts))
             yield stream, results
+
+    def _journal(self, on_restored: Callable[[Mapping[str, Any]], object] | None) -> Journal | None:
+        if not self.is_resumable or self.output is None:
+            return None
+        return Journal(
+            self.output,
+            force=self.resume_force,
+            fsync=self.fsync or "interval",
+            rejects=self.rejects,
+            max_reject_bytes=self.max_reject_bytes,
+            on_restored=on_restored,
+        )
 
     def stopping(self, stream: EvaluationStream, stop: Callable[[], object]) -> Callable[[], None]:
         """What a first signal calls: `stop`; and what a journal leaves to the next run is not paid for."""

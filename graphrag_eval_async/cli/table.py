@@ -29,7 +29,7 @@ INTERVALS = 3  # beside each other in a table, so that there is room for the nam
 
 def render_table(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     """Counts of samples and means of metrics: a row for each template, one for micro and one for macro."""
-    names = [*map(_name, snapshot["per_template"]), "micro", "macro"]
+    names = [*map(name_cell, snapshot["per_template"]), "micro", "macro"]
     groups = [*snapshot["per_template"].values(), snapshot["micro"], snapshot["macro"]]
     metrics = [metric for metric, stats in snapshot["macro"].items() if "mean" in stats]
     columns = [["samples", *map(_samples, groups)], ["errors", *map(_errors, groups)]]
@@ -129,14 +129,15 @@ def _table(first: str, *headings: str) -> Table:
     return table
 
 
-def _name(name: str) -> str:
+def name_cell(name: str) -> str:
+    """A name on one line, short enough to be folded in its column."""
     return one_line(name, limit=NAME_CHARACTERS)
 
 
 def _heading(metric: str) -> str:
     """The words of a metric's name, one below the other."""
-    words = _name(metric).split("_")
-    return "\n".join(line for word in words for line in wrap(word, HEADING_WIDTH)) or _name(metric)
+    words = name_cell(metric).split("_")
+    return "\n".join(line for word in words for line in wrap(word, HEADING_WIDTH)) or name_cell(metric)
 
 
 def _trust(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -151,7 +152,7 @@ def _trust(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
         missing = {**failed, **({"pending": pending} if pending else {})}
         if missing or "confidence" in stats:
             table.add_row(
-                _name(metric),
+                name_cell(metric),
                 str(coverage["values"]),
                 _range(stats.get("confidence")),
                 _range(stats.get("bounds") if failed else None),
@@ -170,7 +171,7 @@ def _intervals(snapshot: Mapping[str, Any], metrics: Mapping[str, Mapping[str, A
         table = _table(f"{level} interval", *map(_heading, part))
         for template, group in snapshot["per_template"].items():
             ends = (_range(group.get(metric, {}).get("confidence")) for metric in part)
-            table.add_row(_name(template), *ends)
+            table.add_row(name_cell(template), *ends)
         yield table
 
 
@@ -178,7 +179,7 @@ def _spread(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
     spread = {metric: stats["quantiles"] for metric, stats in metrics.items() if "quantiles" in stats}
     table = _table("of all results", *next(iter(spread.values()), {}))
     for metric, quantiles in spread.items():
-        table.add_row(_name(metric), *map(number, quantiles.values()))
+        table.add_row(name_cell(metric), *map(number, quantiles.values()))
     return table
 
 

@@ -38,7 +38,7 @@ class Request(NamedTuple):
         kind: one of `KINDS`; a fatal error of one kind ends all of them.
         order: that of the result; the lowest goes first.
         send: sends it once.
-        tokens: an estimate of what it will use.
+        tokens: the estimated number of tokens that it will use.
         sent: called when it is sent.
         paid: called with the cost of each reply in US dollars; None where that is not known.
     """

@@ -115,9 +115,7 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
 
     def without_values(self) -> Evaluation:
         """The same where the values of failed responses do not count."""
-        return msgspec.structs.replace(
-            self, metrics=(), numbers=(), steps=(), tallies=self.tallies_of_error, tallies_of_error=()
-        )
+        return msgspec.structs.replace(self, metrics=(), numbers=(), steps=(), tallies=self.tallies_of_error)
 
     def as_dict(self) -> Any:
         """The result; it is laid out once."""
@@ -219,8 +217,7 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
         result["reference_answer"] = question.reference_answer
     result["status"] = "error" if evaluation.failed else "success"
     _carry_over(fields, ("error", "actual_answer"), result)
-    if evaluation.judged:
-        result |= evaluation.judged
+    result |= evaluation.judged
     if steps is not None:
         more = evaluation.judged_steps
         result["actual_steps"] = [step | more.get(i, {}) for i, step in enumerate(steps)] if more else steps

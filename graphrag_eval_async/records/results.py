@@ -60,7 +60,7 @@ def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool) -> 
         count_metrics(evaluation, result, steps)
     else:
         failures = failures_of(result, _layout_of_result(tuple(result)).errors, failed=True, counts=False)
-        evaluation.tallies = tuple(failures + _reason(result))
+        evaluation.tallies = evaluation.tallies_of_error = tuple(failures + _reason(result))
     return evaluation
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack
 
 import orjson
 
@@ -16,25 +16,20 @@ from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.scale.merging import Merging
 from graphrag_eval_async.scale.ranges import unsplittable
 from graphrag_eval_async.scale.work import NUMBER_DIGITS, Evaluating
-from graphrag_eval_async.sinks import LineFile
+from graphrag_eval_async.sinks import LineFile, RejectWriter
 from graphrag_eval_async.sources import read_jsonl
-from graphrag_eval_async.sources.lines import check_line_bytes
 from graphrag_eval_async.sources.listing import as_paths
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.stream import MAX_LINE_BYTES, EvaluationStream
-from graphrag_eval_async.stream.options import StreamOptions, check_on_reject
+from graphrag_eval_async.stream.options import StreamOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from graphrag_eval_async.config import Config
-    from graphrag_eval_async.evaluator import StepsGroups
-    from graphrag_eval_async.judge import Judge
-    from graphrag_eval_async.metrics import OnFatal
+    from graphrag_eval_async.evaluator import EvaluatorOptions
     from graphrag_eval_async.records import Reject
     from graphrag_eval_async.reference import Reference, Templates
     from graphrag_eval_async.scale.work import Part, Reply
-    from graphrag_eval_async.steps import Comparator
     from graphrag_eval_async.stream.options import OnReject
 
 Send: TypeAlias = "Callable[[bytes], Awaitable[None]]"
@@ -63,11 +58,7 @@ async def evaluate_file(
     on_reject: OnReject = "collect",
     max_line_bytes: int = MAX_LINE_BYTES,
     include_errors: bool = False,
-    steps_groups: StepsGroups | None = None,
-    comparators: Mapping[str, Comparator] | None = None,
-    config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
-    judge: Judge | None = None,
-    on_fatal: OnFatal = "raise",
+    **options: Unpack[EvaluatorOptions],
 ) -> EvaluatedFile:
     """Evaluate files of responses, on several cores.
 
@@ -87,7 +78,8 @@ async def evaluate_file(
         on_reject: "collect" keeps rejects, "raise" ends the run at the first, and a callable is called with
             each, in the order of the input.
         include_errors: whether the metrics of error responses count in the aggregates.
-        comparators: with more than one job, functions that worker processes can import.
+        options: `comparators`, `steps_groups`, `config`, `judge` and `on_fatal`, as in `Evaluator`. With more
+            than one job, comparators are functions that worker processes can import.
 
     Raises:
         RejectedResponse: a response cannot be evaluated, and `on_reject` is "raise".
@@ -103,23 +95,16 @@ async def evaluate_file(
     jobs = count_jobs(jobs)
     files = expand(as_paths(responses))
     _check_apart(results, files)
-    evaluator = Evaluator(
-        reference,
-        comparators=comparators,
-        steps_groups=steps_groups,
-        config=config,
-        judge=judge,
-        on_fatal=on_fatal,
+    evaluator = Evaluator(reference, **options)
+    in_stream = StreamOptions(
+        ordered=True,
+        aggregates=RunningAggregates(include_errors=include_errors),
+        on_reject=on_reject,
+        max_line_bytes=max_line_bytes,
     )
-    aggregates = RunningAggregates(include_errors=include_errors)
-    check_on_reject(on_reject)
-    check_line_bytes(max_line_bytes)
     run: EvaluationStream | FileEvaluation
     if jobs == 1 or evaluator.judged or unsplittable(files):
-        options = StreamOptions(
-            ordered=True, aggregates=aggregates, on_reject=on_reject, max_line_bytes=max_line_bytes
-        )
-        run = EvaluationStream(evaluator, read_jsonl(files), options)
+        run = EvaluationStream(evaluator, read_jsonl(files), in_stream)
     else:
         run = FileEvaluation(
             evaluator,
@@ -208,14 +193,18 @@ class FileEvaluation:
             content=on_reject != "collect",
             stops_at_reject=on_reject == "raise",
         )
+        self.merging = self._merge(work, files, jobs)
+
+    def _merge(self, work: Evaluating, files: Sequence[str], jobs: int) -> Merging:
         try:
-            self.merging = Merging(
+            return Merging(
                 work,
                 files,
                 jobs,
                 aggregates=self.aggregates,
                 on_reject=self._reject,
-                spool=callable(on_reject),
+                spool=callable(self._on_reject),
+                threaded=isinstance(self._on_reject, RejectWriter),
             )
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise UsageError(

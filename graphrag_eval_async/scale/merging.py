@@ -8,16 +8,18 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, TypeAlias
 
 import anyio.to_thread
 
 from graphrag_eval_async.errors import SourceError
+from graphrag_eval_async.evaluator import LARGE_BYTES
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.scale.processes import Workers
 from graphrag_eval_async.scale.ranges import MIN_RANGE_BYTES, Cutter, range_bytes, read_long
 from graphrag_eval_async.scale.work import Aggregating
-from graphrag_eval_async.threads import run_in_thread
+from graphrag_eval_async.threads import SLICE_SECONDS, run_in_thread, write_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -31,9 +33,6 @@ Take: TypeAlias = "Callable[[list[Part], Reply], Awaitable[None]]"
 
 OUTSTANDING = 2
 """How many ranges may be handed out for each process, so that none waits while results are written."""
-
-TURN = 1024
-"""After so many rejects, the event loop may turn."""
 
 
 class Merging:
@@ -54,6 +53,7 @@ class Merging:
         aggregates: RunningAggregates,
         on_reject: Callable[[Reject], object],
         spool: bool = False,
+        threaded: bool = False,
     ) -> None:
         """Prepare to work; nothing is read as yet.
 
@@ -64,6 +64,7 @@ class Merging:
             aggregates: take those of each range.
             on_reject: is called with each reject, in the order of the input.
             spool: whether a line that is too long to be held is given to `on_reject` as a temporary file.
+            threaded: whether `on_reject` may be called in a thread, as it is with large rejects then.
         """
         self.aggregates = aggregates
         self.size = sum(map(_size, files))
@@ -71,6 +72,7 @@ class Merging:
         self._work = work
         self._on_reject = on_reject
         self._spool = spool
+        self._threaded = threaded
         self._cutter = Cutter(files, range_bytes(self.size, jobs))
         self._workers = Workers(work, jobs)
         self._limit = OUTSTANDING * jobs
@@ -99,7 +101,9 @@ class Merging:
                     break
                 range_, future = self._outstanding.popleft()
                 parts, reply = await future
-                self._merge(range_, reply)
+                # In a thread, since it takes long; to its end, so that the aggregates are whole.
+                await write_in_thread(partial(self._merge, reply))
+                self._go_on(range_, reply)
                 await take(parts, reply)
                 await self._reject_all(range_, reply)
             if self._error is not None:
@@ -129,9 +133,11 @@ class Merging:
             return asyncio.ensure_future(run_in_thread(partial(_work_here, self._work, range_)))
         return self._workers.submit(range_)
 
-    def _merge(self, range_: Range, reply: Reply) -> None:
+    def _merge(self, reply: Reply) -> None:
         if reply.aggregates:
             self.aggregates.merge(RunningAggregates.from_bytes(reply.aggregates))
+
+    def _go_on(self, range_: Range, reply: Reply) -> None:
         if reply.end < range_.end:
             self._resume(range_._replace(start=reply.end), alone=reply.alone)
         self.consumed += reply.end - range_.start
@@ -158,10 +164,12 @@ class Merging:
     async def _reject_all(self, range_: Range, reply: Reply) -> None:
         before = self._lines if range_.start else 0
         self._lines = before + reply.lines
-        for turn, rejected in enumerate(reply.rejects, 1):
+        due = monotonic() + SLICE_SECONDS
+        for rejected in reply.rejects:
             await self._reject(range_, replace(rejected, line=before + rejected.line))
-            if not turn % TURN:
+            if monotonic() >= due:
                 await asyncio.sleep(0)
+                due = monotonic() + SLICE_SECONDS
 
     async def _reject(self, range_: Range, rejected: Reject) -> None:
         content = rejected.content
@@ -170,7 +178,10 @@ class Merging:
             content = await anyio.to_thread.run_sync(read)
             rejected = replace(rejected, content=content)
         try:
-            self._on_reject(rejected)
+            if self._threaded and rejected.length >= LARGE_BYTES:
+                await write_in_thread(partial(self._on_reject, rejected))
+            else:
+                self._on_reject(rejected)
         finally:
             if content is not None and not isinstance(content, bytes):
                 content.close()

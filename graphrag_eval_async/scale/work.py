@@ -30,8 +30,8 @@ PART_BYTES = 1 << 15
 NUMBER_DIGITS = 19
 """Of the number that stands for that of a sample; it fits in 64 bits."""
 
-REJECT_BYTES = 1024
-"""What a reject takes at least, besides its line."""
+REJECT_BYTES = 1 << 14
+"""What a reject counts for besides its line: the parent unpickles all those of a reply in one go."""
 
 
 class Part(NamedTuple):
@@ -59,7 +59,7 @@ class Reply:
         aggregates: of the results, as bytes.
         questions: ids of the questions that they are of.
         rejects: their lines are numbered from 1 in the range.
-        alone: whether what is left has to be done after what came before, in one process.
+        alone: whether this process must do the rest of the range, and all later ranges, one after the other.
     """
 
     end: int

@@ -15,6 +15,7 @@ from graphrag_eval_async import AggregationError, Last, RunningAggregates
 from graphrag_eval_async.aggregates.exact import Sums
 from graphrag_eval_async.errors import FAILURES
 from graphrag_eval_async.inference.confidence import confidence_sequence
+from graphrag_eval_async.records.results import observe
 from tests.aggregates.test_detail import bits, counted
 
 if TYPE_CHECKING:
@@ -214,6 +215,15 @@ def test_a_plain_snapshot_does_not_change(results: list[dict[str, Any]], include
     detailed["per_template"] = {name: reduced(group) for name, group in detailed["per_template"].items()}
     detailed |= {part: reduced(detailed[part]) for part in ("micro", "macro")}
     assert json.dumps(detailed) == json.dumps(plain)
+
+
+@given(st.lists(results(), max_size=12), st.booleans())
+def test_results_may_be_read_before_they_are_counted(
+    results: list[dict[str, Any]], include_errors: bool
+) -> None:
+    read = [observe(result, include_errors=include_errors) for result in results]
+    expected = counted(results, include_errors=include_errors)
+    assert bits(counted(read, include_errors=include_errors)) == bits(expected)
 
 
 @given(st.lists(results(), max_size=12), st.randoms(use_true_random=False))

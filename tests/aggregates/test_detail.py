@@ -29,7 +29,7 @@ RESULTS = st.lists(
 )
 
 
-def counted(results: list[dict[str, Any]], **options: Any) -> RunningAggregates:
+def counted(results: list[Any], **options: Any) -> RunningAggregates:
     aggregates = RunningAggregates(**options)
     for result in results:
         aggregates.add(result)

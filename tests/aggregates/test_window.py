@@ -198,3 +198,15 @@ def test_a_long_stream(count: int) -> None:
         if rnd.random() < 20 / count:
             assert text(windowed) == text(aggregate(*some[-size:]))
     assert text(windowed) == text(aggregate(*some[-size:]))
+
+
+def test_results_may_have_come_before_they_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("graphrag_eval_async.aggregates.window.monotonic", lambda: now)
+    aggregates = RunningAggregates(window=Seconds(10))
+    for age in (12.0, 9.0, 4.0, 0.0):
+        aggregates.add({"template_id": "t", "steps_score": age}, age=age)
+    assert aggregates.snapshot()["micro"]["steps_score"]["sum"] == 13
+    now += 6
+    assert aggregates.snapshot()["micro"]["steps_score"]["sum"] == 0
+    assert aggregates.snapshot()["micro"]["number_of_success_samples"] == 1

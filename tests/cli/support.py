@@ -123,8 +123,9 @@ def start(
     closed: int | None = None,
     cwd: Path | None = None,
     term: str = "xterm",
+    module: str = "graphrag_eval_async",
 ) -> subprocess.Popen[bytes]:
-    """The command line in a process of its own, in which any warning is an error.
+    """The command line, or another `module`, in a process of its own, in which any warning is an error.
 
     It starts without the standard stream whose descriptor is `closed`.
 
@@ -146,7 +147,7 @@ def start(
             "-W",
             "error",
             "-m",
-            "graphrag_eval_async",
+            module,
             *arguments,
         ],
         env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": term},

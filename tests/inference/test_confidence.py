@@ -200,11 +200,16 @@ def ever_wrong(values: Floats, mean: float, level: float) -> float:
     return float(((above >= wanted) | (below >= wanted)).any(1).mean())
 
 
-SIZES = [(150, 1000), pytest.param((2000, 5000), marks=pytest.mark.soak)]
+def streams_of_each(draws: Iterable[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Calls a test with the `name` of each draw, and a `size`: how many streams of how many values."""
+    sizes = [(150, 1000), pytest.param((2000, 5000), marks=pytest.mark.soak)]
+
+    of_sizes = pytest.mark.parametrize("size", sizes, ids=str)
+    of_names = pytest.mark.parametrize("name", draws)
+    return lambda test: of_sizes(of_names(test))
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("name", DRAWS)
+@streams_of_each(DRAWS)
 def test_coverage_at_all_times(name: str, size: tuple[int, int]) -> None:
     level = 0.95
     random = np.random.default_rng(20)

@@ -19,7 +19,7 @@ from graphrag_eval_async.inference.confidence import TOLERANCE, confidence_seque
 from graphrag_eval_async.inference.until import Condition, Deciding, Sample, parse_condition
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS
 from tests.cases import each
-from tests.inference.test_confidence import log_wealths
+from tests.inference.test_confidence import log_wealths, streams_of_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -322,11 +322,7 @@ def test_rate_of_wrong_decisions_by_steps_that_resemble_each_other(size: tuple[i
     assert len(decided) - decided.count(None) <= 0.05 * len(decided)
 
 
-SIZES = [(150, 1000), pytest.param((2000, 5000), marks=pytest.mark.soak)]
-
-
-@pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("name", DRAWS)
+@streams_of_each(DRAWS)
 def test_rate_of_wrong_decisions(name: str, size: tuple[int, int]) -> None:
     """Where the mean is at the bound, no further off it than a hair, either answer may be the wrong one."""
     level = 0.95

@@ -172,10 +172,12 @@ class Watched:
             return self.change("ended")
         return None
 
-    def restore(self, value: float) -> None:
-        """Count one value of an earlier run; nobody knows when it came."""
+    def restore(self, value: float, arrived: float | None) -> None:
+        """Count one value of an earlier run; None stands for a time before all windows."""
         if isinstance(self._window, Last):
             self.add(value, 0.0)
+        elif arrived is not None:
+            self.add(value, arrived)
 
     def resume(self, kept: Change | None, now: float) -> Change | None:
         """Go on with the alert as it was last told, None if it was off; returns what has changed since.
@@ -233,10 +235,10 @@ class Alerts:
         ]
         self._silences = [Silence(alert.text, alert.bound) for alert in alerts if alert.metric == NO_LINES]
 
-    def restore(self, template: str, values: Values, *, failed: bool) -> None:
-        """Count one result of an earlier run."""
+    def restore(self, template: str, values: Values, arrived: float | None, *, failed: bool) -> None:
+        """Count one result of an earlier run; None stands for a time before all windows."""
         for watched, value in self._seen(template, values, failed=failed):
-            watched.restore(value)
+            watched.restore(value, arrived)
 
     def resume(self, kept: Mapping[str, Change], now: float) -> None:
         """Go on with the alerts that were on by the end of an earlier run, after its results are restored."""

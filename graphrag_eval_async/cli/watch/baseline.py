@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -26,8 +25,8 @@ WORST = 10  # how many of the questions that got worse are listed at the end, by
 STYLES = {"better": "green", "worse": "bold red"}
 
 
-def load_baseline(path: str, journal: str | None, *, include_errors: bool) -> RunningComparison:
-    """A comparison of the results in the file at `path` with those that a journal has already, if any.
+def load_baseline(path: str, *, include_errors: bool) -> RunningComparison:
+    """A comparison that has the results in the file at `path` as its baseline.
 
     Raises:
         UsageError: the file cannot be read, or has a line that is no result of a question.
@@ -35,9 +34,6 @@ def load_baseline(path: str, journal: str | None, *, include_errors: bool) -> Ru
     comparison = RunningComparison(include_errors=include_errors)
     try:
         add_results(path, comparison.add_baseline, what="--baseline")
-        if journal is not None and os.path.exists(journal):
-            # A line that is none will be set aside.
-            add_results(journal, comparison.add, what="--output", on_reject=lambda _: None)
     except (AggregationError, SourceError) as error:
         raise UsageError(f"--baseline: {error}") from error
     return comparison

@@ -19,15 +19,15 @@ from graphrag_eval_async.cli.files import file_path, output_path
 from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.run import RunOptions
 from graphrag_eval_async.cli.watch.alerts import Alert, Change, check_alerts, message, parse_alert
+from graphrag_eval_async.cli.watch.arrivals import Arrivals
 from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
 from graphrag_eval_async.cli.watch.commands import Commands
 from graphrag_eval_async.cli.watch.counting import Counting, Show
 from graphrag_eval_async.cli.watch.facts import Facts
-from graphrag_eval_async.cli.watch.kept import SUFFIX, Kept
+from graphrag_eval_async.cli.watch.kept import Kept
 from graphrag_eval_async.cli.watch.views import Lines, Screen, open_view
 from graphrag_eval_async.cli.watch.windows import parse_duration, parse_window
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
 from graphrag_eval_async.sources.rotation import former_names
@@ -40,10 +40,11 @@ _duration = partial(typer.Option, parser=options.parser(parse_duration), metavar
 
 @dataclass(frozen=True, kw_only=True)
 class Watch(RunOptions):
-    """Evaluate responses while they are written, and watch it.
+    """Follow growing logs and show live scores.
 
-    Logs are followed as they grow, are rotated and appear. A terminal shows how the agents do that write
-    them, all in all and of late; without one, there is a line of JSON every so often. It ends at Ctrl-C.
+    Logs may grow, be rotated and appear later. On a terminal, shows overall and recent scores; the key s
+    sorts the templates, and j, k, PgDn and PgUp scroll them. Without a terminal, prints a line of JSON at
+    intervals. Ctrl-C ends it.
     """
 
     paths: Annotated[
@@ -128,10 +129,7 @@ class Watch(RunOptions):
         self.check_files(config, *self.paths, self.baseline)
         reference = load_reference(self.reference)
         check_alerts(self.alert, reference.templates, config)
-        comparison = self._comparison()
-        counting = Counting(
-            self.window, self.show, self.alert, include_errors=self.include_errors, comparison=comparison
-        )
+        counting = self._counting()
         stop = asyncio.Event()
         source = self._source(stop)
         restore = counting.restore
@@ -140,8 +138,9 @@ class Watch(RunOptions):
                 lines, self.stopping(stream, stop.set if isinstance(source, Follower) else stream.stop)
             )
             facts = Facts(stream, source, counting, config, reference, self.paths, self.level)
-            view = open_view(facts, self.window, self.interval, interrupts)
-            kept = Kept(self._alerts_file, counting.alerts, lambda: self.has_begun(stream))
+            view = open_view(facts, self.window, self.interval, interrupts, reads_stdin=self.paths == ["-"])
+            journal = self.output if self.is_resumable else None
+            kept = Kept(journal, counting.alerts, counting.arrivals, lambda: self.has_begun(stream))
             work = _watch(stream, sending, counting, view, kept, self.on_alert)
             ending = run_to_end(work, interrupts, drain=sending.drain)
             ending = ending.attempt(partial(view.finish, shown=self.has_begun(stream)))
@@ -151,7 +150,20 @@ class Watch(RunOptions):
             reference=reference,
             config=config,
             table=sys.stdout if isinstance(view, Screen) else sys.stderr,
-            notes=final_lines(comparison, self.level) if comparison is not None else (),
+            notes=final_lines(counting.comparison, self.level) if counting.comparison is not None else (),
+        )
+
+    def _counting(self) -> Counting:
+        comparison = None
+        if self.baseline is not None:
+            comparison = load_baseline(self.baseline, include_errors=self.include_errors)
+        return Counting(
+            self.window,
+            self.show,
+            self.alert,
+            include_errors=self.include_errors,
+            comparison=comparison,
+            arrivals=Arrivals([self.window, *(alert.window for alert in self.alert)]),
         )
 
     def _check_options(self) -> None:
@@ -165,10 +177,6 @@ class Watch(RunOptions):
             for path in self.paths:
                 if os.path.normpath(path) in map(os.path.normpath, former_names(written)):
                     raise UsageError(f"{written!r} is a name for the log {path!r} once it is rotated")
-
-    @property
-    def _alerts_file(self) -> str | None:
-        return f"{self.output}{SUFFIX}" if self.is_resumable and self.alert else None
 
     def _check_stdin(self) -> None:
         if len(self.paths) > 1:
@@ -192,12 +200,6 @@ class Watch(RunOptions):
             ignore_older=self.ignore_older,
             stop=stop,
         )
-
-    def _comparison(self) -> RunningComparison | None:
-        if self.baseline is None:
-            return None
-        journal = self.output if self.is_resumable else None
-        return load_baseline(self.baseline, journal, include_errors=self.include_errors)
 
 
 def raise_file_limit() -> None:
@@ -238,6 +240,7 @@ async def _watch(
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if kept.resume():
+                kept.note(counting.count)
                 lines = (counting.count, stream.rejects.total, stream.skipped, stream.in_flight)
                 counting.alerts.look(monotonic(), lines)
 
@@ -246,6 +249,7 @@ async def _watch(
         await _alongside(work(), look(), kept.keep(), *(loop() for loop in view.loops))
     finally:
         await commands.aclose()
+        kept.note(counting.count, last=True)
         await kept.write()
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.cli.judges import is_counted_cost
 from graphrag_eval_async.cli.watch.alerts import Alerts
+from graphrag_eval_async.cli.watch.arrivals import Arrivals
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records.metrics import COST
 from graphrag_eval_async.records.outcomes import REASON
@@ -89,6 +90,7 @@ class Counting:
         recent: aggregates of those in the `window`.
         results: those that are listed, by `show`.
         alerts, comparison: what else counts them.
+        arrivals: when those of earlier runs came.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class Counting:
         *,
         include_errors: bool,
         comparison: RunningComparison | None = None,
+        arrivals: Arrivals | None = None,
     ) -> None:
         self.count = 0
         self.window = window
@@ -107,27 +110,31 @@ class Counting:
         self.results = Selection(show)
         self.alerts = Alerts(alerts, window)
         self.comparison = comparison
+        self.arrivals = arrivals or Arrivals([])
         self._include_errors = include_errors
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Count one result, unless it is pending."""
-        if "pending" in result:
-            return
-        self.count += 1
-        self.recent.add(result)
-        if self.comparison is not None:
-            self.comparison.add(result)
-        seen = self._list(result)
-        self.alerts.add(seen.template_id, seen.values, monotonic(), failed=seen.failed)
+        if (seen := self._count(result)) is not None:
+            self.count += 1
+            self.recent.add(seen)
+            self.alerts.add(seen.template_id, seen.values, monotonic(), failed=seen.failed)
 
     def restore(self, result: Mapping[str, Any]) -> None:
-        """Count a result of an earlier run, which the comparison has; nobody knows which time it is of."""
-        if isinstance(self.window, Last):
-            self.recent.add(result)
-        seen = self._list(result)
-        self.alerts.restore(seen.template_id, seen.values, failed=seen.failed)
+        """Count the next result in a journal."""
+        if (seen := self._count(result)) is not None:
+            age = self.arrivals.restore()
+            if age is not None or isinstance(self.window, Last):
+                self.recent.add(seen, age=age or 0.0)
+            arrived = None if age is None else monotonic() - age
+            self.alerts.restore(seen.template_id, seen.values, arrived, failed=seen.failed)
 
-    def _list(self, result: Mapping[str, Any]) -> Evaluation:
+    def _count(self, result: Mapping[str, Any]) -> Evaluation | None:
+        """Count a result where it does not matter when it came; None if it is pending."""
+        if "pending" in result:
+            return None
         seen = observe(result, include_errors=self._include_errors)
         self.results.add(shorten(result, seen.values))
+        if self.comparison is not None:
+            self.comparison.add(seen)
         return seen

@@ -1,4 +1,4 @@
-"""Which alerts are on, in a file beside the journal: the next run ends those that no longer hold."""
+"""What outlives `watch` besides its journal: which alerts are on, and when results came."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphrag_eval_async.cli.watch.alerts import Alerts, Change
+    from graphrag_eval_async.cli.watch.arrivals import Arrivals
 
-SUFFIX = ".alerts"
+SUFFIX = ".watch"
 """Of the name of the file, after that of the journal."""
 
 
 class Kept:
-    """The alerts that are on, which outlive the process.
+    """The alerts that are on, and marks of time, in a file beside the journal.
 
     Attributes:
         changed: to be set when an alert starts or ends.
     """
 
-    def __init__(self, path: str | None, alerts: Alerts, has_begun: Callable[[], bool]) -> None:
-        """Read the file, if there is a path.
+    def __init__(
+        self, journal: str | None, alerts: Alerts, arrivals: Arrivals, has_begun: Callable[[], bool]
+    ) -> None:
+        """Read the file, if there is a journal.
 
         `has_begun` says whether the results of an earlier run are restored.
 
@@ -37,17 +40,24 @@ class Kept:
             UsageError: the file cannot be read, or has something else.
         """
         self.changed = asyncio.Event()
-        self._path = path
+        self._path = None if journal is None else f"{journal}{SUFFIX}"
         self._alerts = alerts
+        self._arrivals = arrivals
         self._has_begun = has_begun
-        self._earlier: dict[str, Change] | None = {} if path is None else _read(path)
+        self._earlier: dict[str, Change] | None = {} if self._path is None else _read(self._path, arrivals)
 
     def resume(self) -> bool:
         """Go on with the alerts of an earlier run once its results are restored; returns whether they are."""
         if self._earlier is not None and self._has_begun():
             earlier, self._earlier = self._earlier, None
+            self._arrivals.resume()
             self._alerts.resume(earlier, monotonic())
         return self._earlier is None
+
+    def note(self, added: int, *, last: bool = False) -> None:
+        """Note how many results came in this run so far."""
+        if self._earlier is None and self._arrivals.note(added, last=last):
+            self.changed.set()
 
     async def keep(self) -> NoReturn:
         """Write the file at each change.
@@ -68,19 +78,22 @@ class Kept:
         is_due = self.changed.is_set()
         self.changed.clear()
         if is_due and self._path is not None:
-            await write_report(self._path, json.dumps(self._alerts.facts()) + "\n")
+            kept = {"alerts": self._alerts.facts(), "times": self._arrivals.marks()}
+            await write_report(self._path, json.dumps(kept) + "\n")
 
 
-def _read(path: str) -> dict[str, Change]:
-    """The alerts that were on when the last run ended, however it ended, by their text."""
+def _read(path: str, arrivals: Arrivals) -> dict[str, Change]:
+    """The alerts that were on when the last run ended, however it ended, by their text; loads `arrivals`."""
     if not os.path.exists(path):
         return {}
     try:
         kept = json.loads(Path(path).read_bytes())
-        return {change["alert"]: change | {"time": str(change["time"])} for change in kept}
+        arrivals.load(kept["times"])
+        return {change["alert"]: change | {"time": str(change["time"])} for change in kept["alerts"]}
     except OSError as error:
         raise UsageError(f"{path!r} cannot be read: {error.strerror}") from error
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         raise UsageError(
-            f"{path!r} does not hold the alerts of an earlier run; without this file, none is taken to be on"
+            f"{path!r} does not hold what an earlier run kept; without this file, no alert is taken to be "
+            "on, and windows of time begin empty"
         ) from None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from itertools import accumulate, takewhile
-from math import fsum
 from typing import TYPE_CHECKING, Any
 
 from rich.filesize import decimal
@@ -12,8 +10,8 @@ from rich.text import Text
 
 from graphrag_eval_async.cli.text import by_frequency, counts, dollars, one_line, percent
 from graphrag_eval_async.cli.watch.baseline import comparison_lines
+from graphrag_eval_async.cli.watch.browsing import Browsing
 from graphrag_eval_async.cli.watch.columns import BARS, lay_out, sparkline
-from graphrag_eval_async.cli.watch.counting import SCORES
 from graphrag_eval_async.cli.watch.windows import duration_name
 from graphrag_eval_async.records.outcomes import REASON, RESPONSE_ERROR
 
@@ -36,16 +34,18 @@ HIGH_QUANTILE = "p95"
 SHOWN_CHARACTERS = 300  # the limit of anything quoted: more than a line has
 
 
-def render(facts: Mapping[str, Any], width: int, height: int, bars: str = BARS) -> list[Text]:
+def render(
+    facts: Mapping[str, Any], width: int, height: int, bars: str = BARS, browsing: Browsing | None = None
+) -> list[Text]:
     """At most `height` lines, none wider than `width` cells.
 
     A group of results has a line of means so far, one of the means of the window, one of their trends, and
     lines of confidence intervals and a high quantile. The line of the window is left out where the window has
     all results. If not all templates fit, they lose the intervals and quantiles first, then the trends; then
-    the best templates are left out. A comparison has at most a third of
-    that room, and results have what is left.
+    `browsing` says which of them are shown. A comparison has at most a third of that room, and results have
+    what is left.
     """
-    screen = _Screen(facts, width, bars)
+    screen = _Screen(facts, width, bars, browsing or Browsing())
     head = [screen.title(), screen.headings(), *screen.group("overall", facts["overall"], trends=True)]
     foot = [*screen.alerts(), *_status(facts, width)]
     results = screen.results()
@@ -69,14 +69,12 @@ def render(facts: Mapping[str, Any], width: int, height: int, bars: str = BARS) 
 
 
 class _Screen:
-    def __init__(self, facts: Mapping[str, Any], width: int, bars: str) -> None:
+    def __init__(self, facts: Mapping[str, Any], width: int, bars: str, browsing: Browsing) -> None:
         self._facts = facts
+        self._browsing = browsing
         self._width = width
         self._bars = bars
-        self._templates = [
-            (_quote(name), group)
-            for name, group in sorted(facts["templates"].items(), key=lambda each: quality(each[1]))
-        ]
+        self._templates = [(_quote(name), group) for name, group in browsing.sort(facts["templates"])]
         self._questions = [_quote(result["question_id"]) for result in facts["results"]]
         self._window = f"  last {_window_name(facts['window'])}"
         names = [self._window, *(name for name, _ in self._templates), *self._questions]
@@ -136,18 +134,20 @@ class _Screen:
         return sum(_least_lines(group) for _, group in self._templates)
 
     def templates(self, room: int) -> list[Text]:
-        """As many templates as fit, the worst first, and how many others there are."""
-        shown, needed = self._templates, self.least_lines
-        trends = needed + len(shown) <= room
-        if needed > room:
-            # One line says how many others there are.
-            ends = accumulate(map(_least_lines, (group for _, group in shown)))
-            shown = shown[: sum(1 for _ in takewhile(lambda end: end < room, ends))]
+        """As many templates as fit, and how many others there are or, if keys are read, what they do."""
+        browsing, total = self._browsing, len(self._templates)
+        needed = [_least_lines(group) for _, group in self._templates]
+        if browsing.has_keys or sum(needed) > room:
+            room -= 1
+        trends = sum(needed) + total <= room
+        shown = browsing.fit(needed, room)
         trusted = TRUSTED_LINES * len(shown) <= room - ROOMY_RESULTS
         lines: list[Text] = []
-        for name, group in shown:
+        for name, group in self._templates[shown.start : shown.stop]:
             lines += self.group(name, group, trends=trends) + (self.trust(group) if trusted else [])
-        return lines + _more(len(self._templates) - len(shown), "template", "dim")
+        if total and browsing.has_keys:
+            return [*lines, Text(browsing.note(shown, total), "dim")]
+        return lines + _more(total - len(shown), "template", "dim")
 
     def alerts(self) -> list[Text]:
         alerts = self._facts["alerts"]
@@ -198,13 +198,6 @@ def _differs(group: Mapping[str, Any]) -> bool:
 
 def _least_lines(group: Mapping[str, Any]) -> int:
     return 2 if _differs(group) else 1
-
-
-def quality(group: Mapping[str, Any]) -> float:
-    """The mean of the scores of a group, with 0 for its errors; 1 if it has neither."""
-    scores = [group["metrics"][name]["mean"] for name in SCORES if name in group["metrics"]]
-    mean = fsum(scores) / len(scores) if scores else 1.0
-    return mean * (1 - (group["error_rate"]["mean"] or 0.0))
 
 
 def _more(count: int, what: str, style: str) -> list[Text]:

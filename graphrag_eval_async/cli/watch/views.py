@@ -19,7 +19,9 @@ from rich.text import Text
 
 from graphrag_eval_async.cli.files import open_lines
 from graphrag_eval_async.cli.text import one_line, tell
+from graphrag_eval_async.cli.watch.browsing import Browsing
 from graphrag_eval_async.cli.watch.facts import complete
+from graphrag_eval_async.cli.watch.keys import Keys
 from graphrag_eval_async.cli.watch.screen import TRUSTED_LINES, render
 from graphrag_eval_async.cli.watch.terminal import Terminal
 from graphrag_eval_async.cli.watch.windows import Trends
@@ -41,11 +43,12 @@ PRINTED_RESULTS = 10  # in each line of JSON
 
 
 def open_view(
-    source: Facts, window: Last | Seconds, interval: float, interrupts: Interrupts
+    source: Facts, window: Last | Seconds, interval: float, interrupts: Interrupts, *, reads_stdin: bool
 ) -> Screen | Lines:
     """The view on the terminal behind standard output or, without a terminal, as lines of JSON.
 
-    A terminal whose cursor cannot be moved gets the same view as plain text, again and again.
+    A terminal whose cursor cannot be moved gets the same view as plain text, again and again. Keys are read
+    from standard input if that is a terminal, and not what `reads_stdin`.
 
     Raises:
         UsageError: there is no standard output.
@@ -54,7 +57,9 @@ def open_view(
     if sys.stdout is not None and sys.stdout.isatty():
         terminal = Terminal(sys.stdout)
         if terminal.is_usable:
-            return Screen(terminal, source, Trends(window))
+            has_keys = not reads_stdin and sys.stdin is not None and sys.stdin.isatty()
+            keys = partial(Keys, sys.stdin.fileno(), interrupts) if has_keys else None
+            return Screen(terminal, source, Trends(window), keys)
         write = partial(_text, terminal, Trends(window))
     return Lines(open_lines("-", interrupts), source, interval, write)
 
@@ -66,7 +71,17 @@ class Screen:
         loops: coroutines to run meanwhile; they raise `OSError` if something cannot be written.
     """
 
-    def __init__(self, terminal: Terminal, source: Facts, trends: Trends) -> None:
+    def __init__(
+        self,
+        terminal: Terminal,
+        source: Facts,
+        trends: Trends,
+        keys: Callable[[Callable[[str], None]], Keys] | None = None,
+    ) -> None:
+        """`keys` reads keys, and calls the function that it is given with them."""
+        self._keys = keys
+        self._browsing = Browsing()
+        self._pressed = asyncio.Event()
         self._terminal = terminal
         self._source = source
         self._trends = trends
@@ -81,18 +96,35 @@ class Screen:
 
     def finish(self, *, shown: bool) -> None:
         """Show the final state or, if it is not to be `shown`, remove the view; messages stay."""
+        self._browsing.has_keys = False
         self._draw(self._facts() if shown else None, last=True)
 
     async def _run(self) -> NoReturn:
         # Warnings, of whichever package, would go through the view.
         shared = sys.stderr is not None and sys.stderr.isatty()
-        with redirect_stderr(_Said(self.say)) if shared else nullcontext():
+        reading = nullcontext() if self._keys is None else self._keys(self._press)
+        with redirect_stderr(_Said(self.say)) if shared else nullcontext(), reading as keys:
             while True:
                 start = monotonic()
+                if keys is not None:
+                    keys.look()
+                    self._browsing.has_keys = keys.is_reading
                 await self._source.prepare()
                 # Not on the event loop: somebody may have stopped the terminal.
                 await anyio.to_thread.run_sync(self._draw, self._facts())
-                await asyncio.sleep(max(DRAW_SECONDS, (monotonic() - start) / DRAW_SHARE))
+                await self._pause(monotonic() - start)
+
+    def _press(self, text: str) -> None:
+        self._browsing.press(text)
+        self._pressed.set()
+
+    async def _pause(self, took: float) -> None:
+        """Wait until the next view is due: soon after a key, but for as long as the last one `took`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(DRAW_SECONDS, took / DRAW_SHARE)):
+                await self._pressed.wait()
+                await asyncio.sleep(took)
+        self._pressed.clear()
 
     def _facts(self) -> dict[str, Any]:
         _, rows = self._terminal.size()
@@ -102,7 +134,8 @@ class Screen:
 
     def _draw(self, facts: dict[str, Any] | None, *, last: bool = False) -> None:
         def lines(width: int, height: int) -> list[Text]:
-            return [] if facts is None else render(facts, width, height, self._terminal.bars)
+            bars, browsing = self._terminal.bars, self._browsing
+            return [] if facts is None else render(facts, width, height, bars, browsing)
 
         if facts is not None:
             complete(facts)

@@ -12,7 +12,7 @@ from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-SUFFIXES = (".run", ".run.tmp", ".rejects", ".rejects.tmp", ".damaged", ".alerts", ".tmp")
+SUFFIXES = (".run", ".run.tmp", ".rejects", ".rejects.tmp", ".damaged", ".watch", ".tmp")
 """Of the names of the files beside a journal."""
 
 Fsync = Literal["never", "interval", "always"]

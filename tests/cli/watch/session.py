@@ -8,9 +8,10 @@ import os
 import pty
 import select
 import struct
+import subprocess
 import termios
 from time import monotonic
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tests.cli.support import DEADLINE_SECONDS, start
 from tests.cli.watch.emulator import Emulator
@@ -27,6 +28,7 @@ class Session:
         process: which runs it.
         emulator: of the terminal.
         written: all that was written to it.
+        modes_before: its modes before the process started.
     """
 
     def __init__(
@@ -36,13 +38,26 @@ class Session:
         rows: int = 24,
         cwd: Path | None = None,
         term: str = "xterm",
+        types: bool = False,
+        module: str = "graphrag_eval_async",
     ) -> None:
+        """With `types`, standard input is the terminal, too."""
         self._master, self._slave = pty.openpty()
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self.emulator = Emulator(columns, rows)
         self.written = ""
         self._set_size(columns, rows)
-        self.process = start(*arguments, stdout=self._slave, stderr=self._slave, cwd=cwd, term=term)
+        self.modes_before = self.modes
+        stdin = self._slave if types else subprocess.DEVNULL
+        self.process = start(
+            *arguments,
+            stdin=stdin,
+            stdout=self._slave,
+            stderr=self._slave,
+            cwd=cwd,
+            term=term,
+            module=module,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -76,6 +91,19 @@ class Session:
         while self._read(0):
             pass
         return self.process.returncode
+
+    @property
+    def modes(self) -> list[Any]:
+        """Of the terminal, such as whether it shows what is typed."""
+        return termios.tcgetattr(self._slave)
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether keys are read one by one, and not shown."""
+        return not self.modes[3] & (termios.ICANON | termios.ECHO)
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
 
     def stop_output(self, stopped: bool) -> None:
         """Let nothing more be written to the terminal, as Ctrl-S does, or go on."""

@@ -341,7 +341,7 @@ def test_a_kill_changes_nothing_of_an_alert_on_values(
     kept = {change["alert"]: change for change in first.facts()}
     # The journal may have results of which nothing was told.
     for value in values[: kill + untold]:
-        second.restore("t", [("x", value)], failed=False)
+        second.restore("t", [("x", value)], None, failed=False)
     changes: list[Change] = []
     second.on_change = changes.append
     second.resume(kept, 0.0)
@@ -375,3 +375,15 @@ def test_an_alert_on_seconds_that_was_on_ends_only_if_it_does_not_hold_again() -
     silent, _ = resumed()
     assert silent.look(109.0) is None
     assert silent.look(110.0) is not None
+
+
+def test_an_alert_on_seconds_counts_what_came_before_a_restart() -> None:
+    watched = Watched(parse_alert("x < 0.5 over 10s"), Seconds(10))
+    for arrived in (None, 92.0, 95.0):
+        watched.restore(0.0, arrived)
+    assert watched.resume(None, 100.0) is None
+    assert watched.value == 0.0
+    assert watched.look(101.9) is None
+    started = watched.look(102.0)
+    assert started is not None
+    assert (started["state"], started["samples"]) == ("started", 1)

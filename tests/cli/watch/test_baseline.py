@@ -98,6 +98,22 @@ def test_what_a_journal_has_already_is_compared(
     assert last["comparison"] == standing()
 
 
+def test_a_damaged_line_of_a_journal_is_not_compared(
+    folder: Folder, baseline: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its response is evaluated again."""
+    options = (*IDLE, "--baseline", baseline, "--resume", "-o", folder.file("journal"))
+    folder.lines(*AFTER)
+    assert run(*watch(folder, *options)) == 0
+    journal = folder.path / "journal"
+    journal.write_bytes(journal.read_bytes().replace(b'"q2"', b'"q1"', 1))
+    capfd.readouterr()
+    assert run(*watch(folder, *options)) == 0
+    last = facts(capfd.readouterr().out)[-1]
+    assert last["journal"] == {"restored": 3}
+    check_live(last["comparison"], compare(evaluated(BEFORE), evaluated(AFTER)))
+
+
 def test_what_makes_it_hard_to_compare_is_told(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     before = [each | {"question_text": "Which?"} for each in evaluated(BEFORE[1:])]
     judged = [each | {"judge": {"model": model}} for model in "mn" for each in before]

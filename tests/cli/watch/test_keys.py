@@ -1,0 +1,152 @@
+"""Keys at a real terminal, which is restored whatever ends the command."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from tests.cli.watch.session import Session
+from tests.cli.watch.test_on_a_terminal import has_row, is_row
+
+if TYPE_CHECKING:
+    from tests.cli.support import Folder
+
+COUNT = 30
+NOTE = " of 30 templates, "
+
+
+@pytest.fixture
+def watched(folder: Folder) -> list[str]:
+    """A command that watches a log with responses of as many templates."""
+    reference = [
+        {"template_id": f"t{i:02}", "questions": [{"id": f"q{i}", "question_text": "?"}]}
+        for i in range(COUNT)
+    ]
+    log = folder.lines(*[{"question_id": f"q{i}", "elapsed_sec": 1.0} for i in range(COUNT)] * 2)
+    return ["watch", folder.write("many.json", orjson.dumps(reference)), log, "--poll-interval", "5ms"]
+
+
+def templates(screen: list[str]) -> list[str]:
+    return [line.split()[0] for line in screen if line.startswith("t")]
+
+
+def notes(screen: list[str]) -> list[str]:
+    return [line for line in screen if NOTE in line]
+
+
+def test_templates_are_sorted_and_scrolled(watched: list[str]) -> None:
+    with Session(*watched, types=True) as session:
+        screen = session.until(lambda screen: has_row(screen, "overall", "60") and notes(screen))
+        [note] = notes(screen)
+        page = len(templates(screen))
+        assert note == f"1 to {page}{NOTE}worst first; s sorts, j k PgDn PgUp scroll"
+        assert templates(screen)[0] == "t00"
+        session.type("j")
+        session.until(lambda screen: templates(screen)[:1] == ["t01"])
+        session.type("\x1b[6~")
+        session.until(lambda screen: templates(screen)[:1] == [f"t{page + 1:02}"])
+        session.type("G")
+        session.until(lambda screen: templates(screen)[-1:] == ["t29"])
+        session.type("s")
+        session.until(lambda screen: any(f"1 to {page}{NOTE}by name; " in line for line in screen))
+        assert session.is_raw
+        session.process.send_signal(signal.SIGINT)
+        assert session.finish() == 130
+        assert session.modes == session.modes_before
+        everything = [*session.emulator.gone, *session.screen]
+    assert not notes(everything)  # There are no keys any more.
+    assert "jsG" not in "".join(everything)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"]
+)
+def test_a_signal_restores_the_terminal(watched: list[str], number: signal.Signals, code: int) -> None:
+    with Session(*watched, types=True) as session:
+        session.until(notes)
+        assert session.is_raw
+        session.process.send_signal(number)
+        assert session.finish() == code
+        assert session.modes == session.modes_before
+
+
+def test_ctrl_c_is_no_key(watched: list[str]) -> None:
+    """Behind a shell, since the terminal sends a signal only to those whom it controls."""
+    with shell(watched) as session:
+        session.until(notes)
+        session.type("\x03")
+        session.until(lambda screen: "ended with 130, shows: True" in screen)
+
+
+@pytest.mark.parametrize("ending", ["end", "error", "gate"])
+def test_any_end_restores_the_terminal(watched: list[str], ending: str) -> None:
+    options = {
+        "end": ["--until-idle", "1s"],
+        "error": ["-o", "/dev/full"],
+        "gate": ["--until-idle", "1s", "--fail-under", "elapsed_sec=2"],
+    }
+    with Session(*watched, *options[ending], types=True) as session:
+        assert session.finish() == {"end": 0, "error": 4, "gate": 1}[ending]
+        assert session.modes == session.modes_before
+
+
+def test_a_signal_that_ends_it_at_once_restores_the_terminal(watched: list[str]) -> None:
+    """The third one, which comes while the terminal takes nothing."""
+    with Session(*watched, types=True) as session:
+        session.until(notes)
+        session.stop_output(True)
+        for _ in range(50):
+            session.process.send_signal(signal.SIGTERM)
+            try:
+                session.process.wait(0.6)
+            except subprocess.TimeoutExpired:
+                continue
+            break
+        session.stop_output(False)
+        assert session.finish() == 143
+        assert session.modes == session.modes_before
+
+
+def shell(command: list[str]) -> Session:
+    return Session("graphrag_eval_async", *command, types=True, module="tests.cli.watch.shell")
+
+
+def test_ctrl_z_restores_the_terminal_until_it_goes_on(watched: list[str]) -> None:
+    with shell(watched) as session:
+        session.until(notes)
+        for times in (1, 2):
+            session.type("\x1a")
+            session.until(lambda _: session.written.count("stopped, shows: True") == times)  # noqa: B023
+            session.type("\r")
+            session.until(lambda _: session.is_raw)
+            session.type("G")
+            session.until(lambda screen: templates(screen)[-1:] == ["t29"])
+            session.type("g")
+            session.until(lambda screen: templates(screen)[:1] == ["t00"])
+        session.type("\x03")
+        session.until(lambda screen: "ended with 130, shows: True" in screen)
+
+
+def test_no_keys_without_a_terminal(watched: list[str]) -> None:
+    with Session(*watched) as session:
+        screen = session.until(lambda screen: has_row(screen, "overall", "60"))
+        assert not notes(screen)
+        assert session.modes == session.modes_before
+        session.type("s")
+        session.process.send_signal(signal.SIGINT)
+        assert session.finish() == 130
+
+
+def test_no_keys_where_standard_input_is_watched(watched: list[str]) -> None:
+    watched[2] = "-"
+    with Session(*watched, types=True) as session:
+        session.type('{"question_id": "q0"}\n')
+        screen = session.until(lambda screen: any(is_row(line, "overall", "1") for line in screen))
+        assert not notes(screen)
+        assert session.modes == session.modes_before
+        session.type("\x04")
+        assert session.finish() == 0
