@@ -24,7 +24,7 @@ LOGGER = logging.getLogger("graphrag_eval_async.follow")
 MAX_LINE_BYTES = 32 * 1024 * 1024
 
 MAX_SPOOL_BYTES = 1 << 30
-"""How much of a line goes to a temporary file. Of a longer line, only the head, length and digest are kept."""
+"""How long a line may be to go to a temporary file. Of a longer one, only head and digest are kept."""
 
 PIECE_BYTES = 1 << 16
 """How much is split before others get their turn."""
@@ -138,7 +138,10 @@ class Splitter:
         return lines
 
     def _skip_hole(self, chunk: bytes) -> bytes:
-        """Skip what stands before the first line if a file is truncated and its writer keeps its place."""
+        """Skip the NULs at the start of a file that was truncated by somebody else than its writer.
+
+        A writer without `O_APPEND` then goes on at its old offset, which leaves a hole before it.
+        """
         rest = chunk.lstrip(b"\0")
         self.offset += len(chunk) - len(rest)
         self._is_hole = not rest

@@ -7,8 +7,7 @@ import resource
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import FileId
-from graphrag_eval_async.sources.checkpoints import Start
-from graphrag_eval_async.sources.copies import find_original, pass_over, still_copy
+from graphrag_eval_async.sources.checkpoints import Start, find_original, pass_over, still_copy
 from graphrag_eval_async.sources.identity import line_start
 from graphrag_eval_async.sources.lines import LOGGER
 from graphrag_eval_async.sources.tail import CLOSED, Event, Tail
@@ -16,9 +15,8 @@ from graphrag_eval_async.sources.tail import CLOSED, Event, Tail
 if TYPE_CHECKING:
     from collections.abc import Collection, Container
 
-    from graphrag_eval_async.sources.access import Access
     from graphrag_eval_async.sources.checkpoints import Checkpoints
-    from graphrag_eval_async.sources.identity import Opened
+    from graphrag_eval_async.sources.identity import Access, Opened
 
 
 OPEN_SHARE = 0.75

@@ -7,8 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import Position
-from graphrag_eval_async.sources.checkpoints import Checkpoints, FollowState
-from graphrag_eval_async.sources.copies import compare, is_replaced
+from graphrag_eval_async.sources.checkpoints import Checkpoints, FollowState, compare, is_replaced
 from graphrag_eval_async.sources.lines import LOGGER
 from graphrag_eval_async.sources.listing import SETTLING_SECONDS, Directory, Listing
 from graphrag_eval_async.sources.registry import Registry
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.records import Known
-    from graphrag_eval_async.sources.access import Access
+    from graphrag_eval_async.sources.identity import Access
     from graphrag_eval_async.sources.tail import Tail
 
 

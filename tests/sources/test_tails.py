@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from graphrag_eval_async.sources import copies, registry, rotation
+from graphrag_eval_async.sources import checkpoints, registry, rotation
 from graphrag_eval_async.sources.identity import repeated
 from tests.sources.followed import Reader, append, open_files, text
 
@@ -406,7 +406,7 @@ def test_truncated_while_its_copy_is_looked_at(
         os.truncate(log, 0)
         return repeated(descriptor, other, begin)
 
-    monkeypatch.setattr(copies, "repeated", compare_late)
+    monkeypatch.setattr(checkpoints, "repeated", compare_late)
     log.write_text("1\n2\n")
     with Reader(log.parent) as reader:
         assert reader.texts() == ["1", "2"]
