@@ -56,8 +56,8 @@ def whole(content: bytes | BinaryIO | None) -> bytes:
 def plain(data: bytes, limit: int) -> list[tuple[int, int, bytes, bool]]:
     """Number, offset, content of every line that is not blank, and whether it is too long."""
     found = []
-    offset = 0
-    for number, text in enumerate(data.split(b"\n"), 1):
+    offset = len(data) - len(data.lstrip(b"\0"))  # The hole that a truncation leaves.
+    for number, text in enumerate(data[offset:].split(b"\n"), 1):
         too_long = len(text) > limit
         visible = text.removeprefix(BOM) if number == 1 else text
         if visible.strip(b" \t\r\x0b\x0c") or too_long:
