@@ -159,7 +159,8 @@ class Tails:
         opened = self.registry.access.open_file(path)
         if opened is None:
             return None
-        if opened[1].place not in self.registry.tails:
+        met = self.registry.tails.get(opened[1].place)
+        if met is None or met.identity != opened[1]:
             named = (tail for tail in self.registry.open if tail.name == path or tail.name in formers)
             if replaced := next((tail for tail in named if is_replaced(tail, opened)), None):
                 LOGGER.info("%s: replaced after %d bytes that it repeats; resumed", path, replaced.offset)
