@@ -124,6 +124,43 @@ class Checkpoints:
         number = known.number if offset == known.begin else max(1, known.number - 1)
         return Start(key, offset, number, known.last is None)
 
+    def skip(self, root: str) -> None:
+        """Keep that a compressed file is not read."""
+        start = Start(self.new_key(root), 0, 1, passed_over=True)
+        self.note_copy(root, start.key)
+        self.note_start(start)
+
+    def is_read(self, root: str, size: int) -> bool:
+        """Whether an earlier run has read or skipped all of a compressed file with a text of that size."""
+        own = self.copies.get(root)
+        if own is not None and own in self._known:
+            self.found.add(own)
+            return self._known[own].last is None or self._known[own].begin % (1 << 32) == size
+        for key, (begin, _, last) in self._known.items():
+            if last is None and key not in self.found and begin % (1 << 32) == size:
+                self.found.add(key)  # By its size, that file was skipped before it was compressed.
+                self.note_copy(root, key)
+                return True
+        return False
+
+    def last_lines(self, root: str) -> list[Position]:
+        """The last lines that earlier runs have read of the files that a compressed one may be."""
+        own = self.copies.get(root, "")
+        known = [self._known[own]] if own in self._known else self._known.values()
+        return [last for _, _, last in known if last is not None]
+
+    def resume(self, found: Mapping[str, bool], root: str, name: str) -> Start | None:
+        """Where to resume a compressed file with these lines, by key: whether they have a newline there."""
+        keys = [key for key in found if key not in self.found or key == self.copies.get(root)]
+        if not keys:
+            return None
+        key = max(keys, key=partial(self._likeness, name))
+        begin, number, last = self._known[key]
+        self.found.add(key)
+        if found[key] or last is None or begin <= last.offset:
+            return Start(key, begin, number, passed_over=False)
+        return Start(key, last.offset, max(1, number - 1), passed_over=False)
+
     def new_key(self, root: str) -> str:
         """A key that no file has had."""
         generation = self._next.get(root, 0)

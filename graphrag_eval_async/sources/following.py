@@ -51,8 +51,8 @@ def follow_jsonl(
 
     No follower can
 
-    - read a file that was deleted or compressed after its rotation while no follower ran, late writes to the
-      former target of a link, or what comes and goes between two looks;
+    - read a file that was deleted, or compressed by anything but gzip, after its rotation while no follower
+      ran, late writes to the former target of a link, or what comes and goes between two looks;
     - tell a new file from one that is gone and has the last line that was read at the same place: its lines
       up to there are skipped, which is logged;
     - notice that a file was rewritten with the same bytes before the place up to which it was read: 1,024 or,
@@ -64,9 +64,10 @@ def follow_jsonl(
 
     Args:
         path: of a file, of a directory, which stands for its ``*.jsonl`` files, a glob, or several of these.
-            A path that exists is never taken for a glob; compressed files are skipped. Files that appear
-            later are read from their start. Rotated files have names such as ``log.jsonl.1``,
-            ``log.jsonl-20260131``, ``log-20260131.jsonl``, ``log.1.jsonl`` or ``log.jsonl.old``.
+            A path that exists is never taken for a glob. Files that appear later are read from their start.
+            Rotated files have names such as ``log.jsonl.1``, ``log.jsonl-20260131``, ``log-20260131.jsonl``,
+            ``log.1.jsonl`` or ``log.jsonl.old``. With a journal, those that are there compressed at the
+            start, such as ``log.jsonl.1.gz``, are read once: the lines that no earlier run has read.
         start: "beginning" reads all lines; "end" only lines that are completed from now on; a position reads
             the lines after it, in whatever file it stands by now, and all other files, or all files if it is
             not found. Files that were rotated before are skipped, except those newer than the position's;

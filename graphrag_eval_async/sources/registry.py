@@ -10,6 +10,7 @@ from graphrag_eval_async.records import FileId
 from graphrag_eval_async.sources.checkpoints import Start, find_original, pass_over, still_copy
 from graphrag_eval_async.sources.identity import line_start
 from graphrag_eval_async.sources.lines import LOGGER
+from graphrag_eval_async.sources.packed import Packed, open_packed, unpack
 from graphrag_eval_async.sources.tail import CLOSED, Event, Tail
 
 if TYPE_CHECKING:
@@ -131,6 +132,29 @@ class Registry:
         self.tails[identity.place] = tail
         return tail
 
+    def register_packed(self, path: str, name: str) -> Tail | None:
+        """The tail of a compressed file, which was called `name` before; None if it need not be read.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        opened = self.access.open_file(path)
+        if opened is None:
+            return None
+        descriptor, identity = opened
+        tail = None
+        try:
+            if identity.place not in self.tails:
+                tail = open_packed(opened, path, name, self.open, self.checkpoints)
+        finally:
+            if tail is None:
+                os.close(descriptor)
+        if tail is not None:
+            tail.content = unpack(tail, self.checkpoints, is_old=self.access.is_old(descriptor))
+            self.tails[identity.place] = tail
+            self.hold(tail)
+        return tail
+
     def restart(self, tail: Tail) -> Tail:
         """A tail for what stands now in a file that was rewritten; the old one is left without a file."""
         file = FileId(tail.name, self.checkpoints.new_key(tail.identity.root), followed=True)
@@ -191,14 +215,15 @@ class Registry:
             if tail.after is not None:
                 continue
             del self.unread[tail]
-            if data := self._read(tail, min(CHUNK_BYTES, budget)):
+            data = self._read(tail, min(CHUNK_BYTES, budget))
+            if data:
                 events.append(Event(tail, data))
                 budget -= len(data)
-                if tail.unread:
-                    self.unread[tail] = None
+            if tail.unread and (data or (data is not None and isinstance(tail, Packed))):
+                self.unread[tail] = None
         return events
 
-    def _read(self, tail: Tail, limit: int) -> bytes:
+    def _read(self, tail: Tail, limit: int) -> bytes | None:
         try:
             if tail.descriptor != CLOSED or self._reopen(tail):
                 self.hold(tail)
@@ -208,7 +233,7 @@ class Registry:
             self.access.tell(tail.name, error)
             self.release(tail)
         tail.suspect()
-        return b""
+        return None
 
     def _reopen(self, tail: Tail) -> bool:
         """Open the file of a tail again; False if it is no longer where it was."""
@@ -221,10 +246,7 @@ class Registry:
 
     def measure(self) -> int:
         """Bytes that were not read of the files that are open."""
-        sizes = [
-            (os.fstat(tail.descriptor).st_size, tail.offset) for tail in self.open if tail.original is None
-        ]
-        return sum(max(0, size - offset) for size, offset in sizes)
+        return sum(tail.measure() for tail in self.open)
 
     def close(self) -> None:
         """Close all files, and give up unfinished lines."""
