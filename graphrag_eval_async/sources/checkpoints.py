@@ -91,23 +91,21 @@ class Checkpoints:
                 return start
         return None
 
-    def find_copy(self, descriptor: int, bases: Collection[str]) -> Start | None:
-        """The same for a copy of a file that was met or had one of those names, before it was truncated."""
-        for key, (_, _, last) in self._known.items():
-            can_be = last is not None and (key in self._met or last.path in bases)
-            if can_be and (start := self._start(key, descriptor)):
+    def find_content(self, descriptor: int, name: str, bases: Collection[str]) -> Start | None:
+        """The same for a copy of the file that was read, in any folder, or one that has replaced it."""
+        size = os.fstat(descriptor).st_size
+        for key in sorted(self._known.keys() - self.found, key=partial(self._likeness, name), reverse=True):
+            last = self._known[key].last
+            if last is None or last.offset + last.length > size:
+                continue
+            was_truncated = bool(bases) and (key in self._met or last.path in bases)
+            if (was_truncated or self._is_absent(key)) and (start := self._start(key, descriptor)):
                 return start
         return None
 
-    def find_content(self, descriptor: int, name: str) -> Start | None:
-        """The same for a file that has replaced the one that was read, or is a copy in another folder."""
-        size = os.fstat(descriptor).st_size
-        for key in sorted(self._known.keys() - self.found, key=partial(self._likeness, name), reverse=True):
-            parts, last = split_key(key), self._known[key].last
-            can_be = parts is not None and last is not None and last.offset + last.length <= size
-            if parts and can_be and parts[0] not in self.present and (start := self._start(key, descriptor)):
-                return start
-        return None
+    def _is_absent(self, key: str) -> bool:
+        parts = split_key(key)
+        return parts is not None and parts[0] not in self.present
 
     def _likeness(self, name: str, key: str) -> tuple[bool, bool, int]:
         last = self._known[key].last

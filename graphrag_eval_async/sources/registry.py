@@ -100,11 +100,9 @@ class Registry:
         start = checkpoints.find(identity.root, descriptor)
         original = None
         if start is None:
-            start = checkpoints.find_copy(descriptor, bases) if bases else None
-            original = find_original(self.open, opened, bases) if start is None and bases else None
-            if start is None and original is None and (start := checkpoints.find_content(descriptor, name)):
+            original = find_original(self.open, opened, bases) if bases else None
+            if original is None and (start := checkpoints.find_content(descriptor, name, bases)):
                 LOGGER.warning("%s: has %d bytes that an earlier run has read; skipped", name, start.offset)
-            if start is not None:
                 checkpoints.note_copy(identity.root, start.key)
         elif start is not None and start.passed_over and identity.root in checkpoints.copies:
             start, original = still_copy(self.open, opened, start, checkpoints)
