@@ -135,7 +135,7 @@ class Checkpoints:
             self.found.add(own)
             return self._known[own].last is None or self._known[own].begin % (1 << 32) == size
         for key, (begin, _, last) in self._known.items():
-            if last is None and key not in self.found and begin % (1 << 32) == size:
+            if last is None and key not in self.found and begin and begin % (1 << 32) == size:
                 self.found.add(key)  # By its size, that file was skipped before it was compressed.
                 self.note_copy(root, key)
                 return True

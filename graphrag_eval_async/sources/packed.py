@@ -66,6 +66,7 @@ def open_packed(
     trailer = os.pread(descriptor, 8, max(0, os.fstat(descriptor).st_size - 8))
     checksum, size = struct.unpack("<II", trailer.rjust(8, b"\0"))
     if checkpoints.is_read(identity.root, size):
+        LOGGER.info("%s: has nothing that no earlier run has read or skipped", path)
         return None
     first = next(_inflate(descriptor), b"")
     for tail in present:
@@ -75,8 +76,8 @@ def open_packed(
 
 
 def _checksum(tail: Tail, size: int, first: bytes) -> int | None:
-    """That of the first bytes of a file; None if it does not begin in this way."""
-    if os.pread(tail.descriptor, len(first), 0) != first:
+    """That of the first bytes of a file; None if it does not begin in this way, or the size is of a part."""
+    if size < len(first) or os.pread(tail.descriptor, len(first), 0) != first:
         return None
     checksum = offset = 0
     while block := os.pread(tail.descriptor, min(CHECKED_BYTES, size - offset), offset):

@@ -144,6 +144,18 @@ def test_what_is_there_uncompressed_as_well(log: Path, name: str, read: int) -> 
     assert fresh(resume(log, third)) == []
 
 
+@pytest.mark.parametrize("end", [b"\0" * 100, gzip.compress(b""), gzip.compress(b"1\n")])
+def test_a_size_at_the_end_that_is_not_that_of_the_text(log: Path, end: bytes) -> None:
+    log.write_text("1\n2\n")
+    log.with_name("log.jsonl.9.gz").write_bytes(gzip.compress(b"skipped\n"))
+    first = run(log, start="end", is_first=True)
+    log.with_name("log.jsonl.9.gz").unlink()
+    log.with_name("log.jsonl.1.gz").write_bytes(gzip.compress(b"1\n2\n") + end)
+    second = resume(log, first)
+    assert fresh(second)[:2] == ["1", "2"]
+    assert fresh(resume(log, second)) == []
+
+
 def test_logs_that_begin_alike_are_not_taken_for_each_other(log: Path) -> None:
     log.write_text("same\n")
     first = resume(log)
