@@ -131,15 +131,10 @@ class Checkpoints:
     def is_read(self, root: str, size: int) -> bool:
         """Whether an earlier run has read or skipped all of a compressed file with a text of that size."""
         own = self.copies.get(root)
-        if own is not None and own in self._known:
-            self.found.add(own)
-            return self._known[own].last is None or self._known[own].begin % (1 << 32) == size
-        for key, (begin, _, last) in self._known.items():
-            if last is None and key not in self.found and begin and begin % (1 << 32) == size:
-                self.found.add(key)  # By its size, that file was skipped before it was compressed.
-                self.note_copy(root, key)
-                return True
-        return False
+        if own is None or own not in self._known:
+            return False
+        self.found.add(own)
+        return self._known[own].last is None or self._known[own].begin % (1 << 32) == size
 
     def last_lines(self, root: str) -> list[Position]:
         """The last lines that earlier runs have read of the files that a compressed one may be."""

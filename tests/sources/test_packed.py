@@ -144,7 +144,9 @@ def test_what_is_there_uncompressed_as_well(log: Path, name: str, read: int) -> 
     assert fresh(resume(log, third)) == []
 
 
-@pytest.mark.parametrize("end", [b"\0" * 100, gzip.compress(b""), gzip.compress(b"1\n")])
+@pytest.mark.parametrize(
+    "end", [b"\0" * 100, gzip.compress(b""), gzip.compress(b"1\n")], ids=["zeros", "empty", "short"]
+)
 def test_a_size_at_the_end_that_is_not_that_of_the_text(log: Path, end: bytes) -> None:
     log.write_text("1\n2\n")
     log.with_name("log.jsonl.9.gz").write_bytes(gzip.compress(b"skipped\n"))
@@ -186,18 +188,20 @@ def test_what_the_first_run_has_skipped_is_skipped_ever_after(log: Path) -> None
     assert fresh(second) == ["2"]
 
 
-def test_what_was_skipped_before_it_was_compressed(log: Path) -> None:
+def test_what_was_skipped_before_it_was_compressed_is_read(log: Path) -> None:
+    """Nothing tells it from a log that nobody has read."""
     log.with_name("log.jsonl.1").write_text("old\n")
-    log.write_text("1\n22\n")
+    log.write_text("1\n2\n")
     first = run(log, start="end", is_first=True)
+    append(log, "3\n")
+    second = resume(log, first)
+    assert fresh(second) == ["3"]
     compress(log.with_name("log.jsonl.1"))
     log.rename(log.with_name("log.jsonl.0"))
     compress(log.with_name("log.jsonl.0"))
-    log.with_name("log.jsonl.2").write_text("not skipped\n")
-    compress(log.with_name("log.jsonl.2"))
-    second = resume(log, first)
-    assert fresh(second) == ["not skipped"]
-    assert fresh(resume(log, second)) == []
+    third = resume(log, second)
+    assert fresh(third) == ["old"]
+    assert fresh(resume(log, third)) == []
 
 
 def test_excluded_and_old_ones(log: Path) -> None:
