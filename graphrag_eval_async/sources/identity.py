@@ -76,10 +76,8 @@ def _statx() -> Callable[[int | str], int] | None:
 
     def birth_time(file: int | str) -> int:
         buffer = ctypes.create_string_buffer(_STATX_BYTES)
-        if isinstance(file, int):
-            failed = statx(file, b"", _AT_EMPTY_PATH, _STATX_BTIME, buffer)
-        else:
-            failed = statx(_AT_FDCWD, os.fsencode(file), 0, _STATX_BTIME, buffer)
+        place, name = (file, b"") if isinstance(file, int) else (_AT_FDCWD, os.fsencode(file))
+        failed = statx(place, name, _AT_EMPTY_PATH, _STATX_BTIME, buffer)
         if failed or not struct.unpack_from("=I", buffer)[0] & _STATX_BTIME:
             return 0
         seconds, nanoseconds = struct.unpack_from("=qI", buffer, _BTIME_PLACE)

@@ -111,13 +111,6 @@ class Registry:
             offset = line_start(descriptor, os.fstat(descriptor).st_size) if skip else 0
             start = Start(checkpoints.new_key(identity.root), offset, 1, passed_over=skip)
         checkpoints.note_start(start)
-        tail = self._tail(opened, name, start)
-        if original is not None:
-            pass_over(tail, original, checkpoints)
-        return tail
-
-    def _tail(self, opened: Opened, name: str, start: Start) -> Tail:
-        descriptor, identity = opened
         tail = Tail(
             file=FileId(name, start.key, followed=True),
             identity=identity,
@@ -128,6 +121,8 @@ class Registry:
             origin=start.offset if start.passed_over else -1,
         )
         self.tails[identity.place] = tail
+        if original is not None:
+            pass_over(tail, original, checkpoints)
         return tail
 
     def register_packed(self, path: str, name: str) -> Tail | None:

@@ -57,8 +57,7 @@ def find_rotated(
         for path, name in listing.rotated(now, at_once=at_once):
             try:
                 status = None if path in names else registry.access.status(path)
-                # An empty one may still become a copy.
-                if status is not None and status.st_size and _is_unread(path, name, status, registry):
+                if status is not None and _is_unread(path, name, status, registry):
                     is_new = not registry.checkpoints.knows(identify(path).root)
                     found.append((is_new, status.st_mtime_ns, path, name))
             except GONE:
@@ -86,10 +85,7 @@ def _is_unread(path: str, name: str, status: os.stat_result, registry: Registry)
     tail = registry.get(status)
     if tail is not None and tail.descriptor != CLOSED:
         return False
-    was_read = tail is not None and (
-        (tail.finished and tail.original is None) or tail.offset == status.st_size
-    )
-    if tail is not None and was_read and tail.identity == identify(path):
+    if tail is not None and tail.finished and tail.original is None and tail.identity == identify(path):
         return False
     return not (registry.access.is_excluded(path) or registry.access.is_excluded(name))
 

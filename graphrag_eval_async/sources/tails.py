@@ -58,8 +58,7 @@ class Tails:
         self.registry.access.exclude(exclude)
         self.registry = registry = Registry(Checkpoints(known, copies, line), self.registry.access)
         registry.skip = is_first and start == "end"
-        if known or line is not None:
-            registry.checkpoints.present = rotation.roots(self._listings, now)
+        registry.checkpoints.present = rotation.roots(self._listings, now)
         self._look_at_names(now, at_once=True)
         if is_first:
             self._pass_over_rotated(now)
@@ -139,9 +138,8 @@ class Tails:
     def _look_at(self, name: str, now: float) -> None:
         tail, registry = self._places.get(name), self.registry
         try:
-            if tail is None and registry.access.is_excluded(name):
-                return
-            status = registry.access.status(name)
+            is_skipped = tail is None and registry.access.is_excluded(name)
+            status = None if is_skipped else registry.access.status(name)
             if status is None:
                 self._places.pop(name, None)
                 return
@@ -232,10 +230,9 @@ class Tails:
 
     def _limit(self) -> None:
         """If too many files are open, close those that were idle for longest, departed ones for good."""
-        if (excess := len(self._departed) - self.registry.max_open // 2) > 0:
-            idle = [tail for tail in self._departed if tail not in self.registry.unread]
-            for tail in idle[:excess]:
-                self._finish(tail)
+        excess = max(0, len(self._departed) - self.registry.max_open // 2)
+        for tail in [tail for tail in self._departed if tail not in self.registry.unread][:excess]:
+            self._finish(tail)
         self.registry.limit(self._departed)
 
     def _see(self, tail: Tail, status: os.stat_result, now: float) -> None:
@@ -247,18 +244,11 @@ class Tails:
         is_intact = tail.descriptor == CLOSED or tail.original is not None or tail.is_intact()
         tail.seen = seen(status)  # If that failed, the next look tries again.
         if tail.original is not None and tail.descriptor != CLOSED:
-            self._compare(tail, tail.original, now)
+            compare(tail, self.registry.checkpoints)
         if not is_intact:
             self._restart(tail, now)
         elif tail.unread:
             self.registry.unread[tail] = None
-
-    def _compare(self, tail: Tail, original: Tail, now: float) -> None:
-        """Find out whether what has repeated another file still does."""
-        if original.descriptor != CLOSED:
-            self._see(original, os.fstat(original.descriptor), now)
-        if tail.descriptor != CLOSED:  # Else the original was truncated, and its reading goes on in the copy.
-            compare(tail, self.registry.checkpoints)
 
     def _restart(self, tail: Tail, now: float) -> None:
         """Start again with a file that was truncated; the lines before that may stand in a copy."""
@@ -300,9 +290,8 @@ class Tails:
 
     def end(self) -> list[Event]:
         """Give up all unfinished lines, once everything was read."""
-        for tail in list(self.registry.tails.values()):
-            if not tail.finished:
-                self._finish(tail)
+        for tail in [tail for tail in self.registry.tails.values() if not tail.finished]:
+            self._finish(tail)
         return self.read()
 
     def close(self) -> None:
