@@ -19,6 +19,7 @@ from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.scale.processes import Workers
 from graphrag_eval_async.scale.ranges import MIN_RANGE_BYTES, Cutter, range_bytes, read_long
 from graphrag_eval_async.scale.work import Aggregating
+from graphrag_eval_async.sources.lines import MAX_SPOOL_BYTES
 from graphrag_eval_async.threads import SLICE_SECONDS, run_in_thread, write_in_thread
 
 if TYPE_CHECKING:
@@ -173,9 +174,10 @@ class Merging:
 
     async def _reject(self, range_: Range, rejected: Reject) -> None:
         content = rejected.content
-        if content is None and self._spool:
+        if content is None and self._spool and rejected.length <= MAX_SPOOL_BYTES:
             read = partial(read_long, range_, rejected.offset, rejected.length)
-            content = await anyio.to_thread.run_sync(read)
+            with suppress(OSError):  # There may be no room for it on the disk.
+                content = await anyio.to_thread.run_sync(read)
             rejected = replace(rejected, content=content)
         try:
             if self._threaded and rejected.length >= LARGE_BYTES:

@@ -14,11 +14,11 @@ from anyio.streams.text import TextReceiveStream
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Line, LongLine, Record, write_line
-from graphrag_eval_async.sources.backlog import Lag
 from graphrag_eval_async.sources.files import CHUNK_BYTES
 from graphrag_eval_async.sources.following import Follower, follow_jsonl
 from graphrag_eval_async.sources.lines import PIECE_BYTES, is_blank, long_line, split_lines
 from graphrag_eval_async.sources.reading import JsonlFiles, read_jsonl
+from graphrag_eval_async.sources.waiting import Lag
 
 __all__ = [
     "Follower",

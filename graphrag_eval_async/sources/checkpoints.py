@@ -1,4 +1,4 @@
-"""What earlier runs know of followed files, and what later runs have to know."""
+"""What earlier runs know of followed files, what later runs have to know, and which files repeat others."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.records import Known
-from graphrag_eval_async.sources.identity import generation_key, has, split_key
+from graphrag_eval_async.sources.identity import generation_key, has, line_start, repeated, split_key
+from graphrag_eval_async.sources.lines import LOGGER
+from graphrag_eval_async.sources.tail import CLOSED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from graphrag_eval_async.records import Position
+    from graphrag_eval_async.sources.identity import Opened
+    from graphrag_eval_async.sources.tail import Tail
 
 HASHED_BYTES = 1 << 20
 """How much is read at a time."""
@@ -87,23 +91,21 @@ class Checkpoints:
                 return start
         return None
 
-    def find_copy(self, descriptor: int, bases: Collection[str]) -> Start | None:
-        """The same for a copy of a file that was met or had one of those names, before it was truncated."""
-        for key, (_, _, last) in self._known.items():
-            can_be = last is not None and (key in self._met or last.path in bases)
-            if can_be and (start := self._start(key, descriptor)):
+    def find_content(self, descriptor: int, name: str, bases: Collection[str]) -> Start | None:
+        """The same for a copy of the file that was read, in any folder, or one that has replaced it."""
+        size = os.fstat(descriptor).st_size
+        for key in sorted(self._known.keys() - self.found, key=partial(self._likeness, name), reverse=True):
+            last = self._known[key].last
+            if last is None or last.offset + last.length > size:
+                continue
+            was_truncated = bool(bases) and (key in self._met or last.path in bases)
+            if (was_truncated or self._is_absent(key)) and (start := self._start(key, descriptor)):
                 return start
         return None
 
-    def find_content(self, descriptor: int, name: str) -> Start | None:
-        """The same for a file that has replaced the one that was read, or is a copy in another folder."""
-        size = os.fstat(descriptor).st_size
-        for key in sorted(self._known.keys() - self.found, key=partial(self._likeness, name), reverse=True):
-            parts, last = split_key(key), self._known[key].last
-            can_be = parts is not None and last is not None and last.offset + last.length <= size
-            if parts and can_be and parts[0] not in self.present and (start := self._start(key, descriptor)):
-                return start
-        return None
+    def _is_absent(self, key: str) -> bool:
+        parts = split_key(key)
+        return parts is not None and parts[0] not in self.present
 
     def _likeness(self, name: str, key: str) -> tuple[bool, bool, int]:
         last = self._known[key].last
@@ -119,6 +121,38 @@ class Checkpoints:
         self.found.add(key)
         number = known.number if offset == known.begin else max(1, known.number - 1)
         return Start(key, offset, number, known.last is None)
+
+    def skip(self, root: str) -> None:
+        """Keep that a compressed file is not read."""
+        start = Start(self.new_key(root), 0, 1, passed_over=True)
+        self.note_copy(root, start.key)
+        self.note_start(start)
+
+    def is_read(self, root: str, size: int) -> bool:
+        """Whether an earlier run has read or skipped all of a compressed file with a text of that size."""
+        own = self.copies.get(root)
+        if own is None or own not in self._known:
+            return False
+        self.found.add(own)
+        return self._known[own].last is None or self._known[own].begin % (1 << 32) == size
+
+    def last_lines(self, root: str) -> list[Position]:
+        """The last lines that earlier runs have read of the files that a compressed one may be."""
+        own = self.copies.get(root, "")
+        known = [self._known[own]] if own in self._known else self._known.values()
+        return [last for _, _, last in known if last is not None]
+
+    def resume(self, found: Mapping[str, bool], root: str, name: str) -> Start | None:
+        """Where to resume a compressed file with these lines, by key: whether they have a newline there."""
+        keys = [key for key in found if key not in self.found or key == self.copies.get(root)]
+        if not keys:
+            return None
+        key = max(keys, key=partial(self._likeness, name))
+        begin, number, last = self._known[key]
+        self.found.add(key)
+        if found[key] or last is None or begin <= last.offset:
+            return Start(key, begin, number, passed_over=False)
+        return Start(key, last.offset, max(1, number - 1), passed_over=False)
 
     def new_key(self, root: str) -> str:
         """A key that no file has had."""
@@ -173,3 +207,66 @@ def _has_line(descriptor: int, line: Position) -> bool:
         digest.update(block)
         offset += len(block)
     return offset == end and digest.hexdigest() == line.sha256
+
+
+def find_original(tails: Iterable[Tail], opened: Opened, bases: Collection[str]) -> Tail | None:
+    """The file of one of those names, made earlier than one that only repeats it."""
+    descriptor, identity = opened
+    for tail in tails:
+        if tail.name not in bases or tail.identity.born > identity.born:
+            continue
+        if repeated(descriptor, tail.descriptor) is not None or (
+            not tail.is_intact() and has(descriptor, tail.trace, tail.trace_end)  # Truncated just now.
+        ):
+            return tail.original or tail
+    return None
+
+
+def still_copy(
+    tails: Iterable[Tail], opened: Opened, start: Start, checkpoints: Checkpoints
+) -> tuple[Start, Tail | None]:
+    """Where to read what was a copy for an earlier run, and its original if it still repeats that."""
+    descriptor, identity = opened
+    original = next((tail for tail in tails if tail.file.key == checkpoints.copies[identity.root]), None)
+    if original is None or repeated(descriptor, original.descriptor) is not None:
+        return start, original
+    checkpoints.forget_copy(identity.root, start.key)
+    return Start(start.key, 0, 1, passed_over=False), None
+
+
+def is_replaced(tail: Tail, opened: Opened) -> bool:
+    """Whether a file was deleted and has all of its content in another one, which has its name now."""
+    if tail.descriptor == CLOSED or tail.original is not None:
+        return False
+    status = os.fstat(tail.descriptor)
+    if status.st_nlink or not status.st_size or not tail.is_intact():
+        return False
+    return repeated(tail.descriptor, opened[0]) is not None
+
+
+def pass_over(tail: Tail, original: Tail, checkpoints: Checkpoints) -> None:
+    """Read nothing of a copy before it becomes different."""
+    checkpoints.note_copy(tail.identity.root, original.file.key)
+    tail.original, tail.offset = original, 0
+    compare(tail, checkpoints)
+    if tail.offset and tail.original is not None:
+        LOGGER.warning(
+            "%s: so far repeats %s; its first %d bytes are not evaluated again, unless it becomes different",
+            *(tail.name, original.name, tail.offset),
+        )
+
+
+def compare(tail: Tail, checkpoints: Checkpoints) -> None:
+    """Let a copy that has grown be read, unless it still repeats its original."""
+    original = tail.original
+    assert original is not None  # noqa: S101
+    if original.descriptor == CLOSED:  # What was added cannot have been read.
+        tail.original, tail.offset = None, line_start(tail.descriptor, tail.offset)
+    elif (size := repeated(tail.descriptor, original.descriptor, tail.offset)) is not None:
+        tail.offset = size
+    elif original.is_intact():
+        LOGGER.warning("%s: no longer repeats %s; it is read from its start", tail.name, original.name)
+        checkpoints.forget_copy(tail.identity.root, tail.file.key)
+        tail.original, tail.offset, tail.origin, tail.finished = None, 0, -1, False
+    else:
+        tail.suspect()  # It was truncated just now.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Position
-from graphrag_eval_async.sources.access import Access
 from graphrag_eval_async.sources.checkpoints import FollowState
+from graphrag_eval_async.sources.identity import Access
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of
 from graphrag_eval_async.sources.listing import as_logs
 from graphrag_eval_async.sources.tails import Tails
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from graphrag_eval_async.records import Known, Record
-    from graphrag_eval_async.sources.backlog import Lag
+    from graphrag_eval_async.sources.waiting import Lag
 
 MEASURING_SECONDS = 0.5
 """How old a lag may be before it is measured again."""
@@ -44,32 +44,30 @@ def follow_jsonl(
 ) -> Follower:
     """Follow JSONL files, as `tail -F` does: each line is read once its newline is there.
 
-    A file that is missing, or vanishes, is waited for. A file that is rotated by renaming is read to its end,
-    then the new one from its start. A file that is truncated or rewritten, even between two looks, is read
-    from its start. Lines lost by that are logged, by the logger ``graphrag_eval_async.follow``, unless they
-    are in a copy with the name of a rotated file, such as ``copytruncate`` of logrotate makes.
+    A file that is missing, or vanishes, is waited for. One that is rotated by renaming is read to its end,
+    then the new one from its start. One that is truncated or rewritten is read from its start; lines that
+    this loses are logged, by the logger ``graphrag_eval_async.follow``, unless they are in a copy with the
+    name of a rotated file, as ``copytruncate`` of logrotate makes it.
 
     No follower can
 
-    - read a file that was rotated and then deleted or compressed while no follower ran, or what was written
-      late to the target of a link that now points elsewhere;
-    - tell a new file from one that was read and is gone, if it has the last line that was read at the same
-      place: its lines up to there are skipped, which is logged;
-    - wait for ever for late writes to a file that was rotated or deleted: see `rotate_wait`;
-    - notice that a file was rewritten if it has the same bytes before the place up to which it was read:
-      1,024 bytes or, if that happened while no follower ran, the last line that was read;
+    - read a file that was deleted, or compressed by anything but gzip, after its rotation while no follower
+      ran, late writes to the former target of a link, or what comes and goes between two looks;
+    - tell a new file from one that is gone and has the last line that was read at the same place: its lines
+      up to there are skipped, which is logged;
+    - notice that a file was rewritten with the same bytes before the place up to which it was read: 1,024 or,
+      while no follower ran, those of the last line that was read;
     - tell a rotated file that it has never met from a copy, as long as another file of that name begins with
       all of its content;
     - hold more files open than three quarters of the process's limit on open files: of more, those that are
-      deleted or moved between two looks may lose their last lines;
-    - see a file that is made and deleted, or a line that is written and truncated, between two looks.
+      deleted or moved between two looks may lose their last lines.
 
     Args:
-        path: of a file, of a directory, which stands for its ``*.jsonl`` files, a glob, or several of these,
-            followed as one stream. A path that exists is never taken for a glob; compressed files are
-            skipped. Files that appear later are read from their start. Rotated files are found by their
-            names: ``log.jsonl.1``, ``log.jsonl-20260131``, ``log-20260131.jsonl``, ``log.1.jsonl``,
-            ``log.jsonl.old`` and the like.
+        path: of a file, of a directory, which stands for its ``*.jsonl`` files, a glob, or several of these.
+            A path that exists is never taken for a glob. Files that appear later are read from their start.
+            Rotated files have names such as ``log.jsonl.1``, ``log.jsonl-20260131``, ``log-20260131.jsonl``,
+            ``log.1.jsonl`` or ``log.jsonl.old``. With a journal, those that are there compressed at the
+            start, such as ``log.jsonl.1.gz``, are read once: the lines that no earlier run has read.
         start: "beginning" reads all lines; "end" only lines that are completed from now on; a position reads
             the lines after it, in whatever file it stands by now, and all other files, or all files if it is
             not found. Files that were rotated before are skipped, except those newer than the position's;
@@ -77,9 +75,9 @@ def follow_jsonl(
         poll_interval: seconds between two looks, more than 0.
         idle_timeout: seconds without anything new after which to end; None for never.
         stop: an event of asyncio, anyio or threading, or any object with `is_set`, which a thread calls at
-            each look; the follower ends once it is set. At either end it looks a last time: it reads all
-            lines that are complete, then last lines without their newline, with `whole` False;
-            `evaluate_stream` evaluates such a line if it parses, and else rejects it as `incomplete`.
+            each look; the follower ends once it is set. At either end it reads all lines that are complete,
+            then last lines without their newline, with `whole` False; `evaluate_stream` evaluates such a
+            line if it parses, and else rejects it as `incomplete`.
         rotate_wait: for how many seconds after the last write a file is read that was rotated or deleted.
             Then comes its last line if it has no newline, with `whole` False.
         exclude: globs of files to skip, rotated ones included. One with a slash must match the whole path,

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import re
-import tempfile
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from graphrag_eval_async.errors import UsageError
@@ -15,12 +15,15 @@ from graphrag_eval_async.records.line import MAX_LINE_BYTES as MAX_LINE_BYTES
 from graphrag_eval_async.records.reject import HEAD_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable
+    from collections.abc import AsyncGenerator, Callable, Iterable
 
     from graphrag_eval_async.records import FileId
 
 
 LOGGER = logging.getLogger("graphrag_eval_async.follow")
+
+MAX_SPOOL_BYTES = 1 << 30
+"""How long a line may be to go to a temporary file. Of a longer one, only head and digest are kept."""
 
 PIECE_BYTES = 1 << 16
 """How much is split before others get their turn."""
@@ -35,7 +38,8 @@ async def split_lines(
 
     A line ends at ``\\n`` and nowhere else. Blank lines are counted, not yielded. Of a line longer than
     `max_line_bytes` only the head is held; with `spool`, all of it goes to a temporary file, which the caller
-    closes. `file` is where the chunks come from, if they come from a file.
+    closes, unless it is longer than `MAX_SPOOL_BYTES`. `file` is where the chunks come from, if they come
+    from a file.
     """
     splitter = Splitter(max_line_bytes, spool=spool, file=file)
     try:
@@ -133,7 +137,10 @@ class Splitter:
         return lines
 
     def _skip_hole(self, chunk: bytes) -> bytes:
-        """Skip what stands before the first line if a file is truncated and its writer keeps its place."""
+        """Skip the NULs at the start of a file that was truncated by somebody else than its writer.
+
+        A writer without `O_APPEND` then goes on at its old offset, which leaves a hole before it.
+        """
         rest = chunk.lstrip(b"\0")
         self.offset += len(chunk) - len(rest)
         self._is_hole = not rest
@@ -203,23 +210,40 @@ class _Overflow:
         self._head = b""
         self._length = 0
         self._digest = hashlib.sha256()
-        self._content = cast(BinaryIO, tempfile.TemporaryFile()) if spool else None  # noqa: SIM115
+        self._content = _spool_file() if spool else None
 
     def add(self, piece: bytes) -> None:
         if len(self._head) < HEAD_BYTES:
             self._head += piece[: HEAD_BYTES - len(self._head)]
         self._length += len(piece)
         self._digest.update(piece)
-        if self._content is not None:
-            self._content.write(piece)
+        if self._length > MAX_SPOOL_BYTES:
+            self.close()
+        elif self._content is not None:
+            self._spool(self._content.write, piece)
 
     def line(self, number: int, offset: int, file: FileId | None, *, whole: bool) -> LongLine:
         if self._content is not None:
-            self._content.seek(0)
+            self._spool(self._content.seek, 0)
         digest = self._digest.hexdigest()
         rest = (self._limit, digest, self._content, file, whole)
         return LongLine(number, offset, self._head, self._length, *rest)
 
+    def _spool(self, method: Callable[..., object], argument: object) -> None:
+        try:
+            method(argument)
+        except OSError as error:
+            LOGGER.warning("a line of %d bytes or more is not kept whole: %s", self._length, error)
+            self.close()
+
     def close(self) -> None:
         if self._content is not None:
-            self._content.close()
+            with suppress(OSError):  # What is not written yet does not fit.
+                self._content.close()
+            self._content = None
+
+
+def _spool_file() -> BinaryIO:
+    import tempfile  # Importing it takes some milliseconds, and few inputs have long lines.
+
+    return cast(BinaryIO, tempfile.TemporaryFile())

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 MEMBERS = "*.jsonl"
 """What is followed of a directory."""
 
-COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+GZIP = ".gz"
+
+COMPRESSED = (GZIP, ".bz2", ".xz", ".zst")
 """Suffixes of files that are finished and have to be decompressed first."""
 
 GLOB_SECONDS = 1.0
@@ -125,7 +127,7 @@ class Directory:
             self._entries = []
         self._rotated = {}
         for entry in self._entries:
-            for name in rotated_from(entry):
+            for name in rotated_from(entry.removesuffix(GZIP)):
                 self._rotated.setdefault(name, []).append(entry)
         self._listed = now
 
@@ -195,8 +197,8 @@ class Listing:
     def _directory(self, path: str) -> Directory:
         return self._directories.setdefault(path, Directory(path))
 
-    def rotated(self, now: float, *, at_once: bool) -> Iterable[tuple[str, str]]:
-        """Paths that rotated files of it may have, each with the path it had before.
+    def rotated(self, now: float, *, at_once: bool, packed: bool = False) -> Iterable[tuple[str, str]]:
+        """Paths that rotated files of it may have, each with the path it had before; or compressed ones.
 
         They are looked for only for a while after a directory has changed, unless `at_once`.
         """
@@ -204,7 +206,8 @@ class Listing:
             for name, entries in directory.rotated(now, at_once=at_once).items():
                 if _is_log(name, self._pattern):
                     former = os.path.join(directory.path, name)
-                    yield from ((os.path.join(directory.path, entry), former) for entry in entries)
+                    chosen = (entry for entry in entries if entry.endswith(GZIP) == packed)
+                    yield from ((os.path.join(directory.path, entry), former) for entry in chosen)
 
 
 def fits(name: str, pattern: str) -> bool:

@@ -7,18 +7,17 @@ import resource
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import FileId
-from graphrag_eval_async.sources.checkpoints import Start
-from graphrag_eval_async.sources.copies import find_original, pass_over, still_copy
+from graphrag_eval_async.sources.checkpoints import Start, find_original, pass_over, still_copy
 from graphrag_eval_async.sources.identity import line_start
 from graphrag_eval_async.sources.lines import LOGGER
+from graphrag_eval_async.sources.packed import Packed, open_packed, unpack
 from graphrag_eval_async.sources.tail import CLOSED, Event, Tail
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container
 
-    from graphrag_eval_async.sources.access import Access
     from graphrag_eval_async.sources.checkpoints import Checkpoints
-    from graphrag_eval_async.sources.identity import Opened
+    from graphrag_eval_async.sources.identity import Access, Opened
 
 
 OPEN_SHARE = 0.75
@@ -101,11 +100,9 @@ class Registry:
         start = checkpoints.find(identity.root, descriptor)
         original = None
         if start is None:
-            start = checkpoints.find_copy(descriptor, bases) if bases else None
-            original = find_original(self.open, opened, bases) if start is None and bases else None
-            if start is None and original is None and (start := checkpoints.find_content(descriptor, name)):
+            original = find_original(self.open, opened, bases) if bases else None
+            if original is None and (start := checkpoints.find_content(descriptor, name, bases)):
                 LOGGER.warning("%s: has %d bytes that an earlier run has read; skipped", name, start.offset)
-            if start is not None:
                 checkpoints.note_copy(identity.root, start.key)
         elif start is not None and start.passed_over and identity.root in checkpoints.copies:
             start, original = still_copy(self.open, opened, start, checkpoints)
@@ -114,13 +111,6 @@ class Registry:
             offset = line_start(descriptor, os.fstat(descriptor).st_size) if skip else 0
             start = Start(checkpoints.new_key(identity.root), offset, 1, passed_over=skip)
         checkpoints.note_start(start)
-        tail = self._tail(opened, name, start)
-        if original is not None:
-            pass_over(tail, original, checkpoints)
-        return tail
-
-    def _tail(self, opened: Opened, name: str, start: Start) -> Tail:
-        descriptor, identity = opened
         tail = Tail(
             file=FileId(name, start.key, followed=True),
             identity=identity,
@@ -131,6 +121,31 @@ class Registry:
             origin=start.offset if start.passed_over else -1,
         )
         self.tails[identity.place] = tail
+        if original is not None:
+            pass_over(tail, original, checkpoints)
+        return tail
+
+    def register_packed(self, path: str, name: str) -> Tail | None:
+        """The tail of a compressed file, which was called `name` before; None if it need not be read.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        opened = self.access.open_file(path)
+        if opened is None:
+            return None
+        descriptor, identity = opened
+        tail = None
+        try:
+            if identity.place not in self.tails:
+                tail = open_packed(opened, path, name, self.open, self.checkpoints)
+        finally:
+            if tail is None:
+                os.close(descriptor)
+        if tail is not None:
+            tail.content = unpack(tail, self.checkpoints, is_old=self.access.is_old(descriptor))
+            self.tails[identity.place] = tail
+            self.hold(tail)
         return tail
 
     def restart(self, tail: Tail) -> Tail:
@@ -193,14 +208,15 @@ class Registry:
             if tail.after is not None:
                 continue
             del self.unread[tail]
-            if data := self._read(tail, min(CHUNK_BYTES, budget)):
+            data = self._read(tail, min(CHUNK_BYTES, budget))
+            if data:
                 events.append(Event(tail, data))
                 budget -= len(data)
-                if tail.unread:
-                    self.unread[tail] = None
+            if tail.unread and (data or (data is not None and isinstance(tail, Packed))):
+                self.unread[tail] = None
         return events
 
-    def _read(self, tail: Tail, limit: int) -> bytes:
+    def _read(self, tail: Tail, limit: int) -> bytes | None:
         try:
             if tail.descriptor != CLOSED or self._reopen(tail):
                 self.hold(tail)
@@ -210,7 +226,7 @@ class Registry:
             self.access.tell(tail.name, error)
             self.release(tail)
         tail.suspect()
-        return b""
+        return None
 
     def _reopen(self, tail: Tail) -> bool:
         """Open the file of a tail again; False if it is no longer where it was."""
@@ -223,10 +239,7 @@ class Registry:
 
     def measure(self) -> int:
         """Bytes that were not read of the files that are open."""
-        sizes = [
-            (os.fstat(tail.descriptor).st_size, tail.offset) for tail in self.open if tail.original is None
-        ]
-        return sum(max(0, size - offset) for size, offset in sizes)
+        return sum(tail.measure() for tail in self.open)
 
     def close(self) -> None:
         """Close all files, and give up unfinished lines."""

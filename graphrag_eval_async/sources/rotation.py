@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.sources.identity import GONE, has, identify
-from graphrag_eval_async.sources.listing import rotated_from
+from graphrag_eval_async.sources.listing import GZIP, rotated_from
 from graphrag_eval_async.sources.tail import CLOSED
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ def find_rotated(
         for path, name in listing.rotated(now, at_once=at_once):
             try:
                 status = None if path in names else registry.access.status(path)
-                # An empty one may still become a copy.
-                if status is not None and status.st_size and _is_unread(path, name, status, registry):
+                if status is not None and _is_unread(path, name, status, registry):
                     is_new = not registry.checkpoints.knows(identify(path).root)
                     found.append((is_new, status.st_mtime_ns, path, name))
             except GONE:
@@ -68,14 +67,25 @@ def find_rotated(
     return sorted(found)
 
 
+def find_packed(listings: Iterable[Listing], registry: Registry, now: float) -> list[tuple[str, str, str]]:
+    """Roots, paths and former names of compressed files: first those that were met, then the latest."""
+    found: list[tuple[bool, int, str, str, str]] = []
+    access, copies = registry.access, registry.checkpoints.copies
+    for listing in listings:
+        for path, name in listing.rotated(now, at_once=True, packed=True):
+            is_half_made = os.path.exists(path.removesuffix(GZIP))
+            if not (is_half_made or access.is_excluded(path) or access.is_excluded(name)):
+                with suppress(OSError):  # Opening it logs it.
+                    root = identify(path).root
+                    found.append((root not in copies, -os.stat(path).st_mtime_ns, root, path, name))
+    return [(root, path, name) for _, _, root, path, name in sorted(found)]
+
+
 def _is_unread(path: str, name: str, status: os.stat_result, registry: Registry) -> bool:
     tail = registry.get(status)
     if tail is not None and tail.descriptor != CLOSED:
         return False
-    was_read = tail is not None and (
-        (tail.finished and tail.original is None) or tail.offset == status.st_size
-    )
-    if tail is not None and was_read and tail.identity == identify(path):
+    if tail is not None and tail.finished and tail.original is None and tail.identity == identify(path):
         return False
     return not (registry.access.is_excluded(path) or registry.access.is_excluded(name))
 

@@ -45,6 +45,10 @@ class Tail:
         """Bytes behind the offset at the last look."""
         return 0 if self.original is not None else max(0, self.seen[0] - self.offset)
 
+    def measure(self) -> int:
+        """Bytes behind the offset by now; the file must be open."""
+        return 0 if self.original is not None else max(0, os.fstat(self.descriptor).st_size - self.offset)
+
     @property
     def held(self) -> int:
         """Bytes of an unfinished line."""
@@ -58,6 +62,10 @@ class Tail:
                 return
             before = before.after
         self.after = other
+
+    def earliest(self) -> Tail:
+        """The first of those that are to be read before it, or itself."""
+        return self if self.after is None else self.after.earliest()
 
     def is_intact(self) -> bool:
         """Whether the file still has what was read last."""

@@ -7,19 +7,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import Position
-from graphrag_eval_async.sources.checkpoints import Checkpoints, FollowState
-from graphrag_eval_async.sources.copies import compare, is_replaced
+from graphrag_eval_async.sources import rotation
+from graphrag_eval_async.sources.checkpoints import Checkpoints, FollowState, compare, is_replaced
 from graphrag_eval_async.sources.lines import LOGGER
 from graphrag_eval_async.sources.listing import SETTLING_SECONDS, Directory, Listing
 from graphrag_eval_async.sources.registry import Registry
-from graphrag_eval_async.sources.rotation import find_copy, find_rotated, former_names, may_be_copy, roots
 from graphrag_eval_async.sources.tail import CLOSED, Event, seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.records import Known
-    from graphrag_eval_async.sources.access import Access
+    from graphrag_eval_async.sources.identity import Access
     from graphrag_eval_async.sources.tail import Tail
 
 
@@ -59,13 +58,13 @@ class Tails:
         self.registry.access.exclude(exclude)
         self.registry = registry = Registry(Checkpoints(known, copies, line), self.registry.access)
         registry.skip = is_first and start == "end"
-        if known or line is not None:
-            registry.checkpoints.present = roots(self._listings, now)
+        registry.checkpoints.present = rotation.roots(self._listings, now)
         self._look_at_names(now, at_once=True)
         if is_first:
             self._pass_over_rotated(now)
         else:
             self._look_at_rotated(now, at_once=True)
+            self._look_at_packed(now)
         if line is not None and not registry.checkpoints.found:
             LOGGER.warning("%s: the line to start after is not found; read from the start", line.path)
         return registry.checkpoints.changes()
@@ -74,7 +73,7 @@ class Tails:
         """Skip what was rotated before, up to the file that has the line to start after."""
         registry = self.registry
         begun: set[str] = set()
-        found = find_rotated(self._listings, registry, self._places, now, at_once=True)
+        found = rotation.find_rotated(self._listings, registry, self._places, now, at_once=True)
         for _, path, name in sorted(each[1:] for each in found):
             registry.skip = name not in begun
             tail = self._enter_rotated(path, name, now)
@@ -85,6 +84,24 @@ class Tails:
                 tail.finish()
                 registry.release(tail)
         registry.skip = False
+        for root, _, _ in rotation.find_packed(self._listings, registry, now):
+            registry.checkpoints.skip(root)
+
+    def _look_at_packed(self, now: float) -> None:
+        """Meet compressed files; each is read before all that are later."""
+        for _, path, name in rotation.find_packed(self._listings, self.registry, now):
+            if len(self._departed) >= self.registry.max_open // 2:
+                self.registry.access.tell(path, "too many compressed files; the next start reads more")
+                return
+            try:
+                tail = self.registry.register_packed(path, name)
+                if tail is not None:
+                    self._departed[tail] = now
+                    if (present := self._places.get(name)) is not None:
+                        present.earliest().after = tail
+                    self._see(tail, os.fstat(tail.descriptor), now)
+            except OSError as error:
+                self.registry.access.tell(path, error)
 
     def look(self, now: float, *, at_once: bool = False) -> None:
         """Find out what has changed; `at_once` looks at what could wait otherwise."""
@@ -97,14 +114,13 @@ class Tails:
         self._look_at_rotated(now, at_once=at_once)
         for tail, since in list(self._departed.items()):
             self._look_at_departed(tail, since, now)
-        self._limit_departed()
-        self.registry.limit(self._departed)
+        self._limit()
 
     def _look_at_names(self, now: float, *, at_once: bool) -> None:
         names = [name for each in self._listings for name in self._names(each, now, at_once=at_once)]
-        registry = self.registry
+        excluded = self.registry.access.is_excluded
         for name in names:  # Originals are met before their copies.
-            if not (name in self._places or may_be_copy(name, registry) or registry.access.is_excluded(name)):
+            if not (name in self._places or excluded(name) or rotation.may_be_copy(name, self.registry)):
                 with suppress(OSError):  # Looking at the name logs it.
                     self._enter(name, now)
         for name in names:
@@ -122,9 +138,8 @@ class Tails:
     def _look_at(self, name: str, now: float) -> None:
         tail, registry = self._places.get(name), self.registry
         try:
-            if tail is None and registry.access.is_excluded(name):
-                return
-            status = registry.access.status(name)
+            is_skipped = tail is None and registry.access.is_excluded(name)
+            status = None if is_skipped else registry.access.status(name)
             if status is None:
                 self._places.pop(name, None)
                 return
@@ -152,7 +167,7 @@ class Tails:
 
     def _enter(self, path: str, now: float) -> Tail | None:
         """The tail of the file of that name, opened; it may be a copy of one that was truncated since."""
-        formers = former_names(path)
+        formers = rotation.former_names(path)
         for name in (path, *formers):
             original = self._places.get(name)
             if original is not None and original.descriptor != CLOSED:
@@ -160,21 +175,22 @@ class Tails:
         opened = self.registry.access.open_file(path)
         if opened is None:
             return None
-        if opened[1].place not in self.registry.tails:
+        met = self.registry.tails.get(opened[1].place)
+        if met is None or met.identity != opened[1]:
             named = (tail for tail in self.registry.open if tail.name == path or tail.name in formers)
             if replaced := next((tail for tail in named if is_replaced(tail, opened)), None):
                 LOGGER.info("%s: replaced after %d bytes that it repeats; resumed", path, replaced.offset)
                 self.registry.move(replaced, opened)
                 return replaced
         tail = self.registry.register(opened, path, formers)
-        self.registry.limit(self._departed)
+        self._limit()
         return tail
 
     def _look_at_rotated(self, now: float, *, at_once: bool = False) -> None:
-        found = find_rotated(self._listings, self.registry, self._places, now, at_once=at_once)
+        found = rotation.find_rotated(self._listings, self.registry, self._places, now, at_once=at_once)
         for _, _, path, name in found:
             self._enter_rotated(path, name, now)
-            self._limit_departed()
+            self._limit()
 
     def _enter_rotated(self, path: str, name: str, now: float) -> Tail | None:
         """The tail of a file that had a name before; it is read before the file that has the name now."""
@@ -212,12 +228,12 @@ class Tails:
         elif tail not in self.registry.unread and now - since >= self._rotate_wait:
             self._finish(tail)
 
-    def _limit_departed(self) -> None:
-        """Give up the departed files that were idle for longest, if there are too many."""
-        if (excess := len(self._departed) - self.registry.max_open // 2) > 0:
-            idle = [tail for tail in self._departed if tail not in self.registry.unread]
-            for tail in idle[:excess]:
-                self._finish(tail)
+    def _limit(self) -> None:
+        """If too many files are open, close those that were idle for longest, departed ones for good."""
+        excess = max(0, len(self._departed) - self.registry.max_open // 2)
+        for tail in [tail for tail in self._departed if tail not in self.registry.unread][:excess]:
+            self._finish(tail)
+        self.registry.limit(self._departed)
 
     def _see(self, tail: Tail, status: os.stat_result, now: float) -> None:
         """Find out whether there is something to read."""
@@ -228,18 +244,11 @@ class Tails:
         is_intact = tail.descriptor == CLOSED or tail.original is not None or tail.is_intact()
         tail.seen = seen(status)  # If that failed, the next look tries again.
         if tail.original is not None and tail.descriptor != CLOSED:
-            self._compare(tail, tail.original, now)
+            compare(tail, self.registry.checkpoints)
         if not is_intact:
             self._restart(tail, now)
         elif tail.unread:
             self.registry.unread[tail] = None
-
-    def _compare(self, tail: Tail, original: Tail, now: float) -> None:
-        """Find out whether what has repeated another file still does."""
-        if original.descriptor != CLOSED:
-            self._see(original, os.fstat(original.descriptor), now)
-        if tail.descriptor != CLOSED:  # Else the original was truncated, and its reading goes on in the copy.
-            compare(tail, self.registry.checkpoints)
 
     def _restart(self, tail: Tail, now: float) -> None:
         """Start again with a file that was truncated; the lines before that may stand in a copy."""
@@ -248,7 +257,7 @@ class Tails:
         self._places.update({name: new for name, holder in self._places.items() if holder is tail})
         if (since := self._departed.pop(tail, None)) is not None:
             self._departed[new] = since
-        copy = find_copy(self._listings, self.registry, tail, now)
+        copy = rotation.find_copy(self._listings, self.registry, tail, now)
         if copy is None:
             LOGGER.warning(
                 "%s: was truncated or rewritten after %d bytes were read, %d of them of an unfinished line;"
@@ -276,14 +285,13 @@ class Tails:
     def read(self) -> list[Event]:
         """Some of what there is to read; `unread` says whether there is more."""
         events, self._events = self._events + self.registry.read(), []
-        self.registry.limit(self._departed)
+        self._limit()
         return events
 
     def end(self) -> list[Event]:
         """Give up all unfinished lines, once everything was read."""
-        for tail in list(self.registry.tails.values()):
-            if not tail.finished:
-                self._finish(tail)
+        for tail in [tail for tail in self.registry.tails.values() if not tail.finished]:
+            self._finish(tail)
         return self.read()
 
     def close(self) -> None:

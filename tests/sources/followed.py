@@ -7,7 +7,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.records import Known, LongLine
-from graphrag_eval_async.sources.access import Access
+from graphrag_eval_async.sources.identity import Access
 from graphrag_eval_async.sources.tails import Tails
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 import os
 import shutil
@@ -35,6 +36,7 @@ class File:
         self.rest = b""
         self.is_open = False
         self.is_lost = False
+        self.is_packed = False
         self.left = 0.0
 
     def write(self, lines: list[bytes], cut: int) -> None:
@@ -128,9 +130,24 @@ class Following(RuleBasedStateMachine):
     def name(self, number: int) -> Path:
         return self.log.with_name(self.rotated.format(number))
 
+    def compress(self, *, is_read: bool) -> None:
+        """The file that was rotated last, unless it was skipped; nobody can write to it any more."""
+        path = self.name(1)
+        inodes = {os.fstat(file.handle.fileno()).st_ino: file for file in self.former if not file.is_lost}
+        if (file := inodes.get(path.stat().st_ino)) is None:
+            return
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+        file.is_packed = True
+        file.is_lost = not is_read
+        file.left = float("-inf")
+
     def shift(self) -> None:
         for number in range(self.rotations, 0, -1):
-            self.name(number).rename(self.name(number + 1))
+            for suffix in ("", ".gz"):
+                path = Path(f"{self.name(number)}{suffix}")
+                if path.exists():
+                    path.rename(f"{self.name(number + 1)}{suffix}")
         self.rotations += 1
 
     def leave(self) -> None:
@@ -253,9 +270,9 @@ class Following(RuleBasedStateMachine):
             assert file.is_lost or file.pending == []
             file.is_open = True
 
-    @rule(undone=st.integers(0, 4))
-    def restart(self, undone: int) -> None:
-        """Killed, with what came last not yet journaled."""
+    @rule(undone=st.integers(0, 4), packed=st.booleans())
+    def restart(self, undone: int, packed: bool = False) -> None:
+        """Killed, with what came last not yet journaled; a rotated file may be compressed meanwhile."""
         for _ in range(min(undone, self.latest)):
             if self.done[-1][0] is self.twin:
                 break  # By its first line, it could be the other log.
@@ -269,12 +286,16 @@ class Following(RuleBasedStateMachine):
         self.copies = self.reader.copies
         known = self.reader.known()
         self.reader.tails.close()
+        if packed and self.name(1).exists():
+            self.compress(is_read=bool(known))
         self.reader = Reader(
             self.path, rotate_wait=ROTATE_WAIT, known=known, copies=self.copies, now=self.reader.now
         )
         names = {os.stat(path).st_ino for path in self.folder.iterdir()}
         for file in self.former:
             was_before = not known and not self.has_members  # Rotated before the first start.
+            if file.is_packed:
+                continue
             if was_before or os.fstat(file.handle.fileno()).st_ino not in names:
                 file.is_lost = True  # Or deleted while it was down.
             if os.fstat(file.handle.fileno()).st_size == 0:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gzip
 import hashlib
+import tempfile
 import time
 import tracemalloc
 from itertools import pairwise
@@ -14,9 +16,10 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import read_jsonl
 from graphrag_eval_async.records import FileId, Line, LongLine, Record, Unwritable
-from graphrag_eval_async.sources import open_source
+from graphrag_eval_async.sources import lines, open_source
 from graphrag_eval_async.sources.lines import PIECE_BYTES, Splitter, split_lines
 from tests.conftest import LoopClock
+from tests.sources.followed import open_files
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -53,8 +56,8 @@ def whole(content: bytes | BinaryIO | None) -> bytes:
 def plain(data: bytes, limit: int) -> list[tuple[int, int, bytes, bool]]:
     """Number, offset, content of every line that is not blank, and whether it is too long."""
     found = []
-    offset = 0
-    for number, text in enumerate(data.split(b"\n"), 1):
+    offset = len(data) - len(data.lstrip(b"\0"))  # The hole that a truncation leaves.
+    for number, text in enumerate(data[offset:].split(b"\n"), 1):
         too_long = len(text) > limit
         visible = text.removeprefix(BOM) if number == 1 else text
         if visible.strip(b" \t\r\x0b\x0c") or too_long:
@@ -156,6 +159,37 @@ async def test_many_long_lines_open_few_files() -> None:
         assert all(whole(content) == b"too long" for content in contents)
         count += len(contents)
     assert count == 20_000
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+async def test_a_line_takes_no_more_disk_than_its_limit(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(lines, "MAX_SPOOL_BYTES", 50)
+    data = b"x" * 50 + b"\n" + b"y" * 51 + b"\nshort\n" + b"z" * 400
+    before = open_files()
+    records: list[Any] = await split(pieces(data, [*range(size, len(data), size)]), 5, spool=True)
+    fits, is_longer, short, last = records
+    assert whole(fits.content) == b"x" * 50
+    assert short.data == b"short"
+    for record, text in ((is_longer, b"y" * 51), (last, b"z" * 400)):
+        digest = hashlib.sha256(text).hexdigest()
+        if size == 1000 and record is is_longer:
+            continue  # It came in one piece, and is in memory.
+        assert (record.content, record.head, record.length, record.sha256) == (None, text, len(text), digest)
+    assert open_files() == before
+
+
+@pytest.mark.parametrize("size", [10, 1 << 20])
+async def test_a_long_line_that_the_disk_has_no_room_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, size: int
+) -> None:
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: open("/dev/full", "r+b", buffering=100))  # noqa: SIM115
+    before = open_files()
+    records: list[Any] = await split([b"x" * size, b"y" * size, b"\nshort\n"], 5, spool=True)
+    record, after = records
+    assert (record.content, record.length) == (None, 2 * size)
+    assert after.data == b"short"
+    assert f"bytes or more is not kept whole: [Errno {errno.ENOSPC}]" in caplog.text
+    assert open_files() == before
 
 
 async def test_a_long_line_that_never_ends_leaves_no_file_open() -> None:

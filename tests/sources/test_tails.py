@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from graphrag_eval_async.sources import copies, registry, rotation
+from graphrag_eval_async.sources import checkpoints, registry, rotation
 from graphrag_eval_async.sources.identity import repeated
 from tests.sources.followed import Reader, append, open_files, text
 
@@ -229,6 +229,28 @@ def test_an_inode_number_that_is_used_again(log: Path) -> None:
             pytest.skip("this file system does not use inode numbers again")
 
 
+def test_replaced_by_a_copy_with_an_inode_number_that_is_used_again(log: Path) -> None:
+    gone = [log.with_name(f"gone{number}") for number in range(50)]
+    with Reader(log, *gone) as reader:
+        for path in gone:
+            path.touch()
+        reader.poll()
+        numbers = {path.stat().st_ino for path in gone}
+        log.write_text("1\n")
+        for path in gone:
+            path.unlink()
+        reader.poll()
+        reader.wait(6)
+        assert reader.texts() == []
+        draft = shutil.copyfile(log, log.with_name("draft"))
+        if draft.stat().st_ino not in numbers:
+            pytest.skip("this file system does not use inode numbers again")
+        draft.rename(log)
+        assert reader.texts() == []
+        append(log, "2\n")
+        assert reader.texts() == ["2"]
+
+
 @pytest.mark.parametrize(
     "content", ["", "x\n", "same\n", "other\nlines\n", "longer\nthan\nit\nwas\nbefore\n"]
 )
@@ -406,7 +428,7 @@ def test_truncated_while_its_copy_is_looked_at(
         os.truncate(log, 0)
         return repeated(descriptor, other, begin)
 
-    monkeypatch.setattr(copies, "repeated", compare_late)
+    monkeypatch.setattr(checkpoints, "repeated", compare_late)
     log.write_text("1\n2\n")
     with Reader(log.parent) as reader:
         assert reader.texts() == ["1", "2"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.sources.backlog import MAX_ARRIVALS, Backlog
+from graphrag_eval_async.sources.waiting import MAX_ARRIVALS, Backlog
 
 
 def test_nothing_is_there() -> None:
