@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Dedupe = Literal["position", "content"]
 Source = dict[str, Any]
 
+SHA256_BYTES = 32
+
 
 class Admission:
     """Knows all lines that were evaluated or rejected, in this run or an earlier one of the same journal.
@@ -88,7 +90,7 @@ class Admission:
     def is_restored(self, line: KeptLine) -> bool:
         """Whether that very occurrence was restored before."""
         digest, occurrence, place, _ = line
-        return (place is None or place in self.done) and self._contents.has(digest, occurrence)
+        return self._contents.has(digest, occurrence) and (place is None or place in self.done)
 
     def restore(self, line: KeptLine) -> None:
         """Note a line of an earlier run, which was not restored before."""
@@ -106,7 +108,7 @@ was whole."""
 
 
 class _Source(msgspec.Struct):
-    sha256: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+    sha256: str
     occurrence: Annotated[int, msgspec.Meta(ge=1)]
     offset: Size
     length: Size
@@ -122,12 +124,15 @@ def read_source(source: Any) -> KeptLine:
         ValueError: it does not describe a line.
     """
     line = msgspec.convert(source, _Source)
+    sha256 = bytes.fromhex(line.sha256)
+    if sha256.hex() != line.sha256 or len(sha256) != SHA256_BYTES:
+        raise ValueError("no SHA-256 in lower case")
     place = None
     if line.path is not None and line.file is not None:
         place = line.path, line.file, line.offset, line.length, line.sha256
     elif line.path != line.file:
         raise ValueError("a path without a key of the file, or a key without a path")
-    return bytes.fromhex(line.sha256[: 2 * DIGEST_BYTES]), line.occurrence, place, line.whole
+    return sha256[:DIGEST_BYTES], line.occurrence, place, line.whole
 
 
 def digest_of(record: Record) -> bytes:
