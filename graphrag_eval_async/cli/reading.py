@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.batch import read_results
@@ -14,7 +15,7 @@ from graphrag_eval_async.cli.text import one_line, tell
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.scale.evaluate_file import count_jobs
 from graphrag_eval_async.scale.ranges import unsplittable
-from graphrag_eval_async.sinks import write_reject
+from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.reading import expand
 
@@ -74,11 +75,12 @@ def collecting(
 
     def write(reject: Reject) -> None:
         rejects.tally(reject)
-        write_reject(file, reject, file=reject.path or "-", max_bytes=max_bytes)
+        writer(replace(reject, path=reject.path or "-"))
         if reject.content is not None and not isinstance(reject.content, bytes):
             reject.content.close()
 
     with open_lines(path, interrupts) as file:
+        writer = RejectWriter(file, max_bytes=max_bytes)
         yield rejects, write
 
 

@@ -1,6 +1,6 @@
 """Where results and rejects are written."""
 
 from graphrag_eval_async.sinks.line_file import LineFile, write_report
-from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES, RejectWriter, write_reject
+from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES, RejectWriter
 
-__all__ = ["MAX_REJECT_BYTES", "LineFile", "RejectWriter", "write_reject", "write_report"]
+__all__ = ["MAX_REJECT_BYTES", "LineFile", "RejectWriter", "write_report"]

@@ -1,40 +1,23 @@
-"""A file that whole lines are added to, by one process at a time, and how it is read after a crash."""
+"""A file that whole lines are added to, by one process at a time."""
 
 from __future__ import annotations
 
-import asyncio
-import errno
 import fcntl
-import logging
 import os
 import stat
-import threading
 import weakref
-from contextlib import closing, suppress
-from functools import partial
-from io import BytesIO
-from time import monotonic
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-import orjson
-
-from graphrag_eval_async.errors import AggregationError, JournalError, JournalLocked
-from graphrag_eval_async.sinks.checksum import is_intact
-from graphrag_eval_async.threads import SLICE_SECONDS, run_in_thread
+from graphrag_eval_async.errors import JournalError, JournalLocked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from concurrent.futures import Executor
-
-logger = logging.getLogger("graphrag_eval_async.journal")
+    from collections.abc import Iterable
 
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 NEW = os.O_EXCL | os.O_NOFOLLOW
 """Flags for a file that must not be there yet."""
-
-PIECE_BYTES = 1 << 20
-NEWLINE = ord("\n")
 
 _opened: weakref.WeakSet[AppendFile] = weakref.WeakSet()
 
@@ -137,6 +120,13 @@ class AppendFile:
             self._unsynced = True
             raise self._error("brought to the disk", error) from error
 
+    def draft(self) -> AppendFile:
+        """An empty file for `replace_by`; what a crash has left of an earlier one is removed."""
+        path = f"{self._place}.tmp"
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        return AppendFile(path, flags=NEW)
+
     def replace_by(self, other: AppendFile) -> None:
         """Give the name and the mode of this file to another one of the same directory, and become that."""
         os.fchmod(other._descriptor, stat.S_IMODE(os.fstat(self._descriptor).st_mode))
@@ -206,84 +196,3 @@ def _open_locked(path: str, flags: int) -> tuple[int, int]:
             os.close(descriptor)
             raise
         os.close(descriptor)  # It was replaced meanwhile.
-
-
-async def read_lines(
-    file: AppendFile, add: Callable[[Any], object], *, aside: str, threads: Executor
-) -> tuple[int, int]:
-    """Pass each line to `add`, as a JSON value.
-
-    A last line without its newline is cut off. A line that has not the checksum of `seal`, is not JSON, or
-    that `add` refuses by a ValueError, TypeError, KeyError or AggregationError, is moved to the file at
-    `aside`.
-
-    Returns:
-        the number of lines that were accepted, and of those that were moved.
-
-    Raises:
-        JournalError: the file cannot be read or mended.
-    """
-    damaged: list[tuple[int, int]] = []
-    total = end = 0
-    rest = b""
-    due = monotonic() + SLICE_SECONDS
-    try:
-        while piece := await run_in_thread(
-            partial(file.read, end + len(rest), max(PIECE_BYTES, len(rest))), threads=threads
-        ):
-            lines, rest = BytesIO(rest + piece), b""
-            for line in lines:
-                if line[-1] != NEWLINE:
-                    rest = line
-                    break
-                start, end = end, end + len(line)
-                total += 1
-                try:
-                    if not is_intact(line):
-                        raise ValueError("its checksum is missing or wrong")
-                    add(orjson.loads(line))
-                except (ValueError, TypeError, KeyError, AggregationError) as error:
-                    text = "%s: byte %d: is no result or reject, and is set aside: %r"
-                    logger.warning(text, file.path, start, error)
-                    damaged.append((start, end))
-                if monotonic() >= due:
-                    await asyncio.sleep(0)
-                    due = monotonic() + SLICE_SECONDS
-        stop = threading.Event()
-        mend = partial(_mend, file, end, damaged, aside, stop)
-        await run_in_thread(mend, stop.set, threads=threads)
-    except OSError as error:
-        raise JournalError(f"{file.path}: cannot be mended: {error.strerror or error}") from error
-    return total - len(damaged), len(damaged)
-
-
-def _mend(
-    file: AppendFile, end: int, damaged: Sequence[tuple[int, int]], aside: str, stop: threading.Event
-) -> None:
-    """Cut a file off at `end`, and move its damaged lines, from start to end each, to the file at `aside`."""
-
-    def copy(place: int, end: int, target: AppendFile) -> None:
-        while place < end:
-            piece = file.read(place, min(PIECE_BYTES, end - place))
-            if not piece or stop.is_set():
-                raise OSError(errno.EIO, os.strerror(errno.EIO))
-            target.write([piece])
-            place += len(piece)
-
-    if end < file.size:
-        file.truncate(end)
-    if not damaged:
-        return
-    with closing(AppendFile(aside, flags=os.O_NOFOLLOW)) as kept:
-        for start, stop_at in damaged:
-            copy(start, stop_at, kept)
-        kept.sync()
-    path = f"{os.path.realpath(file.path)}.tmp"
-    with suppress(FileNotFoundError):
-        os.unlink(path)
-    with closing(AppendFile(path, flags=NEW)) as draft:
-        begin = 0
-        for start, stop_at in [*damaged, (end, end)]:
-            copy(begin, start, draft)
-            begin = stop_at
-        file.replace_by(draft)

@@ -22,25 +22,12 @@ MAX_REJECT_BYTES = 1 << 30
 """How long a file of rejects may become before lines are told without their content."""
 
 
-def write_reject(
-    lines: LineFile, reject: Reject, *, file: str | None = None, max_bytes: int = MAX_REJECT_BYTES
-) -> None:
-    """Write a reject as a JSON object on a line of its own.
-
-    Its first key is `file`, or the path that the reject knows itself. Then come those of `Reject`, except
-    `head`, and `content`: the whole line as text, or as `content_base64` if it is not UTF-8 or was too long
-    to be held in memory. Where the file would become longer than `max_bytes`, the line has no content.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    name = reject.path if file is None else file
-    more = {} if name is None else {"file": as_text(name)}
-    lines.write(reject_line(reject, more, max_bytes - lines.length))
-
-
 class RejectWriter:
-    """Writes rejects to a file of lines, as `write_reject` does; a stream lets a thread write large ones.
+    """Writes each reject as a JSON object on a line of its own; a stream lets a thread write large ones.
+
+    The first key is `file`, where the reject knows its path. Then come those of `Reject`, except `head`, and
+    `content`: the whole line as text, or as `content_base64` if it is not UTF-8 or was too long to be held in
+    memory. Where the file would become longer than `max_bytes`, the line has no content.
 
     Attributes:
         lines: the file; it may be opened after the stream is made.
@@ -51,8 +38,14 @@ class RejectWriter:
         self._max_bytes = max_bytes
 
     def __call__(self, reject: Reject) -> None:
+        """Write a reject.
+
+        Raises:
+            OSError: it cannot be written.
+        """
         assert self.lines is not None  # noqa: S101
-        write_reject(self.lines, reject, max_bytes=self._max_bytes)
+        more = {} if reject.path is None else {"file": as_text(reject.path)}
+        self.lines.write(reject_line(reject, more, self._max_bytes - self.lines.length))
 
 
 def reject_line(reject: Reject, more: Mapping[str, Any], room: int) -> Iterator[bytes]:

@@ -163,7 +163,6 @@ class Resuming:
         if self.on_restored is not None:
             self.on_restored(line, result)
         if self._options is not None and self._options.on_restored is not None:
-            del result["crc32"]
             self._options.on_restored(result)
 
     def _restore_reject(self, record: Any) -> None:

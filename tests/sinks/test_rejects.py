@@ -6,7 +6,6 @@ import hashlib
 import threading
 import tracemalloc
 from contextlib import nullcontext
-from functools import partial
 from io import BytesIO, RawIOBase
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -16,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async import Journal, Reject, UsageError, evaluate_stream
-from graphrag_eval_async.sinks import LineFile, RejectWriter, write_reject
+from graphrag_eval_async.sinks import LineFile, RejectWriter
 from graphrag_eval_async.sinks.rejects import reject_line
 from tests.conftest import answer, templates
 
@@ -29,10 +28,10 @@ def make_reject(content: bytes | BinaryIO | None, *, message: str = "no good") -
     return Reject(3, 40, "invalid_json", message, b"", 5, "digest", content)
 
 
-def written(path: Path, *rejects: Reject, file: str | None = None) -> list[dict[str, Any]]:
+def written(path: Path, *rejects: Reject) -> list[dict[str, Any]]:
     with LineFile(path) as rejects_file:
         for reject in rejects:
-            write_reject(rejects_file, reject, file=file)
+            RejectWriter(rejects_file)(reject)
     text = path.read_bytes()
     assert text.count(b"\n") == len(rejects)
     return [orjson.loads(line) for line in text.splitlines()]
@@ -53,10 +52,9 @@ def test_keys(tmp_path: Path) -> None:
 
 
 def test_the_file_that_a_line_came_from(tmp_path: Path) -> None:
-    (record,) = written(tmp_path / "r", make_reject(b"{"), file="shard\udcff")
-    assert next(iter(record.items())) == ("file", "shard\\udcff")
-    (record,) = written(tmp_path / "r", dataclasses.replace(make_reject(b"{"), path="logs/a.jsonl"))
-    assert next(iter(record.items())) == ("file", "logs/a.jsonl")
+    for path, shown in [("logs/a.jsonl", "logs/a.jsonl"), ("shard\udcff", "shard\\udcff")]:
+        (record,) = written(tmp_path / "r", dataclasses.replace(make_reject(b"{"), path=path))
+        assert next(iter(record.items())) == ("file", shown)
 
 
 def test_lone_surrogates_in_a_message(tmp_path: Path) -> None:
@@ -95,7 +93,7 @@ def test_a_long_line_is_never_in_memory(tmp_path: Path) -> None:
     content = Endless(size)
     with LineFile(tmp_path / "r") as rejects_file:
         tracemalloc.start()
-        write_reject(rejects_file, make_reject(cast(BinaryIO, content)))
+        RejectWriter(rejects_file)(make_reject(cast(BinaryIO, content)))
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert peak < 2_000_000
@@ -112,7 +110,7 @@ async def test_takes_the_rejects_of_a_stream(tmp_path: Path) -> None:
     path.write_bytes(b"\n".join([*lines, orjson.dumps(answer())]))
     with LineFile(tmp_path / "rejects") as rejects_file:
         stream = evaluate_stream(
-            templates(), path, on_reject=partial(write_reject, rejects_file), max_line_bytes=10_000
+            templates(), path, on_reject=RejectWriter(rejects_file), max_line_bytes=10_000
         )
         assert [result["question_id"] async for result in stream] == ["q0"]
     records = [orjson.loads(line) for line in (tmp_path / "rejects").read_bytes().splitlines()]
@@ -133,12 +131,12 @@ def test_a_full_file_takes_no_more_content(tmp_path: Path, form: str) -> None:
     data = {"text": b"a\\\n" * 333, "binary": b"\xff" * 1000, "spooled": b"x" * 1000}[form]
     content: Any = BytesIO if form == "spooled" else bytes
     with LineFile(tmp_path / "whole") as lines:
-        write_reject(lines, reject_of(content(data), len(data)))
+        RejectWriter(lines)(reject_of(content(data), len(data)))
         size = lines.length
     for limit, kept in [(2 * size, 2), (2 * size - 1, 1), (size, 1), (size - 1, 0), (0, 0)]:
         with LineFile(tmp_path / "r") as lines:
             for _ in range(3):
-                write_reject(lines, reject_of(content(data), len(data)), max_bytes=limit)
+                RejectWriter(lines, max_bytes=limit)(reject_of(content(data), len(data)))
         records = [orjson.loads(line) for line in (tmp_path / "r").read_bytes().splitlines()]
         assert [bool({"content", "content_base64"} & record.keys()) for record in records] == [
             index < kept for index in range(3)

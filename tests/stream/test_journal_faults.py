@@ -22,7 +22,7 @@ import pytest
 from graphrag_eval_async import Journal, JournalError
 from graphrag_eval_async.errors import JournalLocked
 from graphrag_eval_async.sinks import append_file
-from graphrag_eval_async.sinks.checksum import seal
+from graphrag_eval_async.sinks.journal.lines import seal
 from tests.conftest import leaving_nothing, settle
 from tests.deadlines import WAIT_SECONDS, in_time, killing, running
 from tests.journals import (

@@ -12,10 +12,14 @@ from graphrag_eval_async.sinks.journal.done import DIGEST_BYTES, Contents, Done,
 from graphrag_eval_async.sinks.rejects import as_text
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.records import Record
+    from collections.abc import Mapping
+
+    from graphrag_eval_async.records import FileId, Record
 
 Dedupe = Literal["position", "content"]
 Source = dict[str, Any]
+
+SHA256_BYTES = 32
 
 
 class Admission:
@@ -37,30 +41,44 @@ class Admission:
         self._by_content = dedupe == "content"
         self._contents = Contents()
         self._met: Contents | None = None
+        self._file: FileId | None = None
+        self._names: Mapping[str, str] = {}
 
     def admit(self, record: Record) -> Source | None:
         """The `source` of the result of a line; None if the line is known already."""
         length = record.length if isinstance(record, LongLine) else len(record.data)
         sha256 = _sha256(record)
-        digest = _start_of(sha256)
+        digest = sha256[:DIGEST_BYTES]
         file = record.file if isinstance(record, Line | LongLine) else None
         position = None
         if file is not None and file.followed:
-            position = Position(as_text(file.path), file.key, record.offset, length, sha256)
+            position = Position(as_text(file.path), file.key, record.offset, length, sha256.hex())
         seen = digest
         if position is not None and self.done.is_unfinished(position) and isinstance(record, Line):
             seen = hashlib.sha256(record.data.rstrip()).digest()[:DIGEST_BYTES]  # Its end may be CRLF.
         if self._was_there(seen, position):
             self.skipped += 1
             return None
-        source: Source = {} if file is None else {"path": as_text(file.path), "file": file.key}
-        source |= {"line": record.number, "offset": record.offset, "length": length, "sha256": sha256}
-        source["occurrence"] = self._contents.take(digest)
+        source: Source = {
+            **self._name(file),
+            "line": record.number,
+            "offset": record.offset,
+            "length": length,
+            "sha256": sha256.hex(),
+            "occurrence": self._contents.take(digest),
+        }
         if not (whole := isinstance(record, Unwritable) or record.whole):
             source["whole"] = False
         if position is not None:
             self.done.add(position, whole=whole)
         return source
+
+    def _name(self, file: FileId | None) -> Mapping[str, str]:
+        """What a source says of the file, made once for the lines of one."""
+        if file is not self._file:
+            self._file = file
+            self._names = {} if file is None else {"path": as_text(file.path), "file": file.key}
+        return self._names
 
     def _was_there(self, digest: bytes, position: Position | None) -> bool:
         if self._by_content:
@@ -72,7 +90,7 @@ class Admission:
     def is_restored(self, line: KeptLine) -> bool:
         """Whether that very occurrence was restored before."""
         digest, occurrence, place, _ = line
-        return (place is None or place in self.done) and self._contents.has(digest, occurrence)
+        return self._contents.has(digest, occurrence) and (place is None or place in self.done)
 
     def restore(self, line: KeptLine) -> None:
         """Note a line of an earlier run, which was not restored before."""
@@ -90,7 +108,7 @@ was whole."""
 
 
 class _Source(msgspec.Struct):
-    sha256: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+    sha256: str
     occurrence: Annotated[int, msgspec.Meta(ge=1)]
     offset: Size
     length: Size
@@ -106,22 +124,23 @@ def read_source(source: Any) -> KeptLine:
         ValueError: it does not describe a line.
     """
     line = msgspec.convert(source, _Source)
+    sha256 = bytes.fromhex(line.sha256)
+    if sha256.hex() != line.sha256 or len(sha256) != SHA256_BYTES:
+        raise ValueError("no SHA-256 in lower case")
     place = None
     if line.path is not None and line.file is not None:
         place = line.path, line.file, line.offset, line.length, line.sha256
     elif line.path != line.file:
         raise ValueError("a path without a key of the file, or a key without a path")
-    return _start_of(line.sha256), line.occurrence, place, line.whole
+    return sha256[:DIGEST_BYTES], line.occurrence, place, line.whole
 
 
 def digest_of(record: Record) -> bytes:
     """The start of a line's digest, as `KeptLine` has it."""
-    return _start_of(_sha256(record))
+    return _sha256(record)[:DIGEST_BYTES]
 
 
-def _sha256(record: Record) -> str:
-    return record.sha256 if isinstance(record, LongLine) else hashlib.sha256(record.data).hexdigest()
-
-
-def _start_of(sha256: str) -> bytes:
-    return bytes.fromhex(sha256[: 2 * DIGEST_BYTES])
+def _sha256(record: Record) -> bytes:
+    if isinstance(record, LongLine):
+        return bytes.fromhex(record.sha256)
+    return hashlib.sha256(record.data).digest()

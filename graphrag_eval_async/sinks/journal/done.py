@@ -75,10 +75,12 @@ class Contents:
 
     def take(self, digest: bytes) -> int:
         """Add one more occurrence, and return its number: the lowest that is missing."""
-        if digest in self:
-            return self._several(digest).take()
-        self.add(digest, 1)
-        return 1
+        if digest not in self._numbers:
+            bucket = self._buckets[_bucket(digest)]
+            if not _is_in(bucket, digest):
+                bucket += digest
+                return 1
+        return self._several(digest).take()
 
     def add(self, digest: bytes, number: int) -> None:
         """Add an occurrence that is not there."""
@@ -96,11 +98,14 @@ class Contents:
         return numbers
 
     def _is_single(self, digest: bytes) -> bool:
-        bucket = self._buckets.get(_bucket(digest), b"")
-        place = bucket.find(digest)
-        while place > 0 and place % DIGEST_BYTES:
-            place = bucket.find(digest, place + 1)
-        return place >= 0
+        return _is_in(self._buckets.get(_bucket(digest), b""), digest)
+
+
+def _is_in(bucket: bytes | bytearray, digest: bytes) -> bool:
+    place = bucket.find(digest)
+    while place > 0 and place % DIGEST_BYTES:
+        place = bucket.find(digest, place + 1)
+    return place >= 0
 
 
 def _bucket(digest: bytes) -> int:

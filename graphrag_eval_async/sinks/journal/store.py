@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from graphrag_eval_async.errors import JournalError
-from graphrag_eval_async.sinks.append_file import AppendFile, read_lines
-from graphrag_eval_async.sinks.checksum import seal, seal_pieces
+from graphrag_eval_async.sinks.append_file import AppendFile
 from graphrag_eval_async.sinks.journal.conditions import FORMAT, mismatch, new_conditions, read_conditions
+from graphrag_eval_async.sinks.journal.lines import join, read_lines, seal, seal_pieces
 from graphrag_eval_async.sinks.rejects import reject_line
 from graphrag_eval_async.threads import SLICE_SECONDS, outlast, run_in_thread, write_in_thread
 
@@ -135,7 +135,7 @@ class OpenJournal:
 
     async def _write(self, lines: Sequence[bytes]) -> None:
         self._syncing.check()
-        await run_in_thread(partial(self._results.write, [b"".join(lines)]), threads=self._threads)
+        await run_in_thread(partial(self._results.write, join(lines)), threads=self._threads)
 
     def reject(self, reject: Reject, source: Mapping[str, Any]) -> None:
         """Add a reject, and the source of its line.

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import EvaluationStream, JournalError
 from graphrag_eval_async.sinks import append_file
-from graphrag_eval_async.sinks.append_file import AppendFile, read_lines
-from graphrag_eval_async.sinks.checksum import seal
+from graphrag_eval_async.sinks.append_file import AppendFile
+from graphrag_eval_async.sinks.journal import lines as journal_lines
+from graphrag_eval_async.sinks.journal.lines import read_lines, seal
 from tests.deadlines import in_time
 from tests.journals import CONFIG, Judge, bits, complete, lines_of, names, names_of, responses
 from tests.sinks.faults import Crash, CrashAt, Faults
@@ -273,6 +274,10 @@ def read(path: Path, threads: ThreadPoolExecutor) -> tuple[list[Any], tuple[int,
     return values, asyncio.run(in_time(run)())
 
 
+def unsealed(line: bytes) -> Any:
+    return {key: value for key, value in orjson.loads(line).items() if key != "crc32"}
+
+
 GOOD = [seal(line)[:-1] for line in (b'{"a": 1}\n', b'{"b": "' + b"x" * 30 + b'"}\n')]
 LINE = st.sampled_from([*GOOD, seal(b"[5]\n")[:-1], b'{"a": 1}', b"5", b"", b"{"])
 
@@ -292,9 +297,9 @@ def test_lines_in_pieces_of_any_size(
     good = [line for line in lines if line in GOOD]
     bad = [line for line in lines if line not in good]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(append_file, "PIECE_BYTES", piece)
+        patch.setattr(journal_lines, "PIECE_BYTES", piece)
         values, counts = read(path, threads)
-    assert values == [orjson.loads(line) for line in good]
+    assert values == [unsealed(line) for line in good]
     assert counts == (len(good), len(bad))
     assert path.read_bytes() == b"".join(line + b"\n" for line in good)
     assert aside.exists() == bool(bad)
@@ -309,7 +314,7 @@ ENDS = [b"".join(WHOLE), {b"no\n", b"\n", b"no, neither\n"}]
 def assert_mended(path: Path, threads: ThreadPoolExecutor) -> None:
     """The next start has all lines, and nothing of the damaged ones is gone."""
     values, _ = read(path, threads)
-    assert values == [orjson.loads(line) for line in WHOLE]
+    assert values == [unsealed(line) for line in WHOLE]
     assert [path.read_bytes(), set(lines_of(f"{path}.damaged"))] == ENDS
     assert not path.with_name(f"{path.name}.tmp").exists()
 
@@ -375,6 +380,6 @@ def test_mending_that_is_cancelled_leaves_all_in_place(tmp_path: Path) -> None:
         stop = threading.Event()
         stop.set()
         with pytest.raises(OSError, match="Input/output error"):
-            append_file._mend(file, len(DAMAGED) - 4, [(9, 12)], f"{path}.damaged", stop)
+            journal_lines._mend(file, len(DAMAGED) - 4, [(9, 12)], f"{path}.damaged", stop)
     assert path.read_bytes() == DAMAGED[:-4]
     assert (tmp_path / "lines.damaged").read_bytes() == b""
