@@ -21,6 +21,7 @@ def test_the_public_names() -> None:
         "Follower",
         "GenerationConfig",
         "GraphragEvalError",
+        "GraphragEvalWarning",
         "Journal",
         "JournalError",
         "JournalLocked",
