@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MAX_LINE_BYTES = 32 * 1024 * 1024
 """How long a line may be, unless the caller says otherwise."""
 
+BROKEN_LINE = b"\v"
+"""What takes the place of line feeds in an object over several lines. JSON does not allow it anywhere."""
+
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
