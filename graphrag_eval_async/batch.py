@@ -86,10 +86,11 @@ async def run_evaluation(
             on_reject="collect" if on_reject == "raise" else on_reject,
         ),
     )
+    rejects = stream.rejects
     async with stream:
         results = [result async for result in stream]
-    if on_reject == "raise" and stream.rejects.total:
-        raise RejectedResponses(stream.rejects, stream.rejects.total)
+    if on_reject == "raise" and rejects.total:
+        raise RejectedResponses(rejects, rejects.total)
     if missing == "raise" and stream.missing:
         raise MissingResponses(stream.missing)
     places = {question_id: place for place, question_id in enumerate(evaluator.reference.questions)}

@@ -18,6 +18,8 @@ GraphragEvalError
 ├── MalformedStep             a step that its comparator cannot read; such a step matches nothing
 ├── ComparatorError           a comparator of the caller's raised, or returned something else than a score
 └── ComparisonBudgetExceeded  tables too ambiguous to compare within the fixed search budget
+
+GraphragEvalWarning           something that looks like a mistake, and does not stop anything (a UserWarning)
 """
 
 from __future__ import annotations
@@ -45,6 +47,10 @@ MAX_MESSAGE = 2000
 
 class GraphragEvalError(Exception):
     """Base of every error that this package raises on purpose."""
+
+
+class GraphragEvalWarning(UserWarning):
+    """Something looks like a mistake, and does not stop anything."""
 
 
 class UsageError(GraphragEvalError, ValueError):

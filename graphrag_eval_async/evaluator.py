@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, UsageError
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record, write_line
 from graphrag_eval_async.records.evaluation import Evaluation, count_unjudged, kinds_of
+from graphrag_eval_async.records.outcomes import says_something
 from graphrag_eval_async.records.results import count_metrics
 from graphrag_eval_async.reference import PreparedSteps, Reference, Templates, load_reference
 from graphrag_eval_async.steps import (
@@ -41,7 +42,7 @@ LARGE_BYTES = 128 * 1024
 """From this size on, a response is read and scored in threads, since decoding, checking and comparing it
 would hold up the event loop; so it is scored if its reference steps are as large."""
 
-RESULTS_VERSION = "1"
+RESULTS_VERSION = "2"
 """To be raised with each change by which an equal response gets another result: part of `fingerprints`."""
 
 
@@ -181,6 +182,9 @@ class Evaluator:
                 evaluation.matches = scored.matches
                 evaluation.errors = scored.errors
                 evaluation.facts = scored.facts
+                if scored.facts.right_steps and not says_something(response.fields.get("actual_answer")):
+                    unanswered = says_something(question.reference_answer)
+                    evaluation.facts = scored.facts._replace(unanswered=unanswered)
             evaluation.failure = failure_of(evaluation.facts)
         if steps:
             evaluation.steps = kinds_of(steps)

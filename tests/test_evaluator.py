@@ -99,14 +99,13 @@ async def test_malformed_steps_never_match_and_never_raise(evaluator: Evaluator)
         {"name": None},
         {"name": "calculator"},
         {"name": "calculator", "status": "success"},
-        {"name": "calculator", "status": ["success"], "output": "42"},
-        {"name": "calculator", "output": "42"},
+        {"name": "calculator", "error": "no", "output": "42"},
         {"name": "calculator", "status": "success", "output": None},
         {"name": "calculator", "status": "success", "output": {"42": []}},
     ]
     result = await evaluator.evaluate({"question_id": "q0", "actual_steps": malformed})
     assert result["steps_score"] == 0.0
-    assert result["actual_steps"] == malformed
+    assert result["actual_steps"] == [*malformed[:4], malformed[4] | {"status": "error"}, *malformed[5:]]
     result = await evaluator.evaluate({"question_id": "q0", "actual_steps": [good, *malformed]})
     assert result["steps_score"] == 1.0
 

@@ -123,11 +123,12 @@ class Evaluate(RunOptions):
             max_in_flight=self.max_in_flight,
             max_line_bytes=self.max_line_bytes,
         )
+        rejects = stream.rejects
         with progress(source) as advance:
             ending = run_to_end(_write_results(stream, Sending(None, stream.stop), advance), interrupts)
-        list_rejects(stream.rejects)
+        list_rejects(rejects)
         tell(sys.stdout, "\n".join(_estimates(stream, config)))
-        return end(ending, stream.rejects)
+        return end(ending, rejects)
 
     def _run_in_processes(self, evaluator: Evaluator, jobs: int, interrupts: Interrupts) -> Exit:
         with ExitStack() as files:

@@ -173,6 +173,7 @@ class RunOptions(ReportOptions):
             max_line_bytes=self.max_line_bytes,
             **more,
         )
+        _ = stream.rejects  # They are shown at the end.
         with ExitStack() as files:
             results = files.enter_context(open_lines(output)) if output is not None else None
             if rejects is not None:

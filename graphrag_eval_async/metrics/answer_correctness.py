@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from graphrag_eval_async.judge.protocol import ResponseFormat, format_of
-from graphrag_eval_async.metrics.metric import fill, messages, metric_of_one_call, system
+from graphrag_eval_async.metrics.metric import fill, has_text, messages, metric_of_one_call, system
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,14 +73,14 @@ def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
     """Recall, precision and F1 of an actual answer's claims with respect to the reference answer's.
 
     One call of the judge, which returns claims and matches; counts and scores follow from them. Needs both
-    answers; a blank reference answer is none, a blank actual answer one without claims.
+    answers and the question; a blank reference answer is none, a blank actual answer one without claims.
     """
     prompt = INSTRUCTIONS if config.prompt is None else config.prompt
     instructions = f"{fill(prompt, INPUTS)}\n\n{REPLY}"
     form = _form()
 
     def call_for(case: Case) -> Call | None:
-        if case.actual_answer is None or not (case.reference_answer or "").strip():
+        if case.actual_answer is None or not has_text(case.question, case.reference_answer):
             return None
         blocks = {name: getattr(case, name) for name in INPUTS}
         return lambda judge: judge.ask(partial(messages, instructions, blocks), form)

@@ -7,8 +7,8 @@ from math import fsum
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.metrics.metric import metric_of_one_call
-from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, cosine, has_text, require_ragas, together
+from graphrag_eval_async.metrics.metric import has_text, metric_of_one_call
+from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, cosine, require_ragas, together
 
 if TYPE_CHECKING:
     from graphrag_eval_async.config.model import AnswerRelevanceConfig

@@ -12,7 +12,7 @@ import msgspec
 
 from graphrag_eval_async.config.model import OutputConfig
 from graphrag_eval_async.judge.protocol import ResponseFormat, strict
-from graphrag_eval_async.metrics.metric import messages, metric_of_one_call, system
+from graphrag_eval_async.metrics.metric import has_text, messages, metric_of_one_call, system
 from graphrag_eval_async.records.metrics import fits
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
             blocks: dict[str, str] = {name: _block(case, name, config) for name in config.inputs}
             return await judge.ask(partial(messages, instructions, blocks), form)
 
-        return None if any(getattr(case, name) is None for name in config.inputs) else call
+        missing = any(getattr(case, name) is None for name in config.inputs)
+        return None if missing or ("question" in config.inputs and not has_text(case.question)) else call
 
     selection = (config.inputs, config.steps_name, config.steps_keys)
     prompts = (system(instructions), _json(form.schema), _json(selection))

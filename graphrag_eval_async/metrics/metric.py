@@ -119,6 +119,11 @@ def fill(template: str, names: Collection[str]) -> str:
     )
 
 
+def has_text(*texts: str | None) -> bool:
+    """Whether none of them is missing or blank."""
+    return all(text is not None and text.strip() for text in texts)
+
+
 def _boundary(blocks: Mapping[str, str]) -> str:
     """A hash of the blocks, so that none of them can hold it."""
     text = "\0".join(text for block in blocks.items() for text in block)

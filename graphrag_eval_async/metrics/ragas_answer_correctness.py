@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.metrics.metric import metric_of_one_call
-from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, cosine, has_text, require_ragas, together
+from graphrag_eval_async.metrics.metric import has_text, metric_of_one_call
+from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, cosine, require_ragas, together
 
 if TYPE_CHECKING:
     from graphrag_eval_async.config.model import RagasAnswerCorrectnessConfig
@@ -27,7 +27,7 @@ def ragas_answer_correctness(config: RagasAnswerCorrectnessConfig) -> Metric:
 
     def call_for(case: Case) -> Call | None:
         answer, reference = case.actual_answer or "", case.reference_answer or ""
-        is_complete = has_text(answer, reference)
+        is_complete = has_text(case.question, answer, reference)
         return partial(_correctness, config, case.question, answer, reference) if is_complete else None
 
     prompts = [

@@ -116,11 +116,6 @@ def format_of_model(model: type[BaseModel]) -> ResponseFormat[Any]:
     return ResponseFormat(strict(model.model_json_schema()), read)
 
 
-def has_text(*texts: str | None) -> bool:
-    """Whether none of them is missing or blank."""
-    return all(text is not None and text.strip() for text in texts)
-
-
 async def together(*calls: Callable[[], Awaitable[Any]]) -> list[Any]:
     """What the calls return, all made at once.
 

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import JudgeError, MalformedStep
-from graphrag_eval_async.metrics.metric import Metric, MetricTask
-from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, has_text, require_ragas, together
+from graphrag_eval_async.metrics.metric import Metric, MetricTask, has_text
+from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, require_ragas, together
 from graphrag_eval_async.steps import average_precision, read_texts
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from graphrag_eval_async.errors import GraphragEvalError
-from graphrag_eval_async.records.line import BYTE_ORDER_MARK, MAX_LINE_BYTES
+from graphrag_eval_async.records.line import BROKEN_LINE, BYTE_ORDER_MARK, MAX_LINE_BYTES
 from graphrag_eval_async.records.pieces import count_values, loads
 
 if TYPE_CHECKING:
@@ -100,6 +100,11 @@ def _undecodable(data: bytes, error: orjson.JSONDecodeError) -> InvalidRecord:
         return InvalidRecord("invalid_utf8", f"{utf8.reason} at byte {utf8.start} of the line")
     if _text_nests_deeper(data, MAX_DEPTH):
         return too_deep()
+    if data.startswith(b"{") and BROKEN_LINE in data:
+        lines = data.count(BROKEN_LINE) + 1
+        return InvalidRecord(
+            "invalid_json", f"this object takes {lines} lines; write one object per line, as `jq -c .` does"
+        )
     huge = _huge_number(data) if str(error).startswith(_HUGE) else None
     return huge or InvalidRecord("invalid_json", str(error))
 

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 
 import msgspec
@@ -15,10 +16,15 @@ import orjson
 from graphrag_eval_async.records.position import Position
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from graphrag_eval_async.records.position import FileId
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
 """How long a line may be, unless the caller says otherwise."""
+
+BROKEN_LINE = b"\v"
+"""What takes the place of line feeds in an object over several lines. JSON does not allow it anywhere."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -86,7 +92,9 @@ Record = Line | LongLine | Unwritable
 def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
     """A Python object as a line of JSON text.
 
-    Text makes objects safe: the copy is our own, and what could not be written at the end is found now.
+    Text makes objects safe: the copy is our own, and what could not be written at the end is found now. What
+    stands for a JSON value is taken as that: mappings, dataclasses, pydantic models, dates, UUIDs, enums,
+    `Decimal` (a number), and the scalars and arrays of numpy.
     """
     try:
         data = orjson.dumps(item, default=_plain)
@@ -94,19 +102,30 @@ def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
             _check_finite(item, "")
         return Line(number, offset, data)
     except (TypeError, ValueError) as error:
+        message = str(error)
+        too_deep = message.endswith(_TOO_DEEP)
+        if not too_deep and (found := _first_unwritable(item)) is not None:
+            message = found
         data = _show(item).encode(errors="backslashreplace")
-        too_deep = str(error).endswith(_TOO_DEEP)
-        return Unwritable(number, offset, data, "too_deep" if too_deep else "invalid_field", str(error))
+        return Unwritable(number, offset, data, "too_deep" if too_deep else "invalid_field", message)
 
 
 _TOO_DEEP = ("Recursion limit reached", "exceeds recursion limit")
 """How orjson puts it, for what it knows and for what `_plain` makes known to it."""
 
 
-def _plain(value: Any) -> dict[Any, Any]:
+def _plain(value: Any) -> Any:
+    """What stands for an object that orjson does not know; raises TypeError or ValueError if nothing does."""
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise ValueError(f"{value} is not a finite number")
+        return int(value) if value == value.to_integral_value() else float(value)
+    for method in ("tolist", "model_dump"):  # Of numpy's scalars and arrays; of pydantic's models.
+        if callable(convert := getattr(value, method, None)) and not isinstance(value, type):
+            return convert()
+    raise TypeError(f"no JSON form for {type(value).__name__}")
 
 
 _NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
@@ -125,14 +144,40 @@ def _check_finite(value: Any, place: str) -> None:
     """Raise ValueError, with its place, for a number that is not finite."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{place or 'the response'}: {value} is not a finite number")
+    for key, child in _children(value):
+        _check_finite(child, place + key if place else key.removeprefix("."))
+
+
+def _children(value: Any) -> Iterable[tuple[str, Any]]:
+    """What a value holds, each with how its place goes on."""
+    if isinstance(value, str | bytes | int | float | None):
+        return ()
+    if is_dataclass(value) and not isinstance(value, type):
+        return ((f".{field.name}", getattr(value, field.name)) for field in fields(value))
+    if not isinstance(value, Mapping | list | tuple):
+        try:
+            value = _plain(value)
+        except Exception:  # noqa: BLE001  (it is written by orjson, or cannot be)
+            return ()
     if isinstance(value, Mapping):
-        for key, child in value.items():
-            _check_finite(child, f"{place}.{key}" if place else str(key))
-    elif is_dataclass(value):
-        _check_finite({field.name: getattr(value, field.name) for field in fields(value)}, place)
-    elif isinstance(value, list | tuple):
-        for index, child in enumerate(value):
-            _check_finite(child, f"{place}[{index}]")
+        return (
+            (f".{key}" if isinstance(key, str) else f"[{_repr(key)}]", child) for key, child in value.items()
+        )
+    if isinstance(value, list | tuple):
+        return ((f"[{index}]", child) for index, child in enumerate(value))
+    return (("", value),) if isinstance(value, float) else ()
+
+
+def _first_unwritable(value: Any, place: str = "") -> str | None:
+    """The place of the innermost part of a value that has no JSON text, and what it is."""
+    try:
+        orjson.dumps(value, default=_plain)
+    except (TypeError, ValueError) as error:
+        for key, child in _children(value):
+            if found := _first_unwritable(child, place + key if place else key.removeprefix(".")):
+                return found
+        return f"{place or 'the response'}: {error.__cause__ or error}"
+    return None
 
 
 def _show(item: Any) -> str:

@@ -65,6 +65,11 @@ class Reject:
     def __str__(self) -> str:
         return f"line {self.line} (byte {self.offset}): {self.reason}: {self.message}"
 
+    def described(self) -> str:
+        """The same with the path, on one line and without control characters, as a log needs it."""
+        text = f"{self.path}: {self}" if self.path is not None else str(self)
+        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
 
 def reject(line: Line | Unwritable, reason: Reason, message: str) -> Reject:
     """The reject of a line that is held in memory."""

@@ -16,6 +16,7 @@ from graphrag_eval_async.records.decoding import (
 )
 from graphrag_eval_async.records.line import MAX_LINE_BYTES, Line, LongLine, Record
 from graphrag_eval_async.records.metrics import COST, RETRIEVAL_METRICS
+from graphrag_eval_async.records.misnamed import check_keys, check_step, missing_question_id
 from graphrag_eval_async.records.outcomes import CARRIED_OVER, ERRORS_OF_STEP
 from graphrag_eval_async.records.reject import MESSAGE_CHARACTERS, Reject, reject, reject_long
 
@@ -92,7 +93,7 @@ def _check(record: Any, known: Mapping[str, Any]) -> Response:
         raise InvalidRecord("not_an_object", f"expected a JSON object, got {_kind(record)}")
     question_id = record.get("question_id")
     if question_id is None or question_id == "":
-        raise InvalidRecord("missing_question_id", "no question_id; every response names its question")
+        raise missing_question_id(record)
     if type(question_id) is not str:
         raise _invalid("question_id", "a string", question_id)
     if question_id not in known:
@@ -120,12 +121,13 @@ def _metadata_of(record: dict[str, Any]) -> dict[str, Any]:
     metadata = {key: value for key, value in record.items() if key not in _KNOWN}
     if nests_deeper(metadata, MAX_DEPTH):
         raise too_deep()
+    check_keys(record, metadata)
     return metadata
 
 
 def _check_texts(fields: dict[str, Any]) -> None:
     if "status" in fields:
-        _check_status(fields["status"])
+        _check_status("status", fields["status"])
     if "error" in fields and nests_deeper({"error": fields["error"]}, MAX_DEPTH):
         raise too_deep()
     if "actual_answer" in fields and type(fields["actual_answer"]) is not str:
@@ -152,11 +154,11 @@ def _check_number(key: str, value: Any, expected: str = "a number") -> None:
         raise InvalidRecord("invalid_field", f"{key}: expected {expected} of at most 64 bits, got {value}")
 
 
-def _check_status(value: Any) -> None:
+def _check_status(key: str, value: Any) -> None:
     if type(value) is not str:
-        raise _invalid("status", "a string", value)
+        raise _invalid(key, "a string", value)
     if value not in {"success", "error"}:
-        raise InvalidRecord("invalid_field", f'status: expected "success" or "error", got {value[:100]!r}')
+        raise InvalidRecord("invalid_field", f'{key}: expected "success" or "error", got {value[:100]!r}')
 
 
 def _check_count(key: str, value: Any) -> None:
@@ -178,10 +180,26 @@ def _check_steps(steps: Any) -> list[str | None]:
             raise _invalid(f"actual_steps[{index}].name", "a string", name)
         if not is_shallow(step) and nests_deeper(step, MAX_DEPTH - 2):
             raise too_deep()
+        status, output = step.get("status"), step.get("output")
+        if name is None or output is None:
+            check_step(step, f"actual_steps[{index}]")
+        if status != "success" and status != "error":
+            status = _give_status(step, f"actual_steps[{index}].status")
         if name == "retrieval":
             _set_metrics_aside(step)
-        usable.append(name if step.get("status") == "success" and step.get("output") is not None else None)
+        usable.append(name if status == "success" and output is not None else None)
     return usable
+
+
+def _give_status(step: dict[str, Any], place: str) -> str | None:
+    """Give a step without a status the one that it shows: an error, an output, or neither."""
+    if step.get("status") is not None:
+        _check_status(place, step["status"])
+    if step.get("error") is not None:
+        step["status"] = "error"
+    elif step.get("output") is not None:
+        step["status"] = "success"
+    return step.get("status")
 
 
 def _set_metrics_aside(step: dict[str, Any]) -> None:

@@ -115,10 +115,11 @@ async def evaluate_file(
             include_errors=include_errors,
             writes=results is not None,
         )
+    rejects = run.rejects
     with nullcontext() if results is None else LineFile(results) as lines:
         send = _discard if lines is None else lines.send
         await (run.run(send) if isinstance(run, FileEvaluation) else _run_here(run, send))
-    return EvaluatedFile(run.aggregates, run.rejects, run.missing)
+    return EvaluatedFile(run.aggregates, rejects, run.missing)
 
 
 def count_jobs(jobs: Any) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.records import FileId
+from graphrag_eval_async.sources.documents import is_one_object_per_line
 from graphrag_eval_async.sources.files import CHUNK_BYTES, open_file, unreadable
 from graphrag_eval_async.sources.lines import PIECE_BYTES, Splitter
 from graphrag_eval_async.sources.shuffled import size_of
@@ -55,6 +56,8 @@ def unsplittable(files: Sequence[str]) -> str | None:
             return f"{path} is compressed and cannot be split"
         if not os.path.isfile(path):
             return f"{path} is not a regular file and cannot be split"
+        if not is_one_object_per_line(path):
+            return f"{path} is not one JSON object per line and cannot be split"
     return None
 
 

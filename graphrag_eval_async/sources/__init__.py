@@ -14,6 +14,7 @@ from anyio.streams.text import TextReceiveStream
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Line, LongLine, Record, write_line
+from graphrag_eval_async.sources.documents import one_object_per_line, with_one_object_per_line
 from graphrag_eval_async.sources.files import CHUNK_BYTES
 from graphrag_eval_async.sources.following import Follower, follow_jsonl
 from graphrag_eval_async.sources.lines import PIECE_BYTES, is_blank, long_line, split_lines
@@ -78,7 +79,7 @@ def open_source(
         theirs = responses if isinstance(responses, Follower) else None
         return Source(responses.batches(max_line_bytes=max_line_bytes, spool=spool), theirs)
     if isinstance(responses, Stream):
-        chunks = _pieces(responses)
+        chunks = one_object_per_line(_pieces(responses))
         return Source(split_lines(chunks, max_line_bytes=max_line_bytes, spool=spool), responses)
     if isinstance(responses, AsyncIterable):
         iterator = aiter(responses)
@@ -88,7 +89,15 @@ def open_source(
             f"responses: expected a path or an iterable of responses, got {type(responses).__name__}"
             " (run_evaluation takes a dict from question id to response)"
         )
+    if isinstance(responses, list | tuple) and responses and all(map(_is_path, responses)):
+        raise UsageError("responses: a list of paths; read_jsonl([...]) reads the files")
     return Source(from_iterable(responses, max_line_bytes=max_line_bytes), None)
+
+
+def _is_path(item: Any) -> bool:
+    if isinstance(item, str):
+        return item.endswith((".jsonl", ".json", ".ndjson", ".gz")) and item[:1] not in "{["
+    return isinstance(item, os.PathLike)
 
 
 async def _pieces(stream: Stream) -> AsyncGenerator[bytes]:
@@ -131,6 +140,8 @@ class _ObjectReader:
             item = item.encode(errors="surrogatepass")
         if isinstance(item, bytes | bytearray | memoryview):
             data = bytes(item)
+            if b"\n" in data or data.startswith(b"["):
+                data = with_one_object_per_line(data)
             if len(data) > PIECE_BYTES:
                 return self._split(data)
             return [self._lines(data.removesuffix(b"\n").split(b"\n"))]

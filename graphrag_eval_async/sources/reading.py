@@ -12,6 +12,7 @@ import anyio.to_thread
 
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import FileId
+from graphrag_eval_async.sources.documents import is_one_object_per_line, one_object_per_line
 from graphrag_eval_async.sources.files import Gunzip, open_file, read_descriptor, unreadable
 from graphrag_eval_async.sources.identity import generation_key, identify
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, cut, lines_of, split_lines
@@ -38,7 +39,8 @@ def read_jsonl(
         path: of a file, of a directory, which stands for its ``*.jsonl`` and ``*.jsonl.gz`` files, a glob,
             ``-`` for standard input, or several of these. Files of a directory or glob are read in the order
             of their names, each file once. A path that exists is never taken for a glob. A file whose name
-            ends in ``.gz`` is decompressed; offsets are those of its text. Lines of a pipe have no positions.
+            ends in ``.gz`` is decompressed. Offsets are those of its
+            text. An array of objects is read as its objects. Lines of a pipe have no positions.
         max_line_bytes: of a longer line only the head is read; `evaluate_stream` uses its own limit.
         shuffle: a seed, 0 or more, to read the lines of all files together in random order, reproducible
             with the seed. The files are read twice, and 16 bytes of memory are taken for each line; they must
@@ -89,7 +91,10 @@ class JsonlFiles:
             files = self._files()
         except (SourceError, ValueError):
             return False
-        return all(path != "-" and os.path.isfile(path) and not path.endswith(".gz") for path in files)
+        return all(
+            path != "-" and os.path.isfile(path) and not path.endswith(".gz") and is_one_object_per_line(path)
+            for path in files
+        )
 
     def exclude(self, paths: Iterable[str]) -> None:
         """Skip these files in directories and globs."""
@@ -138,7 +143,7 @@ class JsonlFiles:
             descriptor = STDIN if path == "-" else open_file(path)
             try:
                 file = _file_id(path, descriptor)
-                chunks = self._chunks(path, descriptor)
+                chunks = one_object_per_line(self._chunks(path, descriptor))
                 batches = split_lines(chunks, max_line_bytes=max_line_bytes, spool=spool, file=file)
                 try:
                     async for lines in batches:

@@ -14,6 +14,7 @@ import anyio.to_thread
 
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.records import BYTE_ORDER_MARK, FileId, Line, LongLine
+from graphrag_eval_async.sources.documents import is_one_object_per_line
 from graphrag_eval_async.sources.files import CHUNK_BYTES, open_file, read_descriptor, unreadable
 from graphrag_eval_async.sources.identity import generation_key, identify
 from graphrag_eval_async.sources.lines import Splitter
@@ -70,6 +71,8 @@ class ShuffledLines:
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise SourceError(f"{path}: cannot be shuffled, since it is no regular file")
+            if not is_one_object_per_line(path):
+                raise SourceError(f"{path}: cannot be shuffled, since it is not one JSON object per line")
             identity = identify(descriptor)
             id_ = FileId(path, generation_key(identity.root, 0))
             self._files.append(_File(id_, identity.place, len(self._starts)))

@@ -8,9 +8,10 @@ Without any, the agent never took that step: this is `no_steps`, too.
 
 A response that ended in an error has no score: its failure is `step_error` if it has steps, else `no_steps`.
 
-The answer counts only if it was judged. It is right if `answer_f1` is `RIGHT_ANSWER` or more. If answer
-correctness is off, `ragas_answer_correctness` takes its place; if it failed, nothing does, so that all
-answers of a run are measured alike.
+If the steps are right and there is no answer, or a blank one, where the reference set has one, this is
+`no_answer`. Otherwise the answer counts only if it was judged. It is right if `answer_f1` is at least
+`RIGHT_ANSWER`. If answer correctness is off, `ragas_answer_correctness` takes its place. If it failed,
+nothing does, so that all answers of a run are measured alike.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ class Facts(NamedTuple):
     """What the failure of a result is decided by.
 
     Attributes:
-        right_steps: the steps score is 1. All below but `right_answer` is of the step to blame if it is not.
+        right_steps: the steps score is 1. All below the answer is of the step to blame if it is not.
         right_answer: what the judges say; None where they say nothing.
+        unanswered: there is no answer, or a blank one, though the question has a reference answer.
         attempted: there is an actual step to blame.
         failed: it did not succeed.
         empty: it returned nothing, and the reference something.
@@ -43,6 +45,7 @@ class Facts(NamedTuple):
 
     right_steps: bool = False
     right_answer: bool | None = None
+    unanswered: bool = False
     attempted: bool = False
     failed: bool = False
     empty: bool = False
@@ -55,6 +58,7 @@ ALL_RIGHT = Facts(right_steps=True)
 
 # The first that holds decides.
 _RULES: tuple[tuple[str, Callable[[Facts], object]], ...] = (
+    ("no_answer", lambda facts: facts.right_steps and facts.unanswered),
     ("none", lambda facts: facts.right_steps and facts.right_answer is not False),
     ("right_steps_wrong_answer", lambda facts: facts.right_steps),
     ("wrong_steps_right_answer", lambda facts: facts.right_answer),

@@ -11,6 +11,7 @@ from graphrag_eval_async.records import LongLine, Reject, read_record
 from graphrag_eval_async.records.evaluation import part_of
 from graphrag_eval_async.sinks.rejects import RejectWriter
 from graphrag_eval_async.stream.bounded_map import Later, Unread
+from graphrag_eval_async.stream.resuming import LOGGER
 from graphrag_eval_async.threads import run_in_thread, write_in_thread
 
 if TYPE_CHECKING:
@@ -139,10 +140,13 @@ class Intake:
             self._hand_out(reject)
 
     def _count(self, reject: Reject) -> None:
-        if self._on_reject == "collect":
-            self._tally.rejects.keep(reject)
-        else:
-            self._tally.rejects.tally(reject)
+        rejects = self._tally.rejects
+        if self._on_reject != "collect":
+            rejects.tally(reject)
+            return
+        if not self._tally.heeded and reject.reason not in rejects.counts:
+            LOGGER.warning("rejected: %s", reject.described())
+        rejects.keep(reject)
 
     def _hand_out(self, reject: Reject) -> None:
         if self._on_reject == "raise":

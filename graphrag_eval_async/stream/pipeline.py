@@ -43,7 +43,6 @@ class EvaluationStream:
 
     Attributes:
         aggregates: running aggregates, up to and including the complete result handed out last.
-        rejects: what could not be evaluated, and why.
         usage: counts of the judge's calls.
     """
 
@@ -59,9 +58,9 @@ class EvaluationStream:
         self.aggregates.expect_steps(evaluator.reference.step_names)
         self._reference = evaluator.reference
         self._session = session = evaluator.session()
-        self.rejects = Rejects()
         self.usage = JudgeUsage() if session is None else session.usage
-        self._tally = Tally(self.aggregates, self.usage, self.rejects)
+        self._tally = Tally(self.aggregates, self.usage, Rejects())
+        self._tally.heeded = options.on_reject != "collect"
         self._resuming: Resuming | None = None
         if journal is not None or options.dedupe == "content":
             own = {"dedupe": options.dedupe, "max_line_bytes": str(options.max_line_bytes)}
@@ -84,6 +83,12 @@ class EvaluationStream:
             self._resuming.abort = self._results.abort
         if self._until is not None:
             self._until.end = partial(self._results.abort, None)
+
+    @property
+    def rejects(self) -> Rejects:
+        """What could not be evaluated, and why."""
+        self._tally.heeded = True
+        return self._tally.rejects
 
     @property
     def missing(self) -> list[str]:
@@ -128,11 +133,14 @@ class EvaluationStream:
         return self
 
     async def __anext__(self) -> Result:
-        results, aggregates = self._results, self.aggregates
+        results, aggregates, tally = self._results, self.aggregates, self._tally
         try:
             result = results.take()
             if result is None:
                 result = await anext(results)
+        except StopAsyncIteration:
+            tally.warn_of_rejects()
+            raise
         finally:
             del self, results  # See `BoundedMap.__anext__`.
         aggregates.add(result)
@@ -141,6 +149,7 @@ class EvaluationStream:
     async def aclose(self) -> None:
         """Stop reading, cancel the work in progress, and wait until nothing of it is left."""
         await self._results.aclose()
+        self._tally.warn_of_rejects()
 
     async def __aenter__(self) -> Self:
         return self
@@ -185,9 +194,10 @@ def evaluate_stream(
         max_in_flight: how many responses may be read and not yet handed out as results; 1 or more.
         max_line_bytes: a longer line is rejected as `too_long` and never held in memory.
         aggregates: running aggregates to go on counting with, rather than new ones.
-        on_reject: what becomes of a response that cannot be evaluated: "collect" keeps it in `rejects`,
-            "raise" ends the stream with `RejectedResponse` once the results before it are out, and a callable
-            is called with each `Reject` as it is found, which then is counted but not kept.
+        on_reject: what to do with a response that cannot be evaluated. "collect" keeps it in `rejects`; if
+            nobody asks for these, the first of each reason is logged, and the end is a `GraphragEvalWarning`.
+            "raise" ends the stream with `RejectedResponse` once the results before it are out. A callable is
+            called with each `Reject` as it is found, which then is counted but not kept.
         steps_groups: see `Evaluator`, as for the following four.
         comparators: the caller's own, by name of reference step.
         config: which metrics are judged, by which models and within which limits; without it only the steps

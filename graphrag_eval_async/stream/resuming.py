@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, get_args
 
 from graphrag_eval_async.aggregates.exact import ONE, sum_units
+from graphrag_eval_async.errors import GraphragEvalWarning
 from graphrag_eval_async.records import Reason
 from graphrag_eval_async.records.metrics import COST
 from graphrag_eval_async.sinks.journal import Admission, Numbers, OpenJournal, read_source
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sources import Source as Records
 
 
+LOGGER = logging.getLogger("graphrag_eval_async")
+
+
 class Tally:
     """What a stream knows of the results and rejects so far; a journal brings back that of earlier runs.
 
@@ -33,15 +39,33 @@ class Tally:
         rejects: the caller's, too.
         samples: by the id of each question that was answered, how many samples it has, numbered from 1; of a
             journal they may have gaps, and then only the ids count.
+        heeded: whether the caller has asked for the rejects.
     """
 
     def __init__(self, aggregates: RunningAggregates, usage: JudgeUsage, rejects: Rejects) -> None:
         self.aggregates = aggregates
         self.usage = usage
         self.rejects = rejects
+        self.heeded = False
         self.samples: dict[str, int] = {}
         self._scattered: dict[str, Numbers] = {}
         self._spent = 0
+
+    def warn_of_rejects(self) -> None:
+        """Warn, once, of rejects that the caller has not asked for; where warnings are errors, log them."""
+        if self.heeded or not len(self.rejects):
+            return
+        self.heeded = True
+        counts = ", ".join(f"{reason} {count}" for reason, count in self.rejects.counts.most_common())
+        text = (
+            f"{self.rejects.total} responses were rejected: {counts}. "
+            f"The first: {self.rejects[0].described()}. "
+            "All are in the rejects of the stream; on_reject gets each."
+        )
+        try:
+            warnings.warn(text, GraphragEvalWarning, stacklevel=3)
+        except GraphragEvalWarning:
+            LOGGER.warning("%s", text)
 
     def take_sample(self, question_id: str) -> int:
         """The number of one more sample of a question: the lowest that no other has."""

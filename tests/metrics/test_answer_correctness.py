@@ -174,7 +174,9 @@ async def test_the_schema_is_strict() -> None:
         (Case("Q", reference_answer="", actual_answer="A"), False),
         (Case("Q", reference_answer=" \n\u00a0", actual_answer="A"), False),
         (Case("Q", reference_answer="R", actual_answer=""), True),
-        (Case("", reference_answer="R", actual_answer="\t"), True),
+        (Case("Q", reference_answer="R", actual_answer="\t"), True),
+        (Case("", reference_answer="R", actual_answer="A"), False),
+        (Case(" \n", reference_answer="R", actual_answer="A"), False),
     ],
 )
 def test_both_answers_are_needed(case: Case, applies: bool) -> None:

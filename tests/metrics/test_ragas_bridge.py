@@ -18,11 +18,11 @@ from pydantic import BaseModel
 
 from graphrag_eval_async.errors import ConfigError, JudgeError
 from graphrag_eval_async.judge.protocol import strict
+from graphrag_eval_async.metrics.metric import has_text
 from graphrag_eval_async.metrics.ragas_bridge import (
     ask_ragas,
     cosine,
     format_of_model,
-    has_text,
     load_ragas,
     require_ragas,
     together,

@@ -2,11 +2,16 @@ from __future__ import annotations
 
 from collections import UserDict
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
+from uuid import UUID
 
+import numpy
 import orjson
 import pytest
+from pydantic import BaseModel
 
 from graphrag_eval_async.records import Line, Unwritable, write_line
 from tests.cases import each
@@ -136,3 +141,50 @@ def test_the_place_of_what_is_not_finite_is_told() -> None:
     found = write_line({"actual_steps": [{"args": {"k": float("nan")}}]}, 1, 0)
     assert isinstance(found, Unwritable)
     assert found.message == "actual_steps[0].args.k: nan is not a finite number"
+
+
+class Message(BaseModel):
+    role: Any
+    at: datetime | None
+
+
+@each(
+    ("value", "text"),
+    [
+        (Decimal("0.25"), "0.25"),
+        (Decimal("1E+3"), "1000"),
+        (datetime(2026, 1, 2, 3, 4, tzinfo=UTC), '"2026-01-02T03:04:00+00:00"'),
+        (date(2026, 1, 2), '"2026-01-02"'),
+        (UUID(int=1), '"00000000-0000-0000-0000-000000000001"'),
+        (numpy.float32(0.5), "0.5"),
+        (numpy.float64(0.5), "0.5"),
+        (numpy.int64(3), "3"),
+        (numpy.bool_(True), "true"),
+        (numpy.array([[1, 2], [3, 4]]), "[[1,2],[3,4]]"),
+        (Message(role="tool", at=datetime(2026, 1, 2)), '{"role":"tool","at":"2026-01-02T00:00:00"}'),
+        ([Usage(3)], '[{"input_tokens":3}]'),
+    ],
+)
+def test_objects_that_stand_for_json(value: Any, text: str) -> None:
+    line = write_line({"a": value}, 1, 0)
+    assert isinstance(line, Line), line
+    assert line.data.decode() == f'{{"a":{text}}}'
+
+
+@each(
+    ("value", "message"),
+    [
+        ({"b": [1, {2}]}, "a.b[1]: no JSON form for set"),
+        ({"b": Usage(object())}, "a.b.input_tokens: no JSON form for object"),  # type: ignore[arg-type]
+        ({"b": {1: 2}}, "a.b: Dict key must be str"),
+        ({"b": 2**70}, "a.b: Integer exceeds 64-bit range"),
+        (Decimal("NaN"), "a: NaN is not a finite number"),
+        (numpy.array([1.0, float("nan")]), "a[1]: nan is not a finite number"),
+        (numpy.float32("inf"), "a: inf is not a finite number"),
+        (Message.model_construct(role=float("nan"), at=None), "a.role: nan is not a finite number"),
+    ],
+)
+def test_the_field_that_cannot_be_written_is_named(value: Any, message: str) -> None:
+    line = write_line({"a": value}, 1, 0)
+    assert isinstance(line, Unwritable)
+    assert line.message == message

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import orjson
 import pytest
@@ -183,7 +184,7 @@ def test_metrics_that_the_agent_claims_are_set_aside() -> None:
         ("actual_answer", '""'),
         ("actual_steps", "[]"),
         ("actual_steps", "[{}]"),
-        ("actual_steps", '[{"name": "x", "status": 1, "output": [], "args": 3}]'),
+        ("actual_steps", '[{"name": "x", "status": "success", "output": [], "args": 3}]'),
         ("actual_steps", '[{"name": null}]'),
         ("actual_steps", '[{"name": "retrieval", "retrieval_answer_recall_reason": "why"}]'),
         ("actual_steps", '[{"name": "sparql_query", "retrieval_answer_recall": "unused"}]'),
@@ -228,3 +229,89 @@ def test_depth_counts_from_the_record(place: str, above: int) -> None:
 def test_too_deep_goes_before_other_reasons(place: str) -> None:
     for depth in (250, 900, 1_000_000):
         assert reject_of(place % arrays(depth))[0] == "too_deep"
+
+
+@each(
+    ("step", "status"),
+    [
+        ({"output": "x"}, "success"),
+        ({"output": "x", "status": None}, "success"),
+        ({"output": "x", "error": None}, "success"),
+        ({"error": "x"}, "error"),
+        ({"error": "x", "output": "x"}, "error"),
+        ({"error": "x", "status": "success", "output": "y"}, "success"),
+        ({}, None),
+    ],
+)
+def test_a_step_without_a_status_gets_the_one_it_shows(step: dict[str, Any], status: str | None) -> None:
+    response = read(json.dumps({"question_id": "q", "actual_steps": [{"name": "n", **step}]}))
+    assert response.fields["actual_steps"][0].get("status") == status
+    assert list(response.usable) == ["n" if status == "success" else None]
+
+
+@each("status", ["completed", "ok", "failed", "Success", ""])
+def test_a_status_is_success_or_error(status: str) -> None:
+    text = json.dumps(
+        {"question_id": "q", "actual_steps": [{}, {"name": "n", "status": status, "output": 1}]}
+    )
+    expected = f'actual_steps[1].status: expected "success" or "error", got {status!r}'
+    assert reject_of(text) == ("invalid_field", expected)
+
+
+@each(
+    ("response", "message"),
+    [
+        ({"steps": [{"name": "n"}]}, "steps: did you mean actual_steps?"),
+        ({"actualSteps": [{}]}, "actualSteps: did you mean actual_steps?"),
+        ({"tool_calls": [{"name": "n"}]}, "tool_calls: did you mean actual_steps?"),
+        ({"answer": "a"}, "answer: did you mean actual_answer?"),
+        ({"actual_anwser": "a"}, "actual_anwser: did you mean actual_answer?"),
+        ({"actual_steps": [{"tool": "n"}]}, "actual_steps[0].tool: did you mean actual_steps[0].name?"),
+        (
+            {"actual_steps": [{"name": "n", "result": "x"}]},
+            "actual_steps[0].result: did you mean actual_steps[0].output?",
+        ),
+        (
+            {"actual_steps": [{"type": "function", "function": {"name": "n", "arguments": "{}"}}]},
+            "actual_steps[0].function: this is an OpenAI tool call; a step has name, args, status and output",
+        ),
+    ],
+)
+def test_a_key_that_was_probably_meant_otherwise_is_named(response: dict[str, Any], message: str) -> None:
+    assert reject_of(json.dumps({"question_id": "q", **response})) == ("invalid_field", message)
+
+
+@each(
+    "response",
+    [
+        {"steps": 3, "answer": 5},
+        {"steps": [], "tool_calls": ["n"]},
+        {"steps": [{"name": "n"}], "actual_steps": []},
+        {"answer": "draft", "actual_answer": "a"},
+        {"error": "timeout", "output": "so far"},
+        {"messages": [{"role": "user"}], "answers_seen": "3"},
+        {
+            "actual_steps": [
+                {"name": "n", "status": "error", "result": "x"},
+                {"name": "n", "output": 1, "result": 2},
+            ]
+        },
+    ],
+)
+def test_other_keys_are_metadata(response: dict[str, Any]) -> None:
+    read(json.dumps({"question_id": "q", **response}))
+
+
+@each(
+    ("response", "hint"),
+    [
+        ({"questionId": "q"}, "(did you mean question_id by 'questionId'?)"),
+        ({"qid": "q"}, "(did you mean question_id by 'qid'?)"),
+        ({"id": "q"}, "(id is the response's own)"),
+        ({"x": "q"}, "names its question"),
+    ],
+)
+def test_what_may_have_been_meant_for_the_question_id(response: dict[str, str], hint: str) -> None:
+    reason, message = reject_of(json.dumps(response))
+    assert reason == "missing_question_id"
+    assert message.endswith(hint)

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 from contextlib import aclosing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -11,14 +13,14 @@ import pytest
 from anyio.lowlevel import checkpoint
 from anyio.streams.text import TextReceiveStream
 
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async import evaluate_stream
+from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import LongLine
 from graphrag_eval_async.sources import follow_jsonl, open_source, read_jsonl
 from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
-    from pathlib import Path
 
 LINES = [b'{"a":1}', b'{"b":2}', b'{"c":3}']
 TEXT = b"\n".join(LINES)
@@ -198,3 +200,36 @@ async def test_memory_streams() -> None:
 def test_what_yields_no_responses(responses: Any) -> None:
     with pytest.raises(UsageError, match="responses: expected a path or an iterable"):
         open_source(responses, max_line_bytes=1, spool=False)
+
+
+@pytest.mark.parametrize("paths", [["a.jsonl", "b.jsonl.gz"], (Path("a"),), [Path("a.jsonl"), "b.json"]])
+def test_a_list_of_paths_is_named(paths: Any) -> None:
+    with pytest.raises(UsageError, match=r"a list of paths; read_jsonl\(\[...\]\) reads the files"):
+        open_source(paths, max_line_bytes=100, spool=False)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+async def test_an_array_of_objects_is_its_objects(tmp_path: Path, indent: int | None) -> None:
+    objects = [{"a": 1}, {"b": [2, {}]}]
+    text = json.dumps(objects, indent=indent)
+    path = tmp_path / "array.json"
+    path.write_text(text)
+    for responses in (path, read_jsonl([path, path]), [text], [text.encode(), text]):
+        found = [json.loads(data) for data in await read(responses)]
+        assert found in (objects, objects + objects)
+    assert not read_jsonl(path).can_be_shuffled
+    with pytest.raises(SourceError, match="not one JSON object per line"):
+        await read(read_jsonl(path, shuffle=1))
+
+
+async def test_an_object_over_several_lines_is_one_reject(tmp_path: Path) -> None:
+    text = json.dumps({"question_id": "q", "actual_steps": [{"name": "n"}]}, indent=2)
+    path = tmp_path / "response.json"
+    path.write_text(text)
+    for responses in (path, [text]):
+        stream = evaluate_stream([{"template_id": "t", "questions": []}], responses)
+        rejects = stream.rejects
+        assert [result async for result in stream] == []
+        (reject,) = rejects
+        assert (reject.line, reject.reason) == (1, "invalid_json")
+        assert reject.message == "this object takes 8 lines; write one object per line, as `jq -c .` does"

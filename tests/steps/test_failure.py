@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 REASONS = {
     "none",
+    "no_answer",
     "no_steps",
     "step_error",
     "wrong_query_result",
@@ -107,7 +108,7 @@ async def result_of(
     groups: list[list[dict[str, Any]]], steps: Any, answer: str | None = None, **options: Any
 ) -> dict[str, Any]:
     """The result, which is the same whether it is scored at once, in a thread or in a stream."""
-    response: dict[str, Any] = {"question_id": "q", "actual_steps": steps}
+    response: dict[str, Any] = {"question_id": "q", "actual_steps": steps, "actual_answer": "not judged"}
     if isinstance(steps, dict):
         response = {"question_id": "q", **steps}
     if answer is not None:
@@ -265,6 +266,19 @@ async def test_the_earliest_reference_step_decides() -> None:
     assert await failure([[LOAD, REPORTS]], [took(LOAD), *steps]) == "missed_retrieval"
 
 
+@pytest.mark.parametrize("answer", [{}, {"actual_answer": None}, {"actual_answer": " \n"}])
+async def test_right_steps_without_an_answer(answer: dict[str, Any]) -> None:
+    right = {"actual_steps": [took(STATIONS)], **answer}
+    assert await failure([[STATIONS]], right) == "no_answer"
+    assert await failure([[STATIONS]], right, judge=Claims()) == "no_answer"
+    assert await failure([[STATIONS]], right | {"actual_steps": []}) == "no_steps"
+    reference = templates([STATIONS])
+    for none in (None, " "):
+        reference[0]["questions"][0]["reference_answer"] = none
+        result = await Evaluator(reference).evaluate({"question_id": "q", **right})
+        assert result["failure"] == "none"
+
+
 async def test_only_groups_that_are_compared_decide() -> None:
     groups = [[REPORTS], [STATIONS]]
     steps = [took(REPORTS, docs("r9")), took(STATIONS)]
@@ -391,8 +405,8 @@ async def test_it_is_not_told_before_the_judge_has_spoken() -> None:
     async with stages:
         found = [("pending" in result, result.get("failure"), result["sample"]) async for result in stages]
     assert sorted(found, key=str) == [
-        (False, "none", 2),
-        (False, "none", 4),
+        (False, "no_answer", 2),
+        (False, "no_answer", 4),
         (False, "right_steps_wrong_answer", 1),
         (False, "right_steps_wrong_answer", 3),
         (True, None, 1),

@@ -1,0 +1,80 @@
+"""Keys of responses and steps that were probably meant otherwise: as they are, they would score zero."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.records.decoding import InvalidRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+_STEPS = ("actual_steps", "steps", "tool_calls")
+_ANSWER = ("actual_answer", "answer", "final_answer", "response", "output")
+_NAME = ("name", "tool", "tool_name", "function_name", "step_name")
+_OUTPUT = ("output", "result", "results", "content", "response", "observation", "tool_output")
+
+
+def missing_question_id(record: Mapping[str, Any]) -> InvalidRecord:
+    """The error of a response without a question id."""
+    message = "no question_id; every response names its question"
+    if key := next((key for key in record if _resembles(key, ("question_id", "qid"))), None):
+        message += f" (did you mean question_id by {key[:64]!r}?)"
+    elif "id" in record:
+        message += " (id is the response's own)"
+    return InvalidRecord("missing_question_id", message)
+
+
+def check_keys(record: Mapping[str, Any], unknown: Mapping[str, Any]) -> None:
+    """Refuse a response that has its steps or its answer under some other key.
+
+    Raises:
+        InvalidRecord: one of its `unknown` keys seems to be meant for another.
+    """
+    for key, value in unknown.items():
+        if "actual_steps" not in record and _is_list_of_objects(value) and _resembles(key, _STEPS):
+            raise _meant(key, "actual_steps")
+        if (
+            "actual_answer" not in record
+            and isinstance(value, str)
+            and "error" not in record
+            and _resembles(key, _ANSWER)
+        ):
+            raise _meant(key, "actual_answer")
+
+
+def check_step(step: Mapping[str, Any], place: str) -> None:
+    """Refuse a step without a name, or without an output, that has it under some other key.
+
+    Raises:
+        InvalidRecord: so it is.
+    """
+    if step.get("name") is None:
+        if isinstance(step.get("function"), dict):
+            raise InvalidRecord(
+                "invalid_field",
+                f"{place}.function: this is an OpenAI tool call; a step has name, args, status and output",
+            )
+        _check_step_key(step, place, _NAME)
+    if step.get("output") is None and step.get("error") is None and step.get("status") != "error":
+        _check_step_key(step, place, _OUTPUT)
+
+
+def _check_step_key(step: Mapping[str, Any], place: str, names: Collection[str]) -> None:
+    meant, *others = names
+    for key in others:
+        if step.get(key) is not None:
+            raise _meant(f"{place}.{key}", f"{place}.{meant}")
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
+
+
+def _resembles(key: str, names: Collection[str]) -> bool:
+    return bool(get_close_matches(key[:64].lower(), names, 1, 0.85))
+
+
+def _meant(key: str, meant: str) -> InvalidRecord:
+    return InvalidRecord("invalid_field", f"{key[:200]}: did you mean {meant}?")

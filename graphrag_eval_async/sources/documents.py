@@ -1,0 +1,137 @@
+"""JSON text that is not one object per line: an array of objects, or an object over several lines."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from graphrag_eval_async.records.line import BROKEN_LINE
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import AsyncGenerator
+
+LOOKED_AT = 1 << 10
+"""How many bytes at the beginning of a text are looked at."""
+
+_START = rb"(?:\xef\xbb\xbf)?\s*+"
+_ARRAY = re.compile(_START + rb"\[(?:\s*+[{\]]|[ \t\r]*+\n)")
+_OBJECT = re.compile(_START + rb'\{[ \t\r]*+\n\s*+["}]')
+_UNDECIDED = re.compile(rb"\xef\xbb?\Z|" + _START + rb"(?:\[[ \t\r]*+|\{\s*+)?\Z")
+_TOKEN = re.compile(rb'\\.|["\[\]{},\n]', re.DOTALL)
+_QUOTE, _COMMA, _NEWLINE = b'",\n'
+_OPENING, _CLOSING = frozenset(b"[{"), frozenset(b"]}")
+
+
+async def one_object_per_line(chunks: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """The text of some chunks, of the same length, with the objects of an array on lines of their own.
+
+    An object over several lines becomes one line that is not JSON: see `BROKEN_LINE`. Only arrays and objects
+    at the start of the text are looked for, and other objects over several lines behind one of these.
+    """
+    rewriter = _Rewriter()
+    try:
+        async for chunk in chunks:
+            if text := chunk if rewriter.is_lines else rewriter.feed(chunk):
+                yield text
+        if rest := rewriter.finish():
+            yield rest
+    finally:
+        await chunks.aclose()
+
+
+def with_one_object_per_line(text: bytes) -> bytes:
+    """The same of a whole text."""
+    rewriter = _Rewriter()
+    return rewriter.feed(text) + rewriter.finish()
+
+
+def is_one_object_per_line(path: str | os.PathLike[str]) -> bool:
+    """Whether a file, as far as its beginning tells, needs no rewriting; so is one that cannot be read."""
+    start = b""
+    with suppress(OSError), open(path, "rb") as file:
+        start = file.read(LOOKED_AT)
+    return not (_ARRAY.match(start) or _OBJECT.match(start))
+
+
+class _Rewriter:
+    """Rewrites a text chunk by chunk.
+
+    Attributes:
+        is_lines: whether all that follows is one object per line.
+    """
+
+    def __init__(self) -> None:
+        self.is_lines = False
+        self._held = b""  # Too little to decide, or the first half of an escape.
+        self._depth = 0
+        self._in_string = False
+        self._is_array: bool | None = None  # None: not decided.
+
+    def feed(self, chunk: bytes) -> bytes:
+        """The next part of the text."""
+        source, self._held = self._held + chunk if self._held else chunk, b""
+        if (len(source) - len(source.rstrip(b"\\"))) % 2 or source.endswith(b"\n"):  # What follows decides.
+            source, self._held = source[:-1], source[-1:]
+        text, place = None, 0
+        while place < len(source) and not self.is_lines:
+            if self._is_array is None and not self._decide(source, place):
+                self._held = source[place:] + self._held
+                source = source[:place]
+            elif not self.is_lines:
+                text = text or bytearray(source)
+                place = self._rewrite(source, text, place)
+        done = source if text is None else bytes(text[: len(source)])
+        return done + self.finish() if self.is_lines and self._held else done
+
+    def _decide(self, source: bytes, place: int) -> bool:
+        """Whether enough of the text is known to tell what begins at a place."""
+        if _ARRAY.match(source, place):
+            self._is_array = True
+        elif _OBJECT.match(source, place):
+            self._is_array = False
+        elif len(source) - place < LOOKED_AT and _UNDECIDED.match(source, place):
+            return False
+        else:
+            self.is_lines = True
+        return True
+
+    def _rewrite(self, source: bytes, text: bytearray, start: int) -> int:
+        """Rewrite a text from a place on; returns the end of the array or object, or of the text."""
+        for token in _TOKEN.finditer(source, start):
+            place = token.start()
+            character = source[place]
+            if character == _NEWLINE:
+                if not self._is_array and source.startswith(b"{", place + 1):  # It is cut off.
+                    self._depth, self._is_array, self._in_string = 0, None, False
+                    return place + 1
+                if self._depth > bool(self._is_array):  # A tab is blank, too, and no part of a string.
+                    text[place : place + 1] = b"\t" if self._is_array else BROKEN_LINE
+            elif character == _QUOTE:
+                self._in_string = not self._in_string
+            elif not self._in_string and self._take(character, text, place):
+                return place + 1
+        return len(source)
+
+    def _take(self, character: int, text: bytearray, place: int) -> bool:
+        """Rewrite a bracket or comma; returns whether it ends the array or object."""
+        if character in _OPENING:
+            self._depth += 1
+            if self._depth == 1 and self._is_array:
+                text[place : place + 1] = b" "
+        elif character in _CLOSING:
+            self._depth -= 1
+            if self._depth <= 0:
+                if self._is_array:
+                    text[place : place + 1] = b"\n"
+                self._depth, self._is_array = 0, None
+                return True
+        elif character == _COMMA and self._depth == 1 and self._is_array:
+            text[place : place + 1] = b"\n"
+        return False
+
+    def finish(self) -> bytes:
+        """What is left at the end of the text."""
+        held, self._held = self._held, b""
+        return held
