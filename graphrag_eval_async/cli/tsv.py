@@ -64,7 +64,8 @@ def read_answers(path: str) -> list[Answer]:
 
 def _answer(row: list[str], indexes: list[int], columns: int) -> Answer:
     question, reference, actual = (row[index] if index < len(row) else "" for index in indexes)
-    missing = [f"no {IN[i].lower()}" for i, text in ((1, reference), (2, actual)) if not text.strip()]
+    cells = zip(IN, (question, reference, actual), strict=True)
+    missing = [f"no {name.lower()}" for name, text in cells if not text.strip()]
     problem = " and ".join(missing)
     if "".join(row[columns:]).strip():
         problem = f"the row has {len(row)} cells, but there are {columns} columns"

@@ -16,7 +16,7 @@ LOOKED_AT = 1 << 10
 """How many bytes at the beginning of a text are looked at."""
 
 _START = rb"(?:\xef\xbb\xbf)?\s*+"
-_ARRAY = re.compile(_START + rb"\[(?:\s*+[{\]]|[ \t\r]*+\n)")
+_ARRAY = re.compile(_START + rb"\[\s*+\{")
 _OBJECT = re.compile(_START + rb'\{[ \t\r]*+\n\s*+["}]')
 _UNDECIDED = re.compile(rb"\xef\xbb?\Z|" + _START + rb"(?:\[[ \t\r]*+|\{\s*+)?\Z")
 _TOKEN = re.compile(rb'\\.|["\[\]{},\n]', re.DOTALL)

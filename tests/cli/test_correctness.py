@@ -54,7 +54,7 @@ def read(path: Path) -> list[list[str]]:
 
 def judged(row: Sequence[str]) -> list[str]:
     """What the honest judge makes of a row, if it is asked."""
-    missing = [f"no {IN[i].lower()}" for i in (1, 2) if not row[i].strip()]
+    missing = [f"no {IN[i].lower()}" for i in range(3) if not row[i].strip()]
     if missing:
         return ["", "", "", "", f"skipped: {' and '.join(missing)}"]
     found = claims(*row)
@@ -71,7 +71,7 @@ def test_every_row_in_its_order(folder: Folder, capfd: pytest.CaptureFixture[str
     with serving() as server:
         arguments = ["-i", "in.tsv", "-o", "out.tsv", "-c", config(folder.path, server)]
         assert run("answer-correctness", *arguments) == 0
-        assert server.counts.requests == 4
+        assert server.counts.requests == 3
     rows = read(folder.path / "out.tsv")
     assert rows == list(map(judged, ROWS))
     assert rows[0][:3] == ["2", "3", "1"]
@@ -79,10 +79,10 @@ def test_every_row_in_its_order(folder: Folder, capfd: pytest.CaptureFixture[str
     out, err = capfd.readouterr()
     assert not out
     assert err.splitlines() == [
-        "rows: 6 of 6; not judged: 2 skipped",
-        "judge gpt-4o-mini: 4 calls, 4 attempts, 0 cached, $0.0012",
-        "tokens: 400 in, 80 out, 0 embedded",
-        "metrics: 4 ok, 2 skipped, 0 failed",
+        "rows: 6 of 6; not judged: 3 skipped",
+        "judge gpt-4o-mini: 3 calls, 3 attempts, 0 cached, $0.0009",
+        "tokens: 300 in, 60 out, 0 embedded",
+        "metrics: 3 ok, 3 skipped, 0 failed",
     ]
 
 

@@ -160,7 +160,7 @@ def test_ctrl_c_while_waiting_for_input(folder: Folder, command: str) -> None:
         else ["validate", folder.reference, "-"]
     )
     process = start(*arguments, stdin=PIPE)
-    send(process, b"{")
+    send(process, b"x")
     assert b"invalid_json" in next_line(process, "a reject")
     process.send_signal(signal.SIGINT)
     code, _, err = finish(process)

@@ -57,7 +57,7 @@ def test_what_was_not_read_is_not_missing(folder: Folder, end: str) -> None:
     process = start("validate", folder.reference, source, stdin=subprocess.PIPE)
     assert process.stdin is not None
     if end == "Ctrl-C":
-        process.stdin.write(b"{\n")
+        process.stdin.write(b"x\n")
         process.stdin.flush()
         assert b"invalid_json" in next_line(process, "a reject")
         process.send_signal(signal.SIGINT)

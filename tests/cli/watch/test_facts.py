@@ -124,7 +124,7 @@ async def test_facts_of_steps() -> None:
             "error_rate": value(0.25, 0.5),
             "metrics": {"steps_score": value(2 / 3, 1.0)} | metrics,
             "coverage": {"steps_score": whole(3, response_error=1), "elapsed_sec": whole(3)},
-            "failure": {"no_steps": 1, "none": 2, "wrong_query_result": 1},
+            "failure": {"no_answer": 2, "no_steps": 1, "wrong_query_result": 1},
         },
         "templates": {
             COLOURS: {
