@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sinks.journal import Journal
     from graphrag_eval_async.sources import Follower, Lag, follow_jsonl, read_jsonl
     from graphrag_eval_async.steps import average_precision, recall_at_k
-    from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
+    from graphrag_eval_async.stream import EvaluationStream, evaluate_agent, evaluate_stream
     from graphrag_eval_async.stream.ending import Decision
 
 _MODULES = {
@@ -78,7 +78,7 @@ _MODULES = {
     "sinks.journal": "Journal",
     "sources": "Follower Lag follow_jsonl read_jsonl",
     "steps": "average_precision recall_at_k",
-    "stream": "EvaluationStream evaluate_stream",
+    "stream": "EvaluationStream evaluate_agent evaluate_stream",
     "stream.ending": "Decision",
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}
@@ -137,6 +137,7 @@ __all__ = [
     "average_precision",
     "compare",
     "compute_aggregates",
+    "evaluate_agent",
     "evaluate_file",
     "evaluate_stream",
     "follow_jsonl",

@@ -3,6 +3,7 @@ from __future__ import annotations
 import inspect
 
 import graphrag_eval_async as package
+from graphrag_eval_async.stream.options import StreamKeywords
 
 
 def test_the_public_names() -> None:
@@ -60,6 +61,7 @@ def test_the_public_names() -> None:
         "average_precision",
         "compare",
         "compute_aggregates",
+        "evaluate_agent",
         "evaluate_file",
         "evaluate_stream",
         "follow_jsonl",
@@ -101,6 +103,9 @@ def test_the_arguments() -> None:
         "dedupe",
         "until",
     ]
+    assert positional(package.evaluate_agent) == ["reference", "agent"]
+    assert options(package.evaluate_agent) == ["max_concurrency", "repeats", "timeout", "retry_errors"]
+    assert [*StreamKeywords.__annotations__] == options(package.evaluate_stream)
     assert positional(package.evaluate_file) == ["reference", "responses"]
     assert options(package.evaluate_file) == [
         "jobs",

@@ -39,6 +39,10 @@ NEWLINE = ord("\n")
 _opened: weakref.WeakSet[AppendFile] = weakref.WeakSet()
 
 
+class SetAside(Exception):  # noqa: N818
+    """A line is sound, but does not count any more."""
+
+
 class AppendFile:
     """A locked file that takes lines whole or not at all. The lock dies with the process.
 
@@ -215,15 +219,16 @@ async def read_lines(
 
     A last line without its newline is cut off. A line that has not the checksum of `seal`, is not JSON, or
     that `add` refuses by a ValueError, TypeError, KeyError or AggregationError, is moved to the file at
-    `aside`.
+    `aside`; so is one that `add` refuses by `SetAside`, without a word.
 
     Returns:
-        the number of lines that were accepted, and of those that were moved.
+        the number of lines that were accepted, and of those that were refused otherwise.
 
     Raises:
         JournalError: the file cannot be read or mended.
     """
     damaged: list[tuple[int, int]] = []
+    retired = 0
     total = end = 0
     rest = b""
     due = monotonic() + SLICE_SECONDS
@@ -242,6 +247,9 @@ async def read_lines(
                     if not is_intact(line):
                         raise ValueError("its checksum is missing or wrong")
                     add(orjson.loads(line))
+                except SetAside:
+                    retired += 1
+                    damaged.append((start, end))
                 except (ValueError, TypeError, KeyError, AggregationError) as error:
                     text = "%s: byte %d: is no result or reject, and is set aside: %r"
                     logger.warning(text, file.path, start, error)
@@ -254,7 +262,7 @@ async def read_lines(
         await run_in_thread(mend, stop.set, threads=threads)
     except OSError as error:
         raise JournalError(f"{file.path}: cannot be mended: {error.strerror or error}") from error
-    return total - len(damaged), len(damaged)
+    return total - len(damaged), len(damaged) - retired
 
 
 def _mend(

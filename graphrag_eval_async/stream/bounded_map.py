@@ -6,7 +6,7 @@ import asyncio
 from contextlib import aclosing
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeAlias, TypeVar, cast
 
 import anyio
 
@@ -15,6 +15,8 @@ from graphrag_eval_async.threads import CLOSING_SECONDS, SLICE_SECONDS, outlast
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+    Call: TypeAlias = "Callable[[Callable[[R], None]], Awaitable[R | Later[R] | None]]"
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -36,14 +38,12 @@ class Later(Generic[R]):
     """A result that has to be waited for; it counts as `weight` items until it is handed out.
 
     `call` is given a function that hands out a result at once, before the one that it returns, regardless of
-    the order.
+    the order. It may return another `Later`, of another weight, in place of the result.
     """
 
     __slots__ = ("call", "weight")
 
-    def __init__(
-        self, call: Callable[[Callable[[R], None]], Awaitable[R | None]], *, weight: int = 1
-    ) -> None:
+    def __init__(self, call: Call[R], *, weight: int = 1) -> None:
         self.call = call
         self.weight = weight
 
@@ -61,12 +61,11 @@ class Unread(Generic[R]):
 class BoundedMap(Generic[R]):
     """The results of `function` over the items of `source`, as an asynchronous iterator.
 
-    The function returns its result, None for no result, a `Later` or, before any of these, an `Unread`; only
-    a `Later` costs a task. Results
-    come as they complete, or in the order of their items if `ordered`. At most `limit` items are admitted
-    and not yet handed out, so a slow consumer stops the reading, too. An exception of the source or of the
-    function ends the reading; what was admitted before comes out first, then the exception. Whatever way it
-    ends, `finish` is awaited once all work is done.
+    The function returns its result, None for none, a `Later` or, before any of these, an `Unread`; only a
+    `Later` costs a task. Results come as they complete, or in the order of their items if `ordered`. At most
+    `limit` items are admitted and not yet handed out, so a slow consumer stops the reading, too. An exception
+    of the source or the function ends the reading; what was admitted before comes out first, then the
+    exception. However it ends, `finish` is awaited once all work is done.
 
     `commit` is awaited with results as they complete, all those that have, before any of them comes out. Once
     it raises, no more results come out, and all work is cancelled.
@@ -271,7 +270,12 @@ class _Work(Generic[T, R]):
     async def _wait_for(self, place: int, later: Later[R]) -> None:
         result = None
         try:
-            result = await later.call(self._exchange.hand_out)
+            outcome: R | Later[R] | None = later
+            while type(outcome) is Later:
+                self._exchange.admitted += outcome.weight - later.weight
+                later = outcome
+                outcome = await later.call(self._exchange.hand_out)
+            result = cast("R | None", outcome)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (the consumer gets it)
             self._fail(error)
             self.stop()
