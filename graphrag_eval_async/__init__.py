@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from graphrag_eval_async.aggregates import Last, Seconds
     from graphrag_eval_async.batch import compare, compute_aggregates, run_evaluation
+    from graphrag_eval_async.blocking import run_evaluation_sync
     from graphrag_eval_async.config import (
         AnswerCorrectnessConfig,
         AnswerRelevanceConfig,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "aggregates": "Last Seconds",
     "batch": "compare compute_aggregates run_evaluation",
+    "blocking": "run_evaluation_sync",
     "config": (
         "AnswerCorrectnessConfig AnswerRelevanceConfig Config CustomEvaluationConfig EmbeddingConfig "
         "GenerationConfig LLMConfig LimitsConfig OutputConfig PricingConfig RagasAnswerCorrectnessConfig "
@@ -146,6 +148,7 @@ __all__ = [
     "read_jsonl",
     "recall_at_k",
     "run_evaluation",
+    "run_evaluation_sync",
 ]
 
 

@@ -70,6 +70,7 @@ def test_the_public_names() -> None:
         "read_jsonl",
         "recall_at_k",
         "run_evaluation",
+        "run_evaluation_sync",
     ]
     for name in package.__all__:
         assert inspect.getdoc(getattr(package, name)), name
