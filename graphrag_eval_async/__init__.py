@@ -44,10 +44,12 @@ if TYPE_CHECKING:
         WorkerError,
     )
     from graphrag_eval_async.evaluator import Evaluator
+    from graphrag_eval_async.inference.compared import Comparison
     from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.inference.until import Until
     from graphrag_eval_async.judge import Judge, JudgeUsage, TokenUsage
     from graphrag_eval_async.records import Line, LongLine, Position, Question, Reject, Rejects
+    from graphrag_eval_async.records.tabular import results_to_rows
     from graphrag_eval_async.reference import Reference, load_reference
     from graphrag_eval_async.scale import EvaluatedFile, evaluate_file
     from graphrag_eval_async.sinks.journal import Journal
@@ -71,10 +73,12 @@ _MODULES = {
         "RejectedResponses SourceError UsageError WorkerError"
     ),
     "evaluator": "Evaluator",
+    "inference.compared": "Comparison",
     "inference.running": "RunningAggregates",
     "inference.until": "Until",
     "judge": "Judge JudgeUsage TokenUsage",
     "records": "Line LongLine Position Question Reject Rejects",
+    "records.tabular": "results_to_rows",
     "reference": "Reference load_reference",
     "scale": "EvaluatedFile evaluate_file",
     "sinks.journal": "Journal",
@@ -89,6 +93,7 @@ __all__ = [
     "AggregationError",
     "AnswerCorrectnessConfig",
     "AnswerRelevanceConfig",
+    "Comparison",
     "Config",
     "ConfigError",
     "CustomEvaluationConfig",
@@ -147,6 +152,7 @@ __all__ = [
     "load_reference",
     "read_jsonl",
     "recall_at_k",
+    "results_to_rows",
     "run_evaluation",
     "run_evaluation_sync",
 ]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.evaluator import StepsGroups
+    from graphrag_eval_async.inference.compared import Comparison
     from graphrag_eval_async.judge import Judge
     from graphrag_eval_async.metrics import OnFatal
     from graphrag_eval_async.records import Reason, Record, Reject
@@ -149,7 +150,7 @@ def compute_aggregates(
 
 def compare(
     baseline: Results, candidate: Results, *, level: float = 0.95, include_errors: bool = False
-) -> dict[str, Any]:
+) -> Comparison:
     """Compare a run with an earlier one, question by question.
 
     Questions are paired by their ids; the samples of a question are averaged. Files are read to their ends
@@ -162,7 +163,7 @@ def compare(
         include_errors: whether the metrics of error responses count.
 
     Returns:
-        a dict with
+        a dict, which a notebook shows as a table, with
 
         - `level`, and `results`: how many each side has;
         - `questions`: how many both sides have;
@@ -199,13 +200,14 @@ def compare(
         SourceError: a file cannot be read.
         UsageError: an argument has a value it cannot have.
     """
+    from graphrag_eval_async.inference.compared import Comparison
     from graphrag_eval_async.inference.comparison import RunningComparison
 
     comparison = RunningComparison(include_errors=include_errors)
     comparison.look(level=level)  # Checks the level before anything is read.
     add_results(baseline, comparison.add_baseline, what="baseline")
     add_results(candidate, comparison.add, what="candidate")
-    return comparison.snapshot(level=level)
+    return Comparison(comparison.snapshot(level=level))
 
 
 def _complain(reject: Reject) -> None:

@@ -11,6 +11,7 @@ def test_the_public_names() -> None:
         "AggregationError",
         "AnswerCorrectnessConfig",
         "AnswerRelevanceConfig",
+        "Comparison",
         "Config",
         "ConfigError",
         "CustomEvaluationConfig",
@@ -69,6 +70,7 @@ def test_the_public_names() -> None:
         "load_reference",
         "read_jsonl",
         "recall_at_k",
+        "results_to_rows",
         "run_evaluation",
         "run_evaluation_sync",
     ]
@@ -180,7 +182,7 @@ def test_the_methods() -> None:
     for method in ("__aiter__", "__anext__", "__aenter__", "__aexit__"):
         assert hasattr(stream, method)
     expected = {"add", "snapshot", "overall", "per_template", "prepare", "merge"}
-    expected |= {"to_bytes", "from_bytes", "order_templates", "expect_steps"}
+    expected |= {"to_bytes", "from_bytes", "order_templates", "expect_steps", "to_rows", "to_pandas"}
     assert public(package.RunningAggregates) == expected
     assert public(package.Last) == {"count"}
     assert public(package.Seconds) == {"seconds"}

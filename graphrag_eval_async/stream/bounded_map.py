@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeAlias, TypeVa
 import anyio
 
 from graphrag_eval_async.stream.exchange import Exchange
-from graphrag_eval_async.threads import CLOSING_SECONDS, SLICE_SECONDS, outlast
+from graphrag_eval_async.threads import CLOSING_SECONDS, SLICE_SECONDS, first_of, is_cancelled, outlast
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -103,6 +103,13 @@ class BoundedMap(Generic[R]):
         """How many items, by their weights, are admitted and not yet handed out."""
         return self._exchange.admitted
 
+    @property
+    def state(self) -> str:
+        """Whether it is "not started", "running" or "ended"."""
+        if self._exchange.finished:
+            return "ended"
+        return "not started" if self._owner is None else "running"
+
     def __aiter__(self) -> BoundedMap[R]:
         return self
 
@@ -190,7 +197,7 @@ class _Work(Generic[T, R]):
                     finally:
                         self._exchange.complete()
         except BaseExceptionGroup as group:  # SystemExit and its like; all others are kept for the consumer.
-            raise _first(group) from None
+            raise first_of(group) from None
         finally:
             try:
                 if self._finish is not None:
@@ -206,7 +213,7 @@ class _Work(Generic[T, R]):
             await self._read()
             self._read_all = True
             # A cancellation may be lost to an error in the clean-up of the source, or spare it.
-            if _is_cancelled() or self._aborted or self._exchange.abandoned:
+            if is_cancelled() or self._aborted or self._exchange.abandoned:
                 self._workers.cancel_scope.cancel()
 
     async def _commit_all(self, commit: Callable[[Sequence[R]], Awaitable[None]]) -> None:
@@ -284,19 +291,6 @@ class _Work(Generic[T, R]):
 
     def _fail(self, error: Exception | asyncio.CancelledError) -> None:
         """Pass on an error, or a cancellation that nobody asked for, as of a task that was waited for."""
-        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+        if isinstance(error, asyncio.CancelledError) and is_cancelled():
             raise error
         self._exchange.fail(error)
-
-
-def _is_cancelled() -> bool:
-    """Whether the cancellation of this task was asked for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _first(group: BaseExceptionGroup) -> BaseException:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

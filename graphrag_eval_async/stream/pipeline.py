@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
 from graphrag_eval_async.evaluator import Evaluator, StepsGroups
@@ -132,6 +133,18 @@ class EvaluationStream:
         """
         if self._session is not None and self._until is None:
             self._session.drop_unsent()
+
+    def __repr__(self) -> str:
+        results, errors = self.aggregates._counts()
+        return (
+            f"<EvaluationStream: {self._results.state}, {results} results, {errors} of them errors, "
+            f"{self.rejects.total} rejects, {self.in_flight} in flight, "
+            f"{len(self.missing)} of {len(self._reference)} questions without a response>"
+        )
+
+    def _repr_html_(self) -> str:
+        usage = "" if self._session is None else self.usage._repr_html_()
+        return f"<p>{escape(repr(self)[1:-1])}</p>{self.aggregates._repr_html_()}{usage}"
 
     def __aiter__(self) -> Self:
         return self
