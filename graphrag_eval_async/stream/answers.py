@@ -11,6 +11,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.sinks.rejects import as_text
+from graphrag_eval_async.threads import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,6 +61,8 @@ def message_of(error: BaseException) -> str:
         text = str(error)
     except Exception:  # noqa: BLE001  (it is the agent's)
         text = ""
+    if isinstance(error, BaseExceptionGroup):  # Which by itself says how many there are.
+        text = f"{text}: {message_of(first_of(error))}"
     if len(text) > MAX_ERROR_CHARACTERS:
         text = f"{text[:MAX_ERROR_CHARACTERS]}..."
     name = type(error).__name__

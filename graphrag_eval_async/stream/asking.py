@@ -176,6 +176,9 @@ class Asking:
                 await outlast(call, CLOSING_SECONDS)
         named = {"question_id": question.id}
         if is_late:
+            if not call.done():
+                self._overdue += 1
+                call.add_done_callback(self._note_return)
             self._complain()
             text = f"TimeoutError: the agent gave no answer within {self._agent.timeout:g} s"
             return {**named, "error": text, "elapsed_sec": elapsed}
@@ -210,18 +213,18 @@ class Asking:
                 self._slots.release()
             else:
                 self._overdue += 1
-                thread.add_done_callback(self._release_overdue)
+                thread.add_done_callback(self._note_return)
+                thread.add_done_callback(lambda _: self._slots.release())
 
-    def _release_overdue(self, _: object) -> None:
+    def _note_return(self, _: object) -> None:
         self._overdue -= 1
-        self._slots.release()
 
     def _complain(self) -> None:
         """Say so if no question can be asked any more for now."""
         if self._overdue == self._agent.max_concurrency:
             LOGGER.warning(
                 "all %d slots are taken by calls of the agent that timed out and have not returned; no "
-                "question is asked until one does. A plain function cannot be stopped: give it a timeout of "
-                "its own, or make it an async function",
+                "question is asked until one does. Give the agent timeouts of its own: a plain function "
+                "cannot be stopped, and an async one has to let its cancellation through",
                 self._overdue,
             )

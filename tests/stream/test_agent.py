@@ -27,6 +27,7 @@ from graphrag_eval_async import (
     evaluate_stream,
     load_reference,
 )
+from graphrag_eval_async.stream import asking
 from graphrag_eval_async.stream.answers import MAX_ERROR_CHARACTERS
 from tests.conftest import HEAVY_BYTES, answer, leaving_nothing, settle, templates
 from tests.deadlines import wait
@@ -215,6 +216,7 @@ ERRORS: list[tuple[BaseException, str]] = [
     (TimeoutError("of the agent"), "TimeoutError: of the agent"),
     (OddError(), "OddError"),
     (KeyError("\ud800"), "KeyError: '\\ud800'"),
+    (ExceptionGroup("two", [ExceptionGroup("one", [KeyError("b")])]), "KeyError: 'b'"),
     (ValueError("x" * 100_000), f"ValueError: {'x' * MAX_ERROR_CHARACTERS}..."),
 ]
 
@@ -234,6 +236,8 @@ async def test_an_exception_is_an_error(error: Exception, text: str, blocking: b
     assert [result["status"] for result in results] == ["success", "error", "success"]
     if isinstance(error, StopIteration) and not blocking:  # Python makes it that.
         text = "RuntimeError: coroutine raised StopIteration"
+    if isinstance(error, ExceptionGroup):
+        text = f"ExceptionGroup: two (1 sub-exception): {text}"
     assert results[1]["error"] == text
     assert "elapsed_sec" in results[1]
     assert stream.missing == []
@@ -283,6 +287,28 @@ async def test_a_plain_function_that_timed_out_keeps_its_slot(caplog: pytest.Log
         assert "all 1 slots are taken" in caplog.text
         release.set()
         assert [result["question_id"] async for result in stream] == ["q1", "q2"]
+
+
+async def test_an_agent_that_swallows_its_cancellation_keeps_its_slot(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "CLOSING_SECONDS", 0.01)
+    release, asked = asyncio.Event(), []
+
+    async def agent(question: Question) -> Any:
+        asked.append(question.id)
+        while question.id == "q0" and not release.is_set():
+            with suppress(asyncio.CancelledError):
+                await release.wait()
+        return STEPS
+
+    stream = evaluate_agent(REFERENCE, agent, max_concurrency=1, timeout=0.01)
+    assert (await anext(stream))["error"] == "TimeoutError: the agent gave no answer within 0.01 s"
+    await settle()
+    assert asked == ["q0"]
+    assert "all 1 slots are taken" in caplog.text
+    release.set()
+    assert [result["question_id"] async for result in stream] == ["q1", "q2"]
 
 
 async def test_closing_does_not_wait_for_a_plain_function() -> None:
