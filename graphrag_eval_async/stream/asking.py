@@ -1,4 +1,4 @@
-"""Asking an agent the questions of a reference set, so many at a time."""
+"""Asks an agent the questions of a reference set, several at a time."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ class Agent:
 class Asking:
     """Asks the questions, and has the answers evaluated.
 
-    What is read of it are the questions, each as a line that names the question and the repeat. By this line
-    a journal knows what was answered. A question is read only once there is a slot for it, so whatever stops
-    the reading stops the asking.
+    The stream reads the questions from it, each as a line that names the question and the repeat. A journal
+    recognizes answered questions by this line. A question is read only when there is a slot for it, so
+    whatever stops the reading stops the asking.
 
     Attributes:
         lines: how many questions there are, repeats included.
@@ -114,7 +114,7 @@ class Asking:
         """The questions, all before any is repeated; in random order if they are to decide something."""
         order: Sequence[int] = range(self.lines)
         if self._shuffled:
-            order = random.Random(SEED).sample(order, self.lines)  # noqa: S311  (nobody is to be surprised)
+            order = random.Random(SEED).sample(order, self.lines)  # noqa: S311  (no secret)
         for place in order:
             await self._slots.acquire()
             question, repeat = self._at(place)
