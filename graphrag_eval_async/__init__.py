@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from graphrag_eval_async.aggregates import Last, Seconds
     from graphrag_eval_async.batch import compare, compute_aggregates, run_evaluation
+    from graphrag_eval_async.blocking import run_evaluation_sync
     from graphrag_eval_async.config import (
         AnswerCorrectnessConfig,
         AnswerRelevanceConfig,
@@ -44,21 +45,24 @@ if TYPE_CHECKING:
         WorkerError,
     )
     from graphrag_eval_async.evaluator import Evaluator
+    from graphrag_eval_async.inference.compared import Comparison
     from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.inference.until import Until
     from graphrag_eval_async.judge import Judge, JudgeUsage, TokenUsage
     from graphrag_eval_async.records import Line, LongLine, Position, Question, Reject, Rejects
+    from graphrag_eval_async.records.tabular import results_to_rows
     from graphrag_eval_async.reference import Reference, load_reference
     from graphrag_eval_async.scale import EvaluatedFile, evaluate_file
     from graphrag_eval_async.sinks.journal import Journal
     from graphrag_eval_async.sources import Follower, Lag, follow_jsonl, read_jsonl
     from graphrag_eval_async.steps import average_precision, recall_at_k
-    from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
+    from graphrag_eval_async.stream import EvaluationStream, evaluate_agent, evaluate_stream
     from graphrag_eval_async.stream.ending import Decision
 
 _MODULES = {
     "aggregates": "Last Seconds",
     "batch": "compare compute_aggregates run_evaluation",
+    "blocking": "run_evaluation_sync",
     "config": (
         "AnswerCorrectnessConfig AnswerRelevanceConfig Config CustomEvaluationConfig EmbeddingConfig "
         "GenerationConfig LLMConfig LimitsConfig OutputConfig PricingConfig RagasAnswerCorrectnessConfig "
@@ -70,16 +74,18 @@ _MODULES = {
         "RejectedResponses SourceError UsageError WorkerError"
     ),
     "evaluator": "Evaluator",
+    "inference.compared": "Comparison",
     "inference.running": "RunningAggregates",
     "inference.until": "Until",
     "judge": "Judge JudgeUsage TokenUsage",
     "records": "Line LongLine Position Question Reject Rejects",
+    "records.tabular": "results_to_rows",
     "reference": "Reference load_reference",
     "scale": "EvaluatedFile evaluate_file",
     "sinks.journal": "Journal",
     "sources": "Follower Lag follow_jsonl read_jsonl",
     "steps": "average_precision recall_at_k",
-    "stream": "EvaluationStream evaluate_stream",
+    "stream": "EvaluationStream evaluate_agent evaluate_stream",
     "stream.ending": "Decision",
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}
@@ -88,6 +94,7 @@ __all__ = [
     "AggregationError",
     "AnswerCorrectnessConfig",
     "AnswerRelevanceConfig",
+    "Comparison",
     "Config",
     "ConfigError",
     "CustomEvaluationConfig",
@@ -139,6 +146,7 @@ __all__ = [
     "average_precision",
     "compare",
     "compute_aggregates",
+    "evaluate_agent",
     "evaluate_file",
     "evaluate_stream",
     "follow_jsonl",
@@ -146,7 +154,9 @@ __all__ = [
     "load_reference",
     "read_jsonl",
     "recall_at_k",
+    "results_to_rows",
     "run_evaluation",
+    "run_evaluation_sync",
 ]
 
 

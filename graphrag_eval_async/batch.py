@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphrag_eval_async.evaluator import EvaluatorOptions
+    from graphrag_eval_async.inference.compared import Comparison
     from graphrag_eval_async.records import Reason, Record, Reject
     from graphrag_eval_async.reference import Reference, Templates
     from graphrag_eval_async.sources import Responses
@@ -144,7 +145,7 @@ def compute_aggregates(
 
 def compare(
     baseline: Results, candidate: Results, *, level: float = 0.95, include_errors: bool = False
-) -> dict[str, Any]:
+) -> Comparison:
     """Compare a run with an earlier one, question by question.
 
     Questions are paired by their ids; the samples of a question are averaged. Files are read to their ends
@@ -157,7 +158,7 @@ def compare(
         include_errors: whether the metrics of error responses count.
 
     Returns:
-        a dict with
+        a dict, which a notebook shows as a table, with
 
         - `level`, and `results`: how many each side has;
         - `questions`: how many both sides have;
@@ -194,13 +195,14 @@ def compare(
         SourceError: a file cannot be read.
         UsageError: an argument has a value it cannot have.
     """
+    from graphrag_eval_async.inference.compared import Comparison
     from graphrag_eval_async.inference.comparison import RunningComparison
 
     comparison = RunningComparison(include_errors=include_errors)
     comparison.look(level=level)  # Checks the level before anything is read.
     add_results(baseline, comparison.add_baseline, what="baseline")
     add_results(candidate, comparison.add, what="candidate")
-    return comparison.snapshot(level=level)
+    return Comparison(comparison.snapshot(level=level))
 
 
 def _complain(reject: Reject) -> None:

@@ -1,4 +1,4 @@
-"""Waiting for work that does not end at once when it is cancelled."""
+"""Waiting for work that does not end at once when it is cancelled, and what came of it."""
 
 from __future__ import annotations
 
@@ -74,3 +74,17 @@ async def outlast(task: asyncio.Future[Any], seconds: float) -> None:
                 cancelled = error
     if cancelled:
         raise cancelled
+
+
+def is_cancelled() -> bool:
+    """Whether the cancellation of this task was asked for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def first_of(group: BaseExceptionGroup) -> BaseException:
+    """The first exception in a group that is no group itself."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -24,6 +24,9 @@ from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
 from graphrag_eval_async.sources import registry
 from graphrag_eval_async.steps.sparql.budget import SEARCH_STEPS
 from graphrag_eval_async.stream import MAX_IN_FLIGHT
+from graphrag_eval_async.stream.answers import MAX_ERROR_CHARACTERS
+from graphrag_eval_async.stream.asking import MAX_CONCURRENCY
+from graphrag_eval_async.threads import CLOSING_SECONDS
 
 ROOT = Path(__file__).parents[1]
 LIMITS = (ROOT / "docs" / "limits.md").read_text()
@@ -43,6 +46,10 @@ def seconds(parameter: str) -> str:
 
 DEFAULTS = {
     "length of a line, or of a pushed dict as JSON": size(MAX_LINE_BYTES),
+    "calls of the agent at a time": f"{MAX_CONCURRENCY}",
+    "time for one call": "none",
+    "time to clean up after a cancellation": f"{CLOSING_SECONDS:g} s",
+    "length of the message of an exception": f"{MAX_ERROR_CHARACTERS:,} characters",
     "lists, objects and commas in a line": f"{MAX_LINE_BYTES // decoding.BYTES_PER_VALUE:,}",
     "depth of lists and objects": f"{decoding.MAX_DEPTH}",
     "responses read and not yet handed out": f"{MAX_IN_FLIGHT}",

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 LEVELS = [
     {"__main__"},
     {"cli"},
-    {"scale"},
+    {"blocking", "scale"},
     {"batch"},
     {"stream"},
     {"sources", "sinks", "evaluator", "inference"},

@@ -15,6 +15,7 @@ def test_the_public_names() -> None:
         "AggregationError",
         "AnswerCorrectnessConfig",
         "AnswerRelevanceConfig",
+        "Comparison",
         "Config",
         "ConfigError",
         "CustomEvaluationConfig",
@@ -66,6 +67,7 @@ def test_the_public_names() -> None:
         "average_precision",
         "compare",
         "compute_aggregates",
+        "evaluate_agent",
         "evaluate_file",
         "evaluate_stream",
         "follow_jsonl",
@@ -73,7 +75,9 @@ def test_the_public_names() -> None:
         "load_reference",
         "read_jsonl",
         "recall_at_k",
+        "results_to_rows",
         "run_evaluation",
+        "run_evaluation_sync",
     ]
     for name in package.__all__:
         assert inspect.getdoc(getattr(package, name)), name
@@ -99,6 +103,7 @@ ARGUMENTS: dict[Any, tuple[str, str]] = {
             "on_fatal stages journal dedupe until"
         ),
     ),
+    package.evaluate_agent: ("reference agent", "max_concurrency repeats timeout retry_errors"),
     package.evaluate_file: (
         "reference responses",
         f"jobs results on_reject max_line_bytes include_errors {OF_EVALUATOR}",
@@ -160,7 +165,7 @@ def test_the_methods() -> None:
     for method in ("__aiter__", "__anext__", "__aenter__", "__aexit__"):
         assert hasattr(stream, method)
     expected = {"add", "snapshot", "overall", "per_template", "prepare", "merge"}
-    expected |= {"to_bytes", "from_bytes", "order_templates", "expect_steps"}
+    expected |= {"to_bytes", "from_bytes", "order_templates", "expect_steps", "to_rows", "to_pandas"}
     assert public(package.RunningAggregates) == expected
     assert public(package.Last) == {"count"}
     assert public(package.Seconds) == {"seconds"}

@@ -1,4 +1,4 @@
-"""README's commands and snippets do what README says."""
+"""README's commands and snippets do what README says; so do the snippets of the other pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from tests.cli.judged import KEY, serving
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-PYTHON = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+PAGES = {"README.md": README, **{path.name: path.read_text() for path in (ROOT / "docs").glob("*.md")}}
+PYTHON = {
+    f"{name}-{number}": snippet
+    for name, page in PAGES.items()
+    for number, snippet in enumerate(re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
+}
 CONSOLE = [
     line.removeprefix("$ ")
     for block in re.findall(r"^```console\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -55,7 +60,7 @@ def _run(command: list[str], folder: Path, **variables: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("snippet", PYTHON, ids=range(len(PYTHON)))
+@pytest.mark.parametrize("snippet", PYTHON.values(), ids=PYTHON)
 def test_snippet_runs(snippet: str, folder: Path) -> None:
     _run([sys.executable, "-W", "error", "-c", snippet], folder)
 

@@ -1,5 +1,6 @@
 """``evaluate``: results and aggregates of responses."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -29,6 +30,7 @@ from graphrag_eval_async.records.metrics import COST
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.scale.evaluate_file import EvaluatedFile, FileEvaluation
 from graphrag_eval_async.sinks import RejectWriter
+from graphrag_eval_async.sinks.tables import check_table, draft_beside, is_table, write_table
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
@@ -48,7 +50,11 @@ class Evaluate(RunOptions):
     output: Annotated[
         str | None,
         options.file_option(
-            "--output", "-o", parser=output_path, help="Write results here, as JSONL; - is stdout."
+            "--output",
+            "-o",
+            parser=output_path,
+            help="Write results here: as JSONL, or as a table at the end of the run if the name ends in .csv "
+            "or .parquet; - is stdout.",
         ),
     ] = "-"
     dry_run: Annotated[
@@ -82,6 +88,8 @@ class Evaluate(RunOptions):
     def run(self, interrupts: Interrupts) -> Exit:
         if self.dry_run:
             return self._estimate(interrupts)
+        if self.output is not None and is_table(self.output):
+            return self._run_to_table(self.output, interrupts)
         until = self._condition()
         if self.jobs != 1:
             self._check_jobs()
@@ -105,6 +113,23 @@ class Evaluate(RunOptions):
                 work = _write_results(stream, sending, advance)
                 ending = run_to_end(work, interrupts, drain=sending.drain)
         return self.report_stream(stream, ending, reference=reference, config=config, table=self._table)
+
+    def _run_to_table(self, path: str, interrupts: Interrupts) -> Exit:
+        """Write results as lines first: which columns a table has is known at its end."""
+        if self.is_resumable:
+            raise UsageError(f"--resume keeps results as JSONL, which -o {path} is not; use another name")
+        check_table(path)
+        self.check_files(self.read_config(), self.responses)
+        lines = draft_beside(path, ".jsonl")
+        try:
+            ending = replace(self, output=lines).run(interrupts)
+            write_table(lines, path)
+        except Exception:
+            if os.path.exists(lines):
+                tell(sys.stderr, f"{path} was not written; results so far are in {lines}")
+            raise
+        os.unlink(lines)
+        return ending
 
     def _estimate(self, interrupts: Interrupts) -> Exit:
         config = judge_config(self.config, self.llm, self.embedding, prepare=forget_keys)

@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from graphrag_eval_async.cli.files import open_output
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.records.tabular import escape_formula
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 IN = ("Question", "Reference answer", "Actual answer")
 OUT = ("#Reference", "#PTarget", "#Matching", "Reasoning", "Error")
-
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""With one of these, a cell may be a formula to a spreadsheet: https://owasp.org/www-community/attacks/CSV_Injection"""
 
 csv.field_size_limit(sys.maxsize)
 
@@ -101,11 +99,6 @@ def read_written(path: str, rows: int) -> tuple[int, int]:
     if done + bool(data[length:].strip()) > rows:
         raise UsageError(f"{path!r} exists, with more rows than the input, which has {rows}")
     return done, length
-
-
-def escape_formula(cell: str) -> str:
-    """A cell that spreadsheets take for text: an apostrophe comes before what could begin a formula."""
-    return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell
 
 
 def encode(cells: Iterable[str]) -> bytes:

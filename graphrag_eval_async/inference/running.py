@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates import Aggregates
+from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.confidence import check_level, show_confidence
+from graphrag_eval_async.records.tabular import STATISTICS, means_table, statistics_of
+
+if TYPE_CHECKING:
+    import pandas
 
 
 class RunningAggregates(Aggregates):
@@ -44,3 +49,49 @@ class RunningAggregates(Aggregates):
         if not detail:
             return super().snapshot()
         return self._details(partial(show_confidence, level=level))
+
+    def to_rows(self, *, detail: bool = False, level: float = 0.95) -> list[dict[str, Any]]:
+        """A flat row for each number of a snapshot.
+
+        Its keys are `scope` ("template", "micro" or "macro"), `template` (None unless the scope is one),
+        `metric`, `statistic` (such as "mean", or with `detail` "quantiles.p95"; "count" for numbers of
+        samples) and `value`.
+
+        Args:
+            detail, level: as in `snapshot`.
+
+        Raises:
+            UsageError: `level` is not more than 0 and less than 1.
+        """
+        return statistics_of(self.snapshot(detail=detail, level=level))
+
+    def to_pandas(self, *, detail: bool = False, level: float = 0.95) -> pandas.DataFrame:
+        """The rows of `to_rows` as a DataFrame.
+
+        Raises:
+            UsageError: pandas is not installed, or `level` is not more than 0 and less than 1.
+        """
+        try:
+            import pandas
+        except ModuleNotFoundError:
+            raise UsageError("to_pandas needs pandas: pip install pandas") from None
+        return pandas.DataFrame(self.to_rows(detail=detail, level=level), columns=[*STATISTICS])
+
+    def __repr__(self) -> str:
+        results, errors = self._counts()
+        window = "" if self._sliding is None else " in the window"
+        return f"<RunningAggregates: {results} results{window}, {errors} of them errors>"
+
+    def _repr_html_(self) -> str:
+        return means_table(self.snapshot())
+
+    def _counts(self) -> tuple[int, int]:
+        """How many results count, and how many of these are errors."""
+        if self._sliding is not None:
+            self._flush()
+        errors = sum(group.errors for group in self._groups.values())
+        results = errors + sum(group.successes for group in self._groups.values())
+        for (_, failed, *_), rows in self._waiting.items():
+            results += len(rows)
+            errors += len(rows) if failed else 0
+        return results, errors

@@ -7,6 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.judge.pricing import UNKNOWN, Prices
+from graphrag_eval_async.records.tabular import html_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,6 +85,17 @@ class JudgeUsage:
         counts = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         counts |= {"retries": dict(self.retries), "outcomes": dict(self.outcomes), "errors": self.errors}
         return counts | {"tokens": self.tokens, "dollars": self.dollars, "paused_sec": self.paused_sec}
+
+    def __repr__(self) -> str:
+        cost = "unknown cost" if self.dollars is None else f"${self.dollars:.4g}"
+        failed = sum(self.errors.values())
+        return (
+            f"<JudgeUsage: {self.calls} calls, {self.in_flight} requests in flight, {self.tokens} tokens, "
+            f"{cost}, {failed} metrics failed>"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_table(("", "value"), self.as_dict().items())
 
     def pause(self, seconds: float) -> None:
         """Record that no request is sent for so many seconds."""

@@ -8,17 +8,18 @@ import msgspec
 
 
 class Question(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """One question of a reference set.
+    """One question of a reference set: what an agent is given by `evaluate_agent`, and a `Reference` yields.
 
-    Its reference steps are held as MessagePack, which the garbage collector need not walk and which is
-    decoded in less than half the time of JSON.
+    An agent needs `text`, and maybe `id`. The reference answer and steps are there, too: do not show them to
+    the model. Questions are immutable; each access to `reference_steps` makes a copy.
 
     Attributes:
-        template_id: of its template.
-        id: of the question.
-        text: the question.
-        reference_answer: None if there is none.
-        data: groups of reference steps, encoded by `encode_steps`; None if there are none.
+        template_id: the id of its template.
+        id: its own id, which responses name as `question_id`.
+        text: the question, as `question_text` has it in the reference set.
+        reference_answer: the right answer; None if there is none.
+        data: groups of reference steps, encoded; use `reference_steps`. The garbage collector need not walk
+            it, and MessagePack is decoded in less than half the time of JSON.
     """
 
     template_id: str

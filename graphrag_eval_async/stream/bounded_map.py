@@ -6,15 +6,17 @@ import asyncio
 from contextlib import aclosing
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeAlias, TypeVar, cast
 
 import anyio
 
 from graphrag_eval_async.stream.exchange import Exchange
-from graphrag_eval_async.threads import CLOSING_SECONDS, SLICE_SECONDS, outlast
+from graphrag_eval_async.threads import CLOSING_SECONDS, SLICE_SECONDS, first_of, is_cancelled, outlast
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+    Call: TypeAlias = "Callable[[Callable[[R], None]], Awaitable[R | Later[R] | None]]"
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -36,14 +38,12 @@ class Later(Generic[R]):
     """A result that has to be waited for; it counts as `weight` items until it is handed out.
 
     `call` is given a function that hands out a result at once, before the one that it returns, regardless of
-    the order.
+    the order. It may return another `Later`, of another weight, in place of the result.
     """
 
     __slots__ = ("call", "weight")
 
-    def __init__(
-        self, call: Callable[[Callable[[R], None]], Awaitable[R | None]], *, weight: int = 1
-    ) -> None:
+    def __init__(self, call: Call[R], *, weight: int = 1) -> None:
         self.call = call
         self.weight = weight
 
@@ -61,12 +61,11 @@ class Unread(Generic[R]):
 class BoundedMap(Generic[R]):
     """The results of `function` over the items of `source`, as an asynchronous iterator.
 
-    The function returns its result, None for no result, a `Later` or, before any of these, an `Unread`; only
-    a `Later` costs a task. Results
-    come as they complete, or in the order of their items if `ordered`. At most `limit` items are admitted
-    and not yet handed out, so a slow consumer stops the reading, too. An exception of the source or of the
-    function ends the reading; what was admitted before comes out first, then the exception. Whatever way it
-    ends, `finish` is awaited once all work is done.
+    The function returns its result, None for none, a `Later` or, before any of these, an `Unread`; only a
+    `Later` costs a task. Results come as they complete, or in the order of their items if `ordered`. At most
+    `limit` items are admitted and not yet handed out, so a slow consumer stops the reading, too. An exception
+    of the source or the function ends the reading; what was admitted before comes out first, then the
+    exception. However it ends, `finish` is awaited once all work is done.
 
     `commit` is awaited with results as they complete, all those that have, before any of them comes out. Once
     it raises, no more results come out, and all work is cancelled.
@@ -103,6 +102,13 @@ class BoundedMap(Generic[R]):
     def in_flight(self) -> int:
         """How many items, by their weights, are admitted and not yet handed out."""
         return self._exchange.admitted
+
+    @property
+    def state(self) -> str:
+        """Whether it is "not started", "running" or "ended"."""
+        if self._exchange.finished:
+            return "ended"
+        return "not started" if self._owner is None else "running"
 
     def __aiter__(self) -> BoundedMap[R]:
         return self
@@ -191,7 +197,7 @@ class _Work(Generic[T, R]):
                     finally:
                         self._exchange.complete()
         except BaseExceptionGroup as group:  # SystemExit and its like; all others are kept for the consumer.
-            raise _first(group) from None
+            raise first_of(group) from None
         finally:
             try:
                 if self._finish is not None:
@@ -207,7 +213,7 @@ class _Work(Generic[T, R]):
             await self._read()
             self._read_all = True
             # A cancellation may be lost to an error in the clean-up of the source, or spare it.
-            if _is_cancelled() or self._aborted or self._exchange.abandoned:
+            if is_cancelled() or self._aborted or self._exchange.abandoned:
                 self._workers.cancel_scope.cancel()
 
     async def _commit_all(self, commit: Callable[[Sequence[R]], Awaitable[None]]) -> None:
@@ -271,7 +277,12 @@ class _Work(Generic[T, R]):
     async def _wait_for(self, place: int, later: Later[R]) -> None:
         result = None
         try:
-            result = await later.call(self._exchange.hand_out)
+            outcome: R | Later[R] | None = later
+            while type(outcome) is Later:
+                self._exchange.admitted += outcome.weight - later.weight
+                later = outcome
+                outcome = await later.call(self._exchange.hand_out)
+            result = cast("R | None", outcome)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (the consumer gets it)
             self._fail(error)
             self.stop()
@@ -280,19 +291,6 @@ class _Work(Generic[T, R]):
 
     def _fail(self, error: Exception | asyncio.CancelledError) -> None:
         """Pass on an error, or a cancellation that nobody asked for, as of a task that was waited for."""
-        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+        if isinstance(error, asyncio.CancelledError) and is_cancelled():
             raise error
         self._exchange.fail(error)
-
-
-def _is_cancelled() -> bool:
-    """Whether the cancellation of this task was asked for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _first(group: BaseExceptionGroup) -> BaseException:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

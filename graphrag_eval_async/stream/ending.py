@@ -15,6 +15,7 @@ from graphrag_eval_async.records.metrics import is_bounded
 from graphrag_eval_async.records.outcomes import OF_PENDING
 from graphrag_eval_async.sinks.journal.admission import digest_of
 from graphrag_eval_async.sources import JsonlFiles, read_jsonl
+from graphrag_eval_async.stream.asking import Asking
 from graphrag_eval_async.stream.bounded_map import Later, Unread
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Decision:
         high: the upper end, if every failed value were 1.
         remaining: how many lines are behind the result that decided, or are still to come; those that a
             journal has do not count, all of which are taken to be in the file. None but for files that are
-            shuffled, whose lines are known.
+            shuffled, whose lines are known, and for the questions that an agent is asked.
         saved_calls: about how many calls of the judge these would have taken, but for those that were
             finished by then. Of them, as many are taken to have something to judge as of those before, and
             each of these to take as many calls as the finished results of this run that made any: calls
@@ -138,10 +139,10 @@ class UntilDecided:
     def __init__(
         self,
         until: Until,
-        intake: Intake,
+        intake: Intake | Asking,
         session: JudgeSession | None,
         resuming: Resuming | None,
-        responses: Responses,
+        responses: Responses | Asking,
     ) -> None:
         """Count what `intake` makes of `responses`, and what `resuming` brings back of earlier runs."""
         self.end: Callable[[], object] = _do_nothing
@@ -187,10 +188,13 @@ class UntilDecided:
 
     async def _finish(
         self, place: int, later: Later[Evaluation], hand_out: Callable[[Evaluation], None]
-    ) -> Evaluation | None:
+    ) -> Evaluation | Later[Evaluation] | None:
         is_done = False
         try:
             result = await later.call(hand_out)
+            if isinstance(result, Later):
+                is_done = True
+                return Later(partial(self._finish, place, result), weight=result.weight)
             seen = Seen() if result is None else self._see(result)
             is_done = True
         finally:
@@ -246,7 +250,7 @@ class UntilDecided:
         """As it is now."""
         deciding = self._deciding
         low, high = deciding.interval
-        lines = self._responses.lines if isinstance(self._responses, JsonlFiles) else None
+        lines = self._responses.lines if isinstance(self._responses, JsonlFiles | Asking) else None
         # All that a journal has is subtracted, whether it came again by now or not.
         remaining = None if lines is None else max(0, lines - self._kept - self._out)
         calls, dollars = self._saved(None if lines is None else max(0, lines - self._kept - self._done))

@@ -57,15 +57,15 @@ class Intake:
         """The evaluation, or what is to be awaited for it; None where there is none."""
         if is_large(record):
             return Unread(partial(self._evaluate_large, record), weight=max(1, weight(record)))
-        return self._take(record, *self._read(record))
+        return self.take(record, *self._read(record))
 
     async def _evaluate_large(self, record: Record) -> Outcome:
         try:
             response, source = await run_in_thread(partial(self._read, record))
             if isinstance(response, Reject):
-                await self._reject_large(response, source)
+                await self.reject_large(response, source)
                 return None
-            return self._take(record, response, source)
+            return self.take(record, response, source)
         finally:
             if isinstance(record, LongLine) and not isinstance(record.content, bytes | None):
                 record.content.close()
@@ -79,13 +79,22 @@ class Intake:
                 return None, None
         return read_record(record, self._evaluator.reference.questions, self._max_line_bytes), source
 
-    def _take(self, record: Record, response: Response | Reject | None, source: Source | None) -> Outcome:
+    def take(
+        self,
+        record: Record,
+        response: Response | Reject | None,
+        source: Source | None,
+        number: int | None = None,
+    ) -> Outcome:
+        """Evaluate or reject what was read of a record; `number` is that of the sample, where it has one."""
         if response is None:
             return None
         if isinstance(response, Reject):
             self._reject(response, source)
             return None
         sample = self._tally.take_sample(response.question_id)
+        if number is not None:
+            sample = number
         evaluation = self._evaluator.score_at_once(record, response, sample)
         if evaluation is not None:
             evaluation.source = source
@@ -129,8 +138,8 @@ class Intake:
         self._count(reject)
         self._hand_out(reject)
 
-    async def _reject_large(self, reject: Reject, source: Source | None) -> None:
-        """The same; what can write in a thread does so."""
+    async def reject_large(self, reject: Reject, source: Source | None) -> None:
+        """Keep a reject, or hand it out; what can write in a thread does so."""
         self._count(reject)  # Before anything can be cancelled.
         if self._resuming is not None and source is not None:
             await self._resuming.reject_large(reject, source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
 from graphrag_eval_async.evaluator import Evaluator, StepsGroups
@@ -12,6 +13,7 @@ from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.sinks.journal import Dedupe, Journal
 from graphrag_eval_async.sources import Follower, Responses, Source, open_source
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
+from graphrag_eval_async.stream.asking import Agent, Asking
 from graphrag_eval_async.stream.bounded_map import BoundedMap
 from graphrag_eval_async.stream.ending import Decision, UntilDecided, as_until, in_fair_order
 from graphrag_eval_async.stream.intake import Intake, Result
@@ -46,13 +48,13 @@ class EvaluationStream:
         usage: counts of the judge's calls.
     """
 
-    def __init__(self, evaluator: Evaluator, responses: Responses, options: StreamOptions) -> None:
+    def __init__(self, evaluator: Evaluator, responses: Responses | Agent, options: StreamOptions) -> None:
         """See `evaluate_stream`."""
         until, journal = options.until, options.journal
         if until is not None:
             resumed = journal is not None and isinstance(responses, Follower)
             until = as_until(until, evaluator, resumed=resumed)
-            responses = in_fair_order(responses)
+            responses = responses if isinstance(responses, Agent) else in_fair_order(responses)
         self.aggregates = RunningAggregates() if options.aggregates is None else options.aggregates
         self.aggregates.order_templates(evaluator.reference.templates)
         self.aggregates.expect_steps(evaluator.reference.step_names)
@@ -64,16 +66,24 @@ class EvaluationStream:
         self._resuming: Resuming | None = None
         if journal is not None or options.dedupe == "content":
             own = {"dedupe": options.dedupe, "max_line_bytes": str(options.max_line_bytes)}
+            if isinstance(responses, Agent):
+                own["source"] = "agent"
             self._resuming = Resuming(
                 options.dedupe, journal, lambda: evaluator.fingerprints() | own, self._tally
             )
         intake = Intake(evaluator, session, self._tally, self._resuming, options)
+        work: Intake | Asking = intake
+        source: Responses | Asking
+        if isinstance(responses, Agent):
+            work = source = Asking(responses, evaluator.reference.questions, intake, self._resuming, options)
+        else:
+            source = responses
         self._until = None
         if until is not None:
-            self._until = UntilDecided(until, intake, session, self._resuming, responses)
+            self._until = UntilDecided(until, work, session, self._resuming, source)
         self._results: BoundedMap[Evaluation] = BoundedMap(
-            _open(responses, options, self._resuming),
-            (self._until or intake).evaluate,
+            _open(source, options, self._resuming),
+            (self._until or work).evaluate,
             limit=options.max_in_flight,
             ordered=options.ordered,
             commit=self._resuming.commit if self._resuming is not None and journal is not None else None,
@@ -129,6 +139,18 @@ class EvaluationStream:
         if self._session is not None and self._until is None:
             self._session.drop_unsent()
 
+    def __repr__(self) -> str:
+        results, errors = self.aggregates._counts()
+        return (
+            f"<EvaluationStream: {self._results.state}, {results} results, {errors} of them errors, "
+            f"{self.rejects.total} rejects, {self.in_flight} in flight, "
+            f"{len(self.missing)} of {len(self._reference)} questions without a response>"
+        )
+
+    def _repr_html_(self) -> str:
+        usage = "" if self._session is None else self.usage._repr_html_()
+        return f"<p>{escape(repr(self)[1:-1])}</p>{self.aggregates._repr_html_()}{usage}"
+
     def __aiter__(self) -> Self:
         return self
 
@@ -165,7 +187,7 @@ class EvaluationStream:
 
 def evaluate_stream(
     reference: str | os.PathLike[str] | Templates | Reference,
-    responses: Responses,
+    responses: Responses | Agent,
     *,
     ordered: bool = False,
     max_in_flight: int = MAX_IN_FLIGHT,
@@ -263,11 +285,14 @@ def evaluate_stream(
     return EvaluationStream(evaluator, responses, options)
 
 
-def _open(responses: Responses, options: StreamOptions, resuming: Resuming | None) -> Source:
+def _open(responses: Responses | Asking, options: StreamOptions, resuming: Resuming | None) -> Source:
     """The lines of any source; with a journal, those that it has do not come again."""
     written = [] if options.journal is None else options.journal.paths
     spool = callable(options.on_reject) or options.journal is not None
-    source = open_source(responses, max_line_bytes=options.max_line_bytes, spool=spool, exclude=written)
+    if isinstance(responses, Asking):
+        source = Source(responses.batches(), None)
+    else:
+        source = open_source(responses, max_line_bytes=options.max_line_bytes, spool=spool, exclude=written)
     if resuming is None:
         return source
     return Source(resuming.read(source, responses if isinstance(responses, Follower) else None), source)

@@ -11,7 +11,7 @@ from graphrag_eval_async.aggregates.exact import ONE, sum_units
 from graphrag_eval_async.errors import GraphragEvalWarning
 from graphrag_eval_async.records import Reason
 from graphrag_eval_async.records.metrics import COST
-from graphrag_eval_async.sinks.journal import Admission, Numbers, OpenJournal, read_source
+from graphrag_eval_async.sinks.journal import Admission, Numbers, OpenJournal, SetAside, read_source
 from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ class Resuming:
         journal: once what it has is counted, and if there is one.
         abort: ends the stream, with an error.
         on_restored: called with each line of an earlier run, and with its result; None if it was rejected.
+        retry_errors: whether failed responses of an earlier run, and rejected ones, are not to count.
     """
 
     def __init__(
@@ -141,6 +142,7 @@ class Resuming:
         self._opened: OpenJournal | None = None
         self.abort: Callable[[BaseException], object] | None = None
         self.on_restored: Callable[[KeptLine, dict[str, Any] | None], object] | None = None
+        self.retry_errors = False
         self._options = options
         self._threads: ThreadPoolExecutor | None = None
         self._fingerprints = fingerprints
@@ -180,6 +182,8 @@ class Resuming:
 
     def _restore_result(self, result: Any) -> None:
         line = read_source(result["source"])
+        if self.retry_errors and result["status"] == "error":
+            raise SetAside
         if self.admission.is_restored(line):
             raise ValueError("the result of that line stands there already")
         self._tally.restore_result(result)
@@ -191,6 +195,8 @@ class Resuming:
 
     def _restore_reject(self, record: Any) -> None:
         line = read_source(record["source"])
+        if self.retry_errors:
+            raise SetAside
         if record["reason"] == "incomplete":  # The rest of the line may have come since.
             self._incomplete.add(record["source"]["sha256"])
         elif self.admission.is_restored(line):

@@ -9,16 +9,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async.cli.tsv import (
-    FORMULA_STARTS,
     OUT,
     Answer,
     Output,
     encode,
-    escape_formula,
     read_answers,
     read_written,
 )
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.records.tabular import FORMULA_STARTS, escape_formula
 
 if TYPE_CHECKING:
     from pathlib import Path

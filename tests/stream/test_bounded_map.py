@@ -241,6 +241,33 @@ async def test_rejected_items_make_room() -> None:
     assert await collect(results) == []
 
 
+async def test_an_item_may_turn_out_to_be_heavy() -> None:
+    gates = Gates()
+
+    def function(item: int) -> Later[int]:
+        async def weigh(_hand_out: object) -> Later[int]:
+            return Later(gates(item).call, weight=5)
+
+        return Later(weigh)
+
+    source = Source(range(1, 100))
+    async with aclosing(mapped(source, function, limit=4)) as results:
+        waiting = asyncio.ensure_future(anext(results))
+        await settle()
+        assert results.in_flight == 4 * 5
+        for taken in range(1, 4):
+            gates.gate(taken).set()
+            assert await waiting == taken
+            waiting = asyncio.ensure_future(anext(results))
+            await settle()
+            assert gates.started == [1, 2, 3, 4]
+        gates.gate(4).set()
+        assert await waiting == 4
+        await settle()
+        assert gates.started == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert results.in_flight >= 0
+
+
 async def test_a_heavy_item_counts_for_several_until_it_is_handed_out() -> None:
     gates = Gates()
 

@@ -19,7 +19,7 @@ import anyio
 import pytest
 import uvloop
 
-from graphrag_eval_async import EvaluationStream, evaluate_stream, load_reference
+from graphrag_eval_async import EvaluationStream, Question, evaluate_agent, evaluate_stream, load_reference
 from tests.conftest import answer, heavy, leaving_nothing, settle, templates
 from tests.deadlines import WAIT_SECONDS, in_time, wait
 
@@ -402,6 +402,50 @@ async def a_long_line_under_way() -> None:
         await settle()
 
 
+async def thinking(question: Question) -> Any:
+    """An agent that answers one question, and thinks for ever about all others."""
+    if question.id != "q0":
+        await asyncio.Event().wait()
+    return answer()["actual_steps"]
+
+
+@scenario
+async def an_agent_that_is_dropped() -> None:
+    async for _ in evaluate_agent(REFERENCE, thinking):
+        break
+    await settle()
+    assert tasks() == 1
+
+
+@scenario
+async def an_agent_that_is_cancelled() -> None:
+    async def consume() -> None:
+        async with evaluate_agent(REFERENCE, thinking) as stream:
+            async for _ in stream:
+                pass
+
+    task = asyncio.create_task(consume())
+    await settle()
+    task.cancel()
+    await expect_cancelled(task)
+    assert tasks() == 1
+
+
+@scenario
+async def an_agent_in_a_thread() -> None:
+    release = threading.Event()
+
+    def agent(question: Question) -> Any:
+        if question.id != "q0":
+            wait(release)
+        return answer()["actual_steps"]
+
+    async with evaluate_agent(REFERENCE, agent) as stream:
+        await anext(stream)
+    assert tasks() == 1
+    release.set()
+
+
 async def guarded(name: str) -> None:
     (found,) = [each for each in SCENARIOS if each.__name__ == name]
     asyncio.get_running_loop().slow_callback_duration = 10  # Else a debugging loop tells of a slow machine.
@@ -426,6 +470,9 @@ def test_leaving_the_loop_itself(new_loop: Callable[[], asyncio.AbstractEventLoo
         await anext(stream)
         kept.append(stream)
         await anext(evaluate_stream(REFERENCE, Source()()))
+        agent = evaluate_agent(REFERENCE, thinking)
+        await anext(agent)
+        kept.append(agent)
 
     with asyncio.Runner(debug=True, loop_factory=new_loop) as runner:
         runner.run(in_time(main)())

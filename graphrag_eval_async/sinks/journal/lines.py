@@ -38,6 +38,10 @@ Damaged = list[tuple[int, int]]
 """Where lines start and end that are set aside."""
 
 
+class SetAside(Exception):  # noqa: N818
+    """A line is sound, but does not count any more."""
+
+
 def seal(line: bytes, crc: int = 0) -> bytes:
     """The line of an object that has members, with its CRC-32 as the last of them.
 
@@ -88,30 +92,35 @@ async def read_lines(
     """Pass each line to `add`, as a JSON value without its checksum.
 
     A last line without its newline is cut off. A line that `unseal` or `add` refuses, the latter by a
-    ValueError, TypeError, KeyError or AggregationError, is moved to the file at `aside`.
+    ValueError, TypeError, KeyError or AggregationError, is moved to the file at `aside`; so is one that `add`
+    refuses by `SetAside`, without a word.
 
     Returns:
-        the number of lines that were accepted, and of those that were moved.
+        the number of lines that were accepted, and of those that were damaged.
 
     Raises:
         JournalError: the file cannot be read or mended.
     """
     damaged: Damaged = []
     try:
-        accepted, end = await _add_lines(file, add, damaged, threads)
+        accepted, retired, end = await _add_lines(file, add, damaged, threads)
         stop = threading.Event()
         mend = partial(_mend, file, end, damaged, aside, stop)
         await run_in_thread(mend, stop.set, threads=threads)
     except OSError as error:
         raise JournalError(f"{file.path}: cannot be mended: {error.strerror or error}") from error
-    return accepted, len(damaged)
+    return accepted, len(damaged) - retired
 
 
 async def _add_lines(
     file: AppendFile, add: Callable[[Any], object], damaged: Damaged, threads: Executor
-) -> tuple[int, int]:
-    """Pass on the lines that are not damaged; returns how many these are, and where the last line ends."""
-    accepted = end = 0
+) -> tuple[int, int, int]:
+    """Pass on the lines that are not damaged.
+
+    Returns:
+        how many were accepted, how many `add` has retired, and where the last line ends.
+    """
+    accepted = retired = end = 0
     due = monotonic() + SLICE_SECONDS
     async with aclosing(_whole_lines(file, threads)) as chunks:
         async for lines in chunks:
@@ -120,6 +129,9 @@ async def _add_lines(
                 try:
                     add(unseal(line))
                     accepted += 1
+                except SetAside:
+                    retired += 1
+                    damaged.append((start, end))
                 except (ValueError, TypeError, KeyError, AggregationError) as error:
                     text = "%s: byte %d: is no result or reject, and is set aside: %r"
                     logger.warning(text, file.path, start, error)
@@ -127,7 +139,7 @@ async def _add_lines(
                 if monotonic() >= due:
                     await asyncio.sleep(0)
                     due = monotonic() + SLICE_SECONDS
-    return accepted, end
+    return accepted, retired, end
 
 
 async def _whole_lines(file: AppendFile, threads: Executor) -> AsyncGenerator[Iterable[bytes]]:

@@ -1,0 +1,29 @@
+"""A comparison as it is shown."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from graphrag_eval_async.records.tabular import html_table
+
+SHOWN = ("pairs", "baseline", "candidate", "difference", "wins", "losses", "ties", "p", "verdict")
+"""Keys of the rows that a notebook shows."""
+
+
+class Comparison(dict[str, Any]):
+    """Two runs compared, as `compare` lays it out; ``dict(...)`` makes a plain dict, as YAML needs it."""
+
+    def __repr__(self) -> str:
+        verdicts = ", ".join(f"{metric} {row['verdict']}" for metric, row in self["overall"].items())
+        return f"<Comparison: {self['questions']} questions on both sides: {verdicts or 'no metric'}>"
+
+    def _repr_html_(self) -> str:
+        groups = {"overall": self["overall"], **self["per_template"]}
+        rows = [
+            (group, metric, *(row.get(key) for key in SHOWN))
+            for group, metrics in groups.items()
+            for metric, row in metrics.items()
+        ]
+        warnings = "".join(f"<li>{escape(warning)}</li>" for warning in self["warnings"])
+        return html_table(("", "metric", *SHOWN), rows) + (f"<ul>{warnings}</ul>" if warnings else "")

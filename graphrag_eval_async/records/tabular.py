@@ -1,0 +1,91 @@
+"""Results and aggregates as flat rows, and rows as tables of HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+STATISTICS = ("scope", "template", "metric", "statistic", "value")
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""With one of these, a cell may be a formula to a spreadsheet: https://owasp.org/www-community/attacks/CSV_Injection"""
+
+
+def escape_formula(cell: str) -> str:
+    """A cell that spreadsheets take for text: an apostrophe comes before what could begin a formula."""
+    return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell
+
+
+def results_to_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A flat row for each result, as for `pandas.DataFrame`: lists and dicts become JSON text.
+
+    Results with metrics in `pending` have no row, since they come again, whole.
+
+    Args:
+        results: result dicts, in any order.
+    """
+    return [flat_row(result) for result in results if "pending" not in result]
+
+
+def flat_row(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result whose values are text, numbers, booleans or None."""
+    return {
+        key: value if isinstance(value, str | int | float | None) else orjson.dumps(value).decode()
+        for key, value in result.items()
+    }
+
+
+def statistics_of(snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The numbers of a snapshot, a row for each with the keys of `STATISTICS`."""
+    groups = [("template", name, group) for name, group in snapshot["per_template"].items()]
+    groups += [(scope, None, snapshot[scope]) for scope in ("micro", "macro")]
+    return [
+        dict(zip(STATISTICS, (scope, template, metric, statistic, value), strict=True))
+        for scope, template, group in groups
+        for metric, stats in group.items()
+        for statistic, value in _numbers(stats)
+    ]
+
+
+def _numbers(stats: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if not isinstance(stats, Mapping):
+        yield path or "count", stats
+        return
+    for key, value in stats.items():
+        yield from _numbers(value, f"{path}.{key}" if path else key)
+
+
+def means_table(snapshot: Mapping[str, Any]) -> str:
+    """Samples, errors and means, as HTML: a row for each template, one for micro and one for macro."""
+    groups = [*snapshot["per_template"].items(), ("micro", snapshot["micro"]), ("macro", snapshot["macro"])]
+    metrics = [metric for metric, stats in snapshot["macro"].items() if "mean" in stats]
+    rows = [[name, *_counts(group), *(_mean(group.get(key)) for key in metrics)] for name, group in groups]
+    return html_table(("template", "samples", "errors", *metrics), rows)
+
+
+def _counts(group: Mapping[str, Any]) -> tuple[Any, Any]:
+    errors = group.get("number_of_error_samples")
+    return (None, None) if errors is None else (errors + group["number_of_success_samples"], errors)
+
+
+def _mean(stats: Mapping[str, Any] | None) -> Any:
+    return None if stats is None else stats.get("mean")
+
+
+def html_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table, all of its text escaped."""
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        value = f"{value:.4g}"
+    return f"<td>{'' if value is None else escape(str(value))}</td>"

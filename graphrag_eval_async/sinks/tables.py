@@ -1,0 +1,146 @@
+"""Results as CSV or Parquet, made of lines of JSON once all of them are there."""
+
+from __future__ import annotations
+
+import csv
+import os
+from contextlib import suppress
+from importlib.util import find_spec
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.records.tabular import escape_formula, flat_row
+from graphrag_eval_async.sinks.append_file import open_draft
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+SUFFIXES = (".csv", ".parquet")
+
+ROWS = 1000
+"""How many rows are written at a time."""
+
+LARGEST_INTEGER = (1 << 63) - 1
+
+Columns = dict[str, str]
+"""By name, the kind of all values of a column: bool, int64, double or string; null if there is none."""
+
+
+def is_table(path: str | None) -> bool:
+    """Whether a file of that name is a table."""
+    return path is not None and path.endswith(SUFFIXES)
+
+
+def check_table(path: str) -> None:
+    """Check that a table can be written.
+
+    Raises:
+        UsageError: a package is missing, or the directory.
+    """
+    if path.endswith(".parquet") and not find_spec("pyarrow"):
+        raise UsageError(f"{path!r}: Parquet needs pyarrow: pip install 'graphrag-eval-async[table]'")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise UsageError(f"{path!r} is not a regular file")
+    if not os.access(os.path.dirname(os.path.realpath(path)), os.W_OK):
+        raise UsageError(f"{path!r}: its directory does not exist, or is not writable")
+
+
+def draft_beside(path: str, suffix: str) -> str:
+    """A path beside another, for a file that nobody else can foresee."""
+    # Without the name of the other, which may be as long as names can be.
+    name = f".graphrag-eval-async.{token_hex(8)}{suffix}"
+    return os.path.join(os.path.dirname(os.path.realpath(path)), name)
+
+
+def write_table(lines: str, path: str) -> None:
+    """Write the results in a file of lines as a table: CSV or Parquet, by the suffix of `path`.
+
+    Each whole result is a row, and each key of any of them a column; lists and dicts become JSON text.
+    Readers see the old file or the new one. Results are read twice, and few of them are held in memory.
+
+    Raises:
+        OSError: it cannot be written; carries `path`.
+    """
+    columns = _columns(lines)
+    write = _write_csv if path.endswith(".csv") else _write_parquet
+    draft = draft_beside(path, ".tmp")
+    try:
+        os.close(open_draft(draft, path))
+        write(draft, columns, _rows(lines))
+        os.replace(draft, os.path.realpath(path))
+    except OSError as error:
+        error.filename, error.filename2 = path, None
+        raise
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
+
+
+def _rows(lines: str) -> Iterator[dict[str, Any]]:
+    with open(lines, "rb") as file:
+        for line in file:
+            result = orjson.loads(line)
+            if "pending" not in result:
+                yield flat_row(result)
+
+
+def _columns(lines: str) -> Columns:
+    columns: Columns = {}
+    for row in _rows(lines):
+        for name, value in row.items():
+            known, kind = columns.get(name, "null"), _kind(value)
+            columns[name] = known if kind in (known, "null") else _common(known, kind)
+    return columns
+
+
+def _kind(value: Any) -> str:
+    if type(value) is int:
+        return "int64" if abs(value) <= LARGEST_INTEGER else "string"
+    return {bool: "bool", float: "double", str: "string"}.get(type(value), "null")
+
+
+def _common(one: str, other: str) -> str:
+    if one == "null":
+        return other
+    return "double" if {one, other} == {"int64", "double"} else "string"
+
+
+def _write_csv(path: str, columns: Columns, rows: Iterable[Mapping[str, Any]]) -> None:
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(map(escape_formula, columns))
+        for row in rows:
+            cells = (row.get(name) for name in columns)
+            table.writerow(escape_formula(cell) if isinstance(cell, str) else cell for cell in cells)
+
+
+def _write_parquet(path: str, columns: Columns, rows: Iterable[Mapping[str, Any]]) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    kinds = {"bool": pyarrow.bool_, "int64": pyarrow.int64, "double": pyarrow.float64}
+    fields = [(name, kinds.get(kind, pyarrow.string)()) for name, kind in columns.items()]
+    schema = pyarrow.schema(fields)
+    with parquet.ParquetWriter(path, schema) as writer:
+        for batch in _batches(rows):
+            cells = {name: [_cell(row.get(name), kind) for row in batch] for name, kind in columns.items()}
+            writer.write_table(pyarrow.table(cells, schema=schema))
+
+
+def _cell(value: Any, kind: str) -> Any:
+    is_text = value is None or isinstance(value, str)
+    return value if is_text or kind != "string" else orjson.dumps(value).decode()
+
+
+def _batches(rows: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    batch: list[Mapping[str, Any]] = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) == ROWS:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,87 @@
+"""`evaluate -o results.csv` and `.parquet`."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING
+
+import pytest
+from pyarrow import parquet
+
+from graphrag_eval_async.cli import evaluate
+from tests.cli.support import failed, response, run
+
+if TYPE_CHECKING:
+    from tests.cli.support import Folder
+
+RESPONSES = [
+    response("q1"),
+    response("q2", False, actual_answer="=SUM(A1)"),
+    failed("q3"),
+    {"question_id": "x"},
+]
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_csv(folder: Folder, jobs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder.path / "results.csv"
+    lines = folder.lines(*RESPONSES)
+    assert run("evaluate", folder.reference, lines, "-o", str(path), "--jobs", jobs, "--ordered") == 3
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["question_id"], row["status"], row["steps_score"]) for row in rows] == [
+        ("q1", "success", "1.0"),
+        ("q2", "success", "0.0"),
+        ("q3", "error", ""),
+    ]
+    assert rows[1]["actual_answer"] == "'=SUM(A1)"
+    assert "samples" in capsys.readouterr().out
+    assert {each.name for each in folder.path.iterdir()} == {
+        "reference.json",
+        "responses.jsonl",
+        "results.csv",
+    }
+
+
+def test_parquet_has_whole_results_only(folder: Folder) -> None:
+    path = folder.path / "results.parquet"
+    code = run("evaluate", folder.reference, folder.lines(*RESPONSES), "-o", str(path), "--stages")
+    assert code == 3
+    assert sorted(parquet.read_table(path)["question_id"].to_pylist()) == ["q1", "q2", "q3"]
+
+
+def test_results_are_kept_where_the_table_cannot_be_written(
+    folder: Folder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: str, path: str) -> None:
+        raise OSError(28, "No space left on device", path)
+
+    monkeypatch.setattr(evaluate, "write_table", fail)
+    path = folder.file("results.csv")
+    assert run("evaluate", folder.reference, folder.lines(response("q1")), "-o", path) == 4
+    told = capsys.readouterr().err
+    assert f"{path} was not written; results so far are in " in told
+    (kept,) = folder.path.glob(".graphrag-eval-async.*.jsonl")
+    assert str(kept) in told
+    assert [result["question_id"] for result in folder.read(kept.name)] == ["q1"]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--resume"], "--resume keeps results as JSONL"),
+        (["--rejects", "results.csv"], "is given twice"),
+    ],
+)
+def test_wrong_usage(
+    folder: Folder,
+    more: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(folder.path)
+    assert run("evaluate", folder.reference, folder.lines(response("q1")), "-o", "results.csv", *more) == 2
+    assert message in capsys.readouterr().err
+    assert not list(folder.path.glob(".graphrag*"))
+    assert not (folder.path / "results.csv").exists()

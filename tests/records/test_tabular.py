@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from graphrag_eval_async import (
+    JudgeUsage,
+    Last,
+    RunningAggregates,
+    TokenUsage,
+    UsageError,
+    compare,
+    evaluate_stream,
+    results_to_rows,
+)
+from graphrag_eval_async.judge.pricing import Prices
+from tests.conftest import answer, templates
+from tests.journals import CONFIG, Judge
+
+HOSTILE = "<script>alert('x')</script>&"
+
+
+def result(template: str = "sums", question: str = "q0", score: float = 0.5, **more: Any) -> dict[str, Any]:
+    required = {"template_id": template, "question_id": question, "sample": 1, "status": "success"}
+    return {**required, "steps_score": score, **more}
+
+
+def aggregates(*results: dict[str, Any], **options: Any) -> RunningAggregates:
+    running = RunningAggregates(**options)
+    for each in results:
+        running.add(each)
+    return running
+
+
+# Rows
+
+
+def test_the_rows_are_the_numbers_of_the_snapshot() -> None:
+    running = aggregates(result(), result("other", "q1", 1.0), result("micro", "q2", 0.0))
+    rows = running.to_rows()
+    assert all(list(row) == ["scope", "template", "metric", "statistic", "value"] for row in rows)
+    found = {(r["scope"], r["template"], r["metric"], r["statistic"]): r["value"] for r in rows}
+    assert len(found) == len(rows)
+    assert found["template", "other", "steps_score", "mean"] == 1.0
+    assert found["template", "micro", "steps_score", "mean"] == 0.0
+    assert found["micro", None, "steps_score", "mean"] == found["macro", None, "steps_score", "mean"] == 0.5
+    assert found["micro", None, "number_of_success_samples", "count"] == 3
+
+
+def test_rows_in_detail() -> None:
+    rows = aggregates(result(failure="none")).to_rows(detail=True, level=0.9)
+    found = {(r["scope"], r["metric"], r["statistic"]): r["value"] for r in rows}
+    assert found["micro", "steps_score", "quantiles.p95"] == 0.5
+    assert found["micro", "steps_score", "confidence.level"] == 0.9
+    assert found["micro", "steps_score", "coverage.values"] == 1
+    assert found["micro", "failure", "none"] == 1
+    with pytest.raises(UsageError, match="level"):
+        RunningAggregates().to_rows(level=2)
+
+
+def test_pandas() -> None:
+    frame = aggregates(result()).to_pandas()
+    assert list(frame.columns) == ["scope", "template", "metric", "statistic", "value"]
+    means = frame[(frame.metric == "steps_score") & (frame.statistic == "mean")]
+    assert means.value.tolist() == [0.5] * 3
+    assert list(RunningAggregates().to_pandas().columns) == list(frame.columns)
+
+
+def test_without_pandas_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UsageError, match="pip install pandas"):
+        RunningAggregates().to_pandas()
+
+
+def test_results_as_rows() -> None:
+    steps = [{"name": "calculator", "output": "42"}]
+    whole = result(actual_steps=steps, error=None, metadata={"a": True}, good=True)
+    rows = results_to_rows([whole, result(pending=["answer_f1"])])
+    assert rows == [
+        result(
+            actual_steps='[{"name":"calculator","output":"42"}]', error=None, metadata='{"a":true}', good=True
+        )
+    ]
+    assert whole["actual_steps"] is steps
+
+
+# In a notebook
+
+
+def test_aggregates() -> None:
+    running = aggregates(result(HOSTILE, score=0.25), result("b", status="error"))
+    assert repr(running) == "<RunningAggregates: 2 results, 1 of them errors>"
+    shown = running._repr_html_()
+    assert (
+        "<td>&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;&amp;</td><td>1</td><td>0</td><td>0.25</td>"
+        in shown
+    )
+    assert "<script" not in shown
+    assert "<th>steps_score</th>" in shown
+    running.snapshot()
+    assert repr(running) == "<RunningAggregates: 2 results, 1 of them errors>"
+    assert repr(RunningAggregates()) == "<RunningAggregates: 0 results, 0 of them errors>"
+    lately = aggregates(*[result()] * 5, window=Last(3))
+    assert repr(lately) == "<RunningAggregates: 3 results in the window, 0 of them errors>"
+    RunningAggregates()._repr_html_()
+
+
+def test_looking_at_aggregates_changes_nothing() -> None:
+    looked, other = RunningAggregates(), RunningAggregates()
+    for i in range(5):
+        each = result(f"t{i % 2}", f"q{i}", i / 7)
+        looked.add(each)
+        other.add(each)
+        repr(looked)
+        looked._repr_html_()
+    assert looked.to_bytes() == other.to_bytes()
+
+
+def test_usage() -> None:
+    usage = JudgeUsage(Prices(1.0, 10.0, None))
+    usage.calls = 2
+    usage.add("completion", TokenUsage(1000, 100))
+    usage.outcomes.update({"ok": 1, HOSTILE: 1})
+    text = "<JudgeUsage: 2 calls, 0 requests in flight, 1100 tokens, $0.002, 1 metrics failed>"
+    assert repr(usage) == text
+    shown = usage._repr_html_()
+    assert "<td>calls</td><td>2</td>" in shown
+    assert "<script" not in shown
+    usage.add("embedding", TokenUsage(5, 0))
+    assert "unknown cost" in repr(usage)
+
+
+def test_a_comparison() -> None:
+    after = [result(HOSTILE, f"q{i}", 0.9, judge={"model": HOSTILE}) for i in range(20)]
+    before = [result(HOSTILE, f"q{i}", 0.1, judge={"model": "other"}) for i in range(20)]
+    compared = compare(before, after)
+    text = "<Comparison: 20 questions on both sides: error_rate undecided, steps_score better>"
+    assert repr(compared) == text
+    shown = compared._repr_html_()
+    assert "<td>steps_score</td><td>20</td><td>0.1</td><td>0.9</td>" in shown
+    assert "judged by different models" in shown
+    assert "<script" not in shown
+    assert isinstance(compared, dict)
+    assert "0 questions" in repr(compare([], []))
+    compare([], [])._repr_html_()
+
+
+async def test_a_stream() -> None:
+    responses = [answer(0), answer(1, error="boom"), {"question_id": HOSTILE}]
+    stream = evaluate_stream(templates(3), responses)
+    begin, rest = "<EvaluationStream: ", "0 rejects, 0 in flight, 3 of 3 questions without a response>"
+    assert repr(stream) == f"{begin}not started, 0 results, 0 of them errors, {rest}"
+    async with stream:
+        await anext(stream)
+        assert repr(stream).startswith(f"{begin}running, 1 results, 0 of them errors, ")
+        assert [result async for result in stream]
+    rest = "1 rejects, 0 in flight, 1 of 3 questions without a response>"
+    assert repr(stream) == f"{begin}ended, 2 results, 1 of them errors, {rest}"
+    shown = stream._repr_html_()
+    assert shown.startswith("<p>EvaluationStream: ended, 2 results, 1 of them errors, 1 rejects, ")
+    assert "<td>sums</td><td>2</td><td>1</td><td>1</td>" in shown
+    assert "<script" not in shown
+    assert "attempts" not in shown
+
+
+async def test_a_stream_with_a_judge_shows_its_usage() -> None:
+    async with evaluate_stream(templates(1), [answer(0)], config=CONFIG, judge=Judge()) as stream:
+        assert [result async for result in stream]
+    assert "<td>attempts</td><td>0</td>" in stream._repr_html_()

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+from pyarrow import parquet
+
+from graphrag_eval_async import UsageError
+from graphrag_eval_async.records.tabular import FORMULA_STARTS
+from graphrag_eval_async.sinks import tables
+from graphrag_eval_async.sinks.tables import check_table, write_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RESULTS: list[dict[str, Any]] = [
+    {"id": "a", "score": 1, "whole": 3, "good": True, "mixed": 1, "steps": [{"name": "x"}], "none": None},
+    {"id": "b", "score": 0.25, "whole": -4, "good": False, "mixed": "two\r\n\0three", "late": "-1"},
+    {"id": "c", "pending": ["answer_f1"], "score": 0.0},
+    {"id": "=1+1", "score": -0.5, "whole": None, "mixed": {"a": [1]}, "huge": 2**63},
+]
+COLUMNS = ["id", "score", "whole", "good", "mixed", "steps", "none", "late", "huge"]
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> str:
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(b"".join(orjson.dumps(result) + b"\n" for result in RESULTS))
+    return str(path)
+
+
+def cells(path: Path) -> list[list[str]]:
+    with path.open(newline="") as file:
+        return list(csv.reader(file, strict=True))
+
+
+def test_csv(tmp_path: Path, lines: str) -> None:
+    path = tmp_path / "results.csv"
+    write_table(lines, str(path))
+    assert cells(path) == [
+        COLUMNS,
+        ["a", "1", "3", "True", "1", '[{"name":"x"}]', "", "", ""],
+        ["b", "0.25", "-4", "False", "two\r\n\0three", "", "", "'-1", ""],
+        ["'=1+1", "-0.5", "", "", '{"a":[1]}', "", "", "", str(2**63)],
+    ]
+
+
+@pytest.mark.parametrize("start", FORMULA_STARTS)
+def test_no_cell_of_text_begins_a_formula(tmp_path: Path, start: str) -> None:
+    lines, path = tmp_path / "lines", tmp_path / "results.csv"
+    lines.write_bytes(orjson.dumps({f"{start}key": f"{start}cmd|' /C calc'!A0"}))
+    write_table(str(lines), str(path))
+    assert cells(path) == [[f"'{start}key"], [f"'{start}cmd|' /C calc'!A0"]]
+
+
+@pytest.mark.parametrize("rows", [1, 1000])
+def test_parquet(tmp_path: Path, lines: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "ROWS", rows)
+    path = tmp_path / "results.parquet"
+    write_table(lines, str(path))
+    table = parquet.read_table(path)
+    kinds = ["string", "double", "int64", "bool", "string", "string", "string", "string", "string"]
+    assert {field.name: str(field.type) for field in table.schema} == dict(zip(COLUMNS, kinds, strict=True))
+    assert table.to_pylist()[2] == {
+        **dict.fromkeys(COLUMNS),
+        "id": "=1+1",
+        "score": -0.5,
+        "mixed": '{"a":[1]}',
+        "huge": str(2**63),
+    }
+    assert table["mixed"].to_pylist() == ["1", "two\r\n\0three", '{"a":[1]}']
+    assert table["whole"].to_pylist() == [3, -4, None]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_table_without_results(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / "lines").touch()
+    path = tmp_path / f"results.{suffix}"
+    write_table(str(tmp_path / "lines"), str(path))
+    assert path.exists()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_table_that_cannot_be_written_leaves_the_old_one(
+    tmp_path: Path, lines: str, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"results.{suffix}"
+    path.write_text("old")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tables, f"_write_{suffix}", fail)
+    with pytest.raises(OSError, match="No space left") as raised:
+        write_table(lines, str(path))
+    assert raised.value.filename == str(path)
+    assert path.read_text() == "old"
+    assert {each.name for each in tmp_path.iterdir()} == {path.name, "results.jsonl"}
+
+
+def test_what_is_checked_before_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_table(str(tmp_path / "a.csv"))
+    check_table(str(tmp_path / "a.parquet"))
+    with pytest.raises(UsageError, match="its directory does not exist, or is not writable"):
+        check_table(str(tmp_path / "none" / "a.csv"))
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(UsageError, match="is not a regular file"):
+        check_table(str(tmp_path / "folder.csv"))
+    monkeypatch.setattr(tables, "find_spec", lambda _: None)
+    with pytest.raises(UsageError, match=r"pip install 'graphrag-eval-async\[table\]'"):
+        check_table(str(tmp_path / "a.parquet"))
+    check_table(str(tmp_path / "a.csv"))

@@ -1,0 +1,643 @@
+"""Agents that are asked: whatever they do becomes a result or a reject, and nobody waits for them in vain."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graphrag_eval_async import (
+    EvaluationStream,
+    Journal,
+    JournalMismatch,
+    Question,
+    RejectedResponse,
+    UsageError,
+    evaluate_agent,
+    evaluate_stream,
+    load_reference,
+)
+from graphrag_eval_async.stream import asking
+from graphrag_eval_async.stream.answers import MAX_ERROR_CHARACTERS
+from tests.conftest import HEAVY_BYTES, answer, leaving_nothing, settle, templates
+from tests.deadlines import wait
+from tests.journals import CONFIG, Gates, Judge, names_of, results_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+REFERENCE = load_reference(templates(3))
+STEPS = answer()["actual_steps"]
+
+
+class Agent:
+    """Answers rightly once its gate for the question is open; it counts what it was asked."""
+
+    def __init__(self, *, opened: bool = True) -> None:
+        self.asked: list[str] = []
+        self.running = self.most = 0
+        self.cancelled: list[str] = []
+        self._opened = opened
+        self._gates: dict[str, asyncio.Event] = {}
+
+    def gate(self, question_id: str) -> asyncio.Event:
+        return self._gates.setdefault(question_id, asyncio.Event())
+
+    async def __call__(self, question: Question) -> Any:
+        self.asked.append(question.id)
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            if not self._opened:
+                await self.gate(question.id).wait()
+            await asyncio.sleep(0)
+            return self.answer(question)
+        except asyncio.CancelledError:
+            self.cancelled.append(question.id)
+            raise
+        finally:
+            self.running -= 1
+
+    def answer(self, question: Question) -> Any:
+        return {"actual_steps": STEPS, "actual_answer": f"to {question.id}"}
+
+
+async def collect(stream: EvaluationStream) -> list[dict[str, Any]]:
+    async with stream:
+        return [result async for result in stream]
+
+
+async def ask(
+    agent: Callable[[Question], Any], **options: Any
+) -> tuple[list[dict[str, Any]], EvaluationStream]:
+    stream = evaluate_agent(REFERENCE, agent, **options)
+    return await collect(stream), stream
+
+
+async def answering(_: Question) -> Any:
+    return STEPS
+
+
+# What an agent may return
+
+
+async def test_a_response() -> None:
+    async def agent(question: Question) -> dict[str, Any]:
+        return {"actual_steps": STEPS, "actual_answer": question.text, "input_tokens": 7, "model": None}
+
+    results, stream = await ask(agent, ordered=True)
+    assert [result["question_id"] for result in results] == ["q0", "q1", "q2"]
+    first = results[0]
+    assert (first["steps_score"], first["actual_answer"], first["input_tokens"]) == (1, "Sum 0?", 7)
+    assert 0 <= first["elapsed_sec"] < 1000
+    assert (first["status"], first["sample"], first["metadata"]) == ("success", 1, {"model": None})
+    assert stream.missing == []
+    assert stream.aggregates.snapshot()["micro"]["number_of_success_samples"] == 3
+
+
+async def test_steps_or_text() -> None:
+    (first, *_), _ = await ask(answering, ordered=True)
+    assert (first["actual_steps"], first["steps_score"]) == (STEPS, 1)
+
+    async def speaking(question: Question) -> str:
+        return f"It is {question.id}."
+
+    (first, *_), _ = await ask(speaking, ordered=True)
+    assert first["actual_answer"] == "It is q0."
+    assert "actual_steps" not in first
+
+
+async def test_what_the_agent_says_itself() -> None:
+    async def agent(question: Question) -> dict[str, Any]:
+        more: dict[str, Any] = {"q0": {"elapsed_sec": 99}, "q1": {"elapsed_sec": None, "error": "mine"}}
+        return {"question_id": question.id, "actual_steps": STEPS, **more.get(question.id, {})}
+
+    (first, second, _), _ = await ask(agent, ordered=True)
+    assert first["elapsed_sec"] == 99
+    assert (second["status"], second["error"]) == ("error", "mine")
+    assert second["elapsed_sec"] < 99
+
+
+async def test_plain_functions_run_in_threads() -> None:
+    names = []
+
+    def agent(_: Question) -> Any:
+        names.append(threading.current_thread().name)
+        return STEPS
+
+    results, _ = await ask(agent)
+    assert [result["steps_score"] for result in results] == [1, 1, 1]
+    assert set(names) == {"graphrag-eval-async agent"}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda agent: lambda question: agent(question),
+        lambda agent: partial(agent),
+        lambda agent: type("Callable", (), {"__call__": staticmethod(agent)})(),
+    ],
+)
+async def test_async_functions_in_other_clothes(make: Any) -> None:
+    results, _ = await ask(make(answering))
+    assert [result["steps_score"] for result in results] == [1, 1, 1]
+
+
+NO_RESPONSES: list[tuple[Any, str, str]] = [
+    (None, "not_an_object", "the agent returned NoneType; expected a response as a dict, a list of steps"),
+    (3, "not_an_object", "the agent returned int"),
+    ({"question_id": "q2"}, "invalid_field", "question_id: the agent names 'q2'; leave it out"),
+    ({"question_id": 0}, "invalid_field", "question_id: the agent names 0; leave it out"),
+    ({"actual_steps": "none"}, "invalid_field", "actual_steps: expected an array, got a string"),
+    ({"actual_answer": object()}, "invalid_field", "object"),
+    ([1], "invalid_field", "actual_steps[0]: expected an object, got a number"),
+    ("x" * 3000, "too_long", "more than max_line_bytes=2000"),
+]
+
+
+@pytest.mark.parametrize(("value", "reason", "message"), NO_RESPONSES, ids=range(len(NO_RESPONSES)))
+async def test_what_is_no_response_is_a_reject_that_names_the_question(
+    value: Any, reason: str, message: str
+) -> None:
+    async def agent(question: Question) -> Any:
+        return value if question.id == "q1" else STEPS
+
+    results, stream = await ask(agent, max_line_bytes=2000)
+    assert {result["question_id"] for result in results} == {"q0", "q2"}
+    (reject,) = stream.rejects
+    assert reject.reason == reason
+    assert reject.message.startswith("question 'q1': ")
+    assert message in reject.message
+    assert reject.line == 2
+    assert stream.missing == ["q1"]
+
+
+async def test_a_reject_may_end_the_stream() -> None:
+    async def agent(question: Question) -> Any:
+        return None if question.id == "q1" else STEPS
+
+    with pytest.raises(RejectedResponse, match=r"question 'q1': the agent returned NoneType"):
+        await ask(agent, on_reject="raise")
+
+
+@pytest.mark.parametrize("large", [False, True])
+async def test_a_large_response(large: bool) -> None:
+    async def agent(_: Question) -> Any:
+        return {"actual_steps": STEPS if large else 3, "padding": "x" * HEAVY_BYTES}
+
+    results, stream = await ask(agent, max_in_flight=2)
+    assert len(results) == 3 * large
+    assert len(stream.rejects) == 3 * (not large)
+    assert stream.in_flight == 0
+
+
+# What may go wrong in it
+
+
+class OddError(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+ERRORS: list[tuple[BaseException, str]] = [
+    (ValueError("no such city"), "ValueError: no such city"),
+    (StopIteration(), "StopIteration"),
+    (TimeoutError("of the agent"), "TimeoutError: of the agent"),
+    (OddError(), "OddError"),
+    (KeyError("\ud800"), "KeyError: '\\ud800'"),
+    (ExceptionGroup("two", [ExceptionGroup("one", [KeyError("b")])]), "KeyError: 'b'"),
+    (ValueError("x" * 100_000), f"ValueError: {'x' * MAX_ERROR_CHARACTERS}..."),
+]
+
+
+@pytest.mark.parametrize(("error", "text"), ERRORS, ids=range(len(ERRORS)))
+@pytest.mark.parametrize("blocking", [False, True])
+async def test_an_exception_is_an_error(error: Exception, text: str, blocking: bool) -> None:
+    def plain(question: Question) -> Any:
+        if question.id == "q1":
+            raise error
+        return STEPS
+
+    async def agent(question: Question) -> Any:
+        return plain(question)
+
+    results, stream = await ask(plain if blocking else agent, ordered=True, timeout=60)
+    assert [result["status"] for result in results] == ["success", "error", "success"]
+    if isinstance(error, StopIteration) and not blocking:  # Python makes it that.
+        text = "RuntimeError: coroutine raised StopIteration"
+    if isinstance(error, ExceptionGroup):
+        text = f"ExceptionGroup: two (1 sub-exception): {text}"
+    assert results[1]["error"] == text
+    assert "elapsed_sec" in results[1]
+    assert stream.missing == []
+
+
+async def test_an_agent_that_is_cancelled_or_leaves_its_thread() -> None:
+    async def cancelled(_: Question) -> Any:
+        raise asyncio.CancelledError
+
+    def leaving(_: Question) -> Any:
+        raise SystemExit(2)
+
+    for agent, text in (
+        (cancelled, "CancelledError: the agent cancelled its call"),
+        (leaving, "SystemExit: 2"),
+    ):
+        results, _ = await ask(agent)
+        assert [result["error"] for result in results] == [text] * 3
+
+
+async def test_a_timeout_is_an_error_and_frees_the_slot() -> None:
+    agent = Agent(opened=False)
+    agent.gate("q0").set()
+    agent.gate("q2").set()
+    results, _ = await ask(agent, max_concurrency=1, timeout=0.05)
+    assert [result["question_id"] for result in results] == ["q0", "q1", "q2"]
+    assert results[1]["error"] == "TimeoutError: the agent gave no answer within 0.05 s"
+    assert 0.05 <= results[1]["elapsed_sec"] < 1000
+    assert agent.cancelled == ["q1"]
+
+
+async def test_a_plain_function_that_timed_out_keeps_its_slot(caplog: pytest.LogCaptureFixture) -> None:
+    release, asked = threading.Event(), []
+
+    def agent(question: Question) -> Any:
+        asked.append(question.id)
+        if question.id == "q0":
+            wait(release)
+        return STEPS
+
+    with caplog.at_level(logging.WARNING, "graphrag_eval_async.agent"):
+        stream = evaluate_agent(REFERENCE, agent, max_concurrency=1, timeout=0.05, journal=None)
+        first = await anext(stream)
+        assert first["error"] == "TimeoutError: the agent gave no answer within 0.05 s"
+        await settle()
+        assert asked == ["q0"]
+        assert "all 1 slots are taken" in caplog.text
+        release.set()
+        assert [result["question_id"] async for result in stream] == ["q1", "q2"]
+
+
+async def test_an_agent_that_swallows_its_cancellation_keeps_its_slot(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "CLOSING_SECONDS", 0.01)
+    release, asked = asyncio.Event(), []
+
+    async def agent(question: Question) -> Any:
+        asked.append(question.id)
+        while question.id == "q0" and not release.is_set():
+            with suppress(asyncio.CancelledError):
+                await release.wait()
+        return STEPS
+
+    stream = evaluate_agent(REFERENCE, agent, max_concurrency=1, timeout=0.01)
+    assert (await anext(stream))["error"] == "TimeoutError: the agent gave no answer within 0.01 s"
+    await settle()
+    assert asked == ["q0"]
+    assert "all 1 slots are taken" in caplog.text
+    release.set()
+    assert [result["question_id"] async for result in stream] == ["q1", "q2"]
+
+
+async def test_closing_does_not_wait_for_a_plain_function() -> None:
+    started, release = threading.Event(), threading.Event()
+
+    def agent(_: Question) -> Any:
+        started.set()
+        wait(release)
+        return STEPS
+
+    async with leaving_nothing():
+        stream = evaluate_agent(REFERENCE, agent)
+        first = asyncio.ensure_future(anext(stream))
+        await asyncio.to_thread(wait, started)
+        before = time.process_time()
+        await stream.aclose()
+        with pytest.raises(StopAsyncIteration):
+            await first
+        assert time.process_time() - before < 5
+        assert not release.is_set()
+        release.set()
+
+
+def test_the_process_does_not_wait_for_a_plain_function() -> None:
+    script = """
+import asyncio, threading
+from graphrag_eval_async import evaluate_agent
+from tests.stream.test_agent import REFERENCE
+
+async def main():
+    stream = evaluate_agent(REFERENCE, lambda question: threading.Event().wait(), timeout=0.01)
+    async with stream:
+        print([result["error"] async for result in stream])
+
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("TimeoutError: the agent gave no answer within 0.01 s") == 3
+
+
+# Pace, and leaving
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 8])
+async def test_so_many_calls_at_a_time(concurrency: int) -> None:
+    agent = Agent()
+    results, _ = await ask(agent, max_concurrency=concurrency, repeats=10)
+    assert agent.most == min(concurrency, 30)
+    assert Counter(agent.asked) == dict.fromkeys(["q0", "q1", "q2"], 10)
+    assert sorted((r["question_id"], r["sample"]) for r in results) == [
+        (f"q{i}", repeat) for i in range(3) for repeat in range(1, 11)
+    ]
+
+
+async def test_samples_are_repeats_in_whatever_order_they_come() -> None:
+    gates = {1: asyncio.Event(), 2: asyncio.Event()}
+    asked: Counter[str] = Counter()
+
+    async def agent(question: Question) -> Any:
+        asked[question.id] += 1
+        repeat = asked[question.id]
+        await gates[repeat].wait()
+        return f"repeat {repeat}"
+
+    stream = evaluate_agent(load_reference(templates(1)), agent, repeats=2)
+    gates[2].set()
+    second = await anext(stream)
+    gates[1].set()
+    first = await anext(stream)
+    assert [(each["sample"], each["actual_answer"]) for each in (first, second)] == [
+        (1, "repeat 1"),
+        (2, "repeat 2"),
+    ]
+    await stream.aclose()
+
+
+async def test_a_slow_consumer_stops_the_asking() -> None:
+    agent = Agent()
+    stream = evaluate_agent(REFERENCE, agent, repeats=100, max_in_flight=5, max_concurrency=3)
+    await anext(stream)
+    await settle()
+    assert len(agent.asked) <= 1 + 5
+    for taken in range(2, 60):
+        await anext(stream)
+        await settle()
+        assert len(agent.asked) <= taken + 5
+    await stream.aclose()
+    assert len(agent.asked) <= 59 + 5
+
+
+async def test_large_answers_count_by_their_size() -> None:
+    count = 0
+
+    async def agent(_: Question) -> Any:
+        nonlocal count
+        count += 1
+        return {"actual_steps": STEPS, "padding": "x" * (4 * 128 * 1024)}
+
+    stream = evaluate_agent(REFERENCE, agent, repeats=20, max_in_flight=8, max_concurrency=2)
+    await anext(stream)
+    for _ in range(50):  # Answers are read in threads.
+        await asyncio.to_thread(int)
+        await settle()
+    assert 8 <= stream.in_flight <= 8 + 2 * 4
+    assert count <= 1 + 2 + 2 * 2  # Taken, waiting, and for each slot a call and an answer.
+    await stream.aclose()
+
+
+@pytest.mark.parametrize("way", ["break", "close", "cancel"])
+async def test_leaving_cancels_the_calls(way: str) -> None:
+    agent = Agent(opened=False)
+    agent.gate("q0").set()
+    async with leaving_nothing():
+        stream = evaluate_agent(REFERENCE, agent)
+        await anext(stream)
+        assert (agent.asked, agent.running) == (["q0", "q1", "q2"], 2)
+        if way == "close":
+            await stream.aclose()
+        elif way == "break":
+            del stream
+            gc.collect()
+        else:
+            task = asyncio.create_task(collect(stream))
+            await settle()
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        await settle()
+        assert sorted(agent.cancelled) == ["q1", "q2"]
+
+
+async def test_an_agent_that_cleans_up_is_waited_for() -> None:
+    cleaned = []
+
+    async def agent(question: Question) -> Any:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.01)
+            cleaned.append(question.id)
+
+    results, _ = await ask(agent, timeout=0.01)
+    assert [result["status"] for result in results] == ["error"] * 3
+    assert sorted(cleaned) == ["q0", "q1", "q2"]
+
+
+async def test_stopping_asks_no_more_and_delivers_what_was_asked() -> None:
+    agent = Agent(opened=False)
+    agent.gate("q0").set()
+    stream = evaluate_agent(REFERENCE, agent, max_concurrency=2, repeats=10)
+    assert (await anext(stream))["question_id"] == "q0"
+    await settle()
+    asked = list(agent.asked)
+    stream.stop()
+    for name in ("q1", "q2"):
+        agent.gate(name).set()
+    rest = [result["question_id"] async for result in stream]
+    assert sorted(["q0", *rest]) == sorted(asked)
+    assert len(asked) < 30
+
+
+async def test_a_timed_out_anext_loses_nothing() -> None:
+    agent = Agent(opened=False)
+    stream = evaluate_agent(REFERENCE, agent)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(anext(stream), 0.01)
+    for i in range(3):
+        agent.gate(f"q{i}").set()
+    assert {result["question_id"] async for result in stream} == {"q0", "q1", "q2"}
+    assert len(agent.asked) == 3
+
+
+# Deciding
+
+
+async def test_a_decision_cancels_the_calls() -> None:
+    agent = Agent()
+    stuck = asyncio.Event()
+
+    async def sometimes(question: Question) -> Any:
+        if len(agent.asked) > 300:  # Far behind the result that decides.
+            agent.asked.append(question.id)
+            try:
+                await stuck.wait()
+            except asyncio.CancelledError:
+                agent.cancelled.append(question.id)
+                raise
+        return await agent(question)
+
+    async with leaving_nothing():
+        stream = evaluate_agent(REFERENCE, sometimes, repeats=1000, until="steps_score >= 0.5")
+        results = await collect(stream)
+    decision = stream.decision
+    assert decision is not None
+    assert decision.holds
+    assert decision.responses == len(results) < 300
+    assert decision.remaining == 3000 - len(results)
+    assert len(agent.asked) < 600
+
+
+async def test_questions_that_decide_are_asked_in_random_order() -> None:
+    async def order(**options: Any) -> list[tuple[str, int]]:
+        results, _ = await ask(answering, repeats=30, **options)
+        return [(result["question_id"], result["sample"]) for result in results]
+
+    until = {"until": "steps_score <= 0.01"}
+    shuffled = await order(**until, max_concurrency=3)
+    assert shuffled == (await order(ordered=True, max_concurrency=1, **until))
+    plain = await order(ordered=True)
+    assert plain == [(f"q{i}", repeat) for repeat in range(1, 31) for i in range(3)]
+    assert shuffled != plain[: len(shuffled)]
+
+
+# Journals
+
+
+async def test_a_journal_asks_only_what_was_not_answered(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    agent = Agent()
+    stream = evaluate_agent(REFERENCE, agent, repeats=2, journal=path)
+    async with stream:
+        await anext(stream)
+    begun = {(result["question_id"], result["sample"]) for result in results_of(path)}
+    again = Agent()
+    results, resumed = await ask(again, repeats=2, journal=path)
+    new = {(result["question_id"], result["sample"]) for result in results}
+    assert begun | new == {(f"q{i}", repeat) for i in range(3) for repeat in (1, 2)}
+    assert not begun & new
+    assert len(again.asked) == len(new)
+    assert resumed.aggregates.snapshot()["micro"]["number_of_success_samples"] == 6
+    assert resumed.missing == []
+    assert len(names_of(path)) == 6
+
+    third = Agent()
+    results, _ = await ask(third, repeats=3, journal=path)
+    assert [result["sample"] for result in results] == [3, 3, 3]
+    assert len(third.asked) == 3
+
+
+@pytest.mark.parametrize("retry", [False, True])
+async def test_errors_are_answers_unless_they_are_retried(
+    tmp_path: Path, retry: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "results.jsonl"
+
+    async def failing(question: Question) -> Any:
+        if question.id == "q0":
+            raise ValueError("boom")
+        return None if question.id == "q1" else STEPS
+
+    _, stream = await ask(failing, journal=path)
+    assert stream.rejects.counts == {"not_an_object": 1}
+    agent = Agent()
+    results, stream = await ask(agent, journal=path, retry_errors=retry)
+    assert sorted(agent.asked) == (["q0", "q1"] if retry else [])
+    assert len(results) == 2 * retry
+    micro = stream.aggregates.snapshot()["micro"]
+    assert micro["number_of_error_samples"] == (not retry)
+    assert stream.rejects.counts == ({} if retry else {"not_an_object": 1})
+    assert stream.missing == ([] if retry else ["q1"])
+    assert stream.journal is not None
+    assert stream.journal.damaged == 0
+    aside = tmp_path / "results.jsonl.damaged"
+    assert aside.exists() == retry
+    if retry:
+        assert len(results_of(aside)) == 2
+        assert [result["status"] for result in results_of(path)] == ["success"] * 3
+    assert not caplog.records
+    results, _ = await ask(agent, journal=path, retry_errors=retry)
+    assert results == []
+
+
+async def test_a_journal_of_another_kind_of_source_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    await collect(evaluate_stream(REFERENCE, [answer(0)], journal=path))
+    with pytest.raises(JournalMismatch, match="another source"):
+        await ask(Agent(), journal=path)
+    results, _ = await ask(Agent(), journal=Journal(path, force=True))
+    assert len(results) == 3
+
+
+async def test_a_decision_is_the_same_when_resumed(tmp_path: Path) -> None:
+    async def agent(question: Question) -> Any:
+        return STEPS if question.id != "q2" else [{**STEPS[0], "output": "43"}]
+
+    options: dict[str, Any] = {"repeats": 300, "until": "steps_score >= 0.4"}
+    _, whole = await ask(agent, **options)
+    path = tmp_path / "results.jsonl"
+    stream = evaluate_agent(REFERENCE, agent, journal=path, **options)
+    async with stream:
+        for _ in range(5):
+            await anext(stream)
+    _, resumed = await ask(agent, journal=path, **options)
+    assert whole.decision is not None
+    assert resumed.decision == whole.decision
+
+
+async def test_a_judge_is_asked_of_answers() -> None:
+    gates = Gates()
+    gates.open("answer-1")
+    reference = [
+        {**templates(1)[0], "questions": [{"id": "q", "question_text": "?", "reference_answer": "1"}]}
+    ]
+
+    async def agent(_: Question) -> str:
+        return "answer-1 it is"
+
+    stream = evaluate_agent(reference, agent, config=CONFIG, judge=Judge(gates), stages=True)
+    results = await collect(stream)
+    assert ["pending" in result for result in results] == [True, False]
+    assert "answer_f1" in results[1]
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"agent": 3}, "agent: expected a function of a question, got 3"),
+        ({"max_concurrency": 0}, "max_concurrency: expected an integer of 1 or more, got 0"),
+        ({"max_concurrency": True}, "max_concurrency: expected an integer of 1 or more, got True"),
+        ({"repeats": 1.5}, "repeats: expected an integer of 1 or more, got 1.5"),
+        ({"timeout": 0}, "timeout: expected seconds, more than 0, or None, got 0"),
+        ({"timeout": float("nan")}, "timeout: expected seconds, more than 0, or None, got nan"),
+        ({"retry_errors": 1}, "retry_errors: expected a boolean, got 1"),
+        ({"max_in_flight": 0}, "max_in_flight: expected an integer of 1 or more, got 0"),
+    ],
+)
+def test_options(option: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        evaluate_agent(REFERENCE, **{"agent": answering, **option})
