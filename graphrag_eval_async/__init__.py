@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         AggregationError,
         ConfigError,
         GraphragEvalError,
+        GraphragEvalWarning,
         JournalError,
         JournalLocked,
         JournalMismatch,
@@ -64,8 +65,8 @@ _MODULES = {
         "RetrievalAnswerConfig RetrievalContextConfig StepsConfig load_config"
     ),
     "errors": (
-        "AggregationError ConfigError GraphragEvalError JournalError JournalLocked JournalMismatch "
-        "JudgeError JudgeUnavailable MissingResponses ReferenceDataError RejectedResponse "
+        "AggregationError ConfigError GraphragEvalError GraphragEvalWarning JournalError JournalLocked "
+        "JournalMismatch JudgeError JudgeUnavailable MissingResponses ReferenceDataError RejectedResponse "
         "RejectedResponses SourceError UsageError WorkerError"
     ),
     "evaluator": "Evaluator",
@@ -98,6 +99,7 @@ __all__ = [
     "Follower",
     "GenerationConfig",
     "GraphragEvalError",
+    "GraphragEvalWarning",
     "Journal",
     "JournalError",
     "JournalLocked",

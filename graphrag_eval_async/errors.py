@@ -18,6 +18,8 @@ GraphragEvalError
 ├── MalformedStep             a step that its comparator cannot read; such a step matches nothing
 ├── ComparatorError           a comparator of the caller's raised, or returned something else than a score
 └── ComparisonBudgetExceeded  tables too ambiguous to compare within the fixed search budget
+
+GraphragEvalWarning is a `UserWarning`: something is probably a mistake, and the program goes on.
 """
 
 from __future__ import annotations
@@ -41,6 +43,10 @@ FAILURES = get_args(Failure)
 
 class GraphragEvalError(Exception):
     """Base of every error that this package raises on purpose."""
+
+
+class GraphragEvalWarning(UserWarning):
+    """Something is probably a mistake; the message says what, where, and what to do."""
 
 
 class UsageError(GraphragEvalError, ValueError):

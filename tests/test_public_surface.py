@@ -21,6 +21,7 @@ def test_the_public_names() -> None:
         "Follower",
         "GenerationConfig",
         "GraphragEvalError",
+        "GraphragEvalWarning",
         "Journal",
         "JournalError",
         "JournalLocked",
@@ -182,4 +183,4 @@ def test_the_methods() -> None:
     files = package.read_jsonl("-")
     members = {"batches", "exclude", "size", "can_be_shuffled"}
     assert public(type(files)) | {"consumed"} == {*members, "consumed"} <= public(files)  # type: ignore[arg-type]
-    assert public(package.Reference) == {"questions", "templates", "step_names", "prepared"}
+    assert public(package.Reference) == {"doubts", "questions", "templates", "step_names", "prepared"}

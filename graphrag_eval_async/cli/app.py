@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import sys
+import warnings
 from contextlib import redirect_stdout, suppress
 from dataclasses import fields
 from io import StringIO
@@ -108,10 +109,16 @@ class _Logged(logging.Handler):
             tell(sys.stderr, self.format(record))
 
 
+def _show_warning(message: Warning | str, *_: object) -> None:
+    with suppress(OSError):
+        tell(sys.stderr, f"Warning: {message}")
+
+
 def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:
     """Run the command line and exit; any failure is told in one line."""
     logging.lastResort = _Logged(logging.WARNING)
     logging.lastResort.setFormatter(_Escaped())
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
         command = _parse(arguments)
         sys.exit(command if isinstance(command, int) else command.run(interrupts))
