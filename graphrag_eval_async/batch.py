@@ -118,6 +118,7 @@ def compute_aggregates(
     results: Iterable[Mapping[str, Any]],
     *,
     reference: str | os.PathLike[str] | Templates | Reference | None = None,
+    config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
     include_errors: bool = False,
     detail: bool = False,
     level: float = 0.95,
@@ -127,6 +128,8 @@ def compute_aggregates(
     Args:
         results: result dicts, of this or of other runs.
         reference: gives the order of the templates; without it they are sorted by name.
+        config: names the outputs of custom evaluations in results that do not say it themselves, such as
+            those of another program.
         include_errors: whether the metrics of error responses count.
         detail, level: as in `RunningAggregates.snapshot`.
 
@@ -142,9 +145,30 @@ def compute_aggregates(
         loaded = load_reference(reference)
         aggregates.order_templates(loaded.templates)
         aggregates.expect_steps(loaded.step_names)
+    kinds = _kinds_of_outputs(config)
     for result in results:
-        aggregates.add(result)
+        aggregates.add(_with_outputs(result, kinds) if kinds else result)
     return aggregates.snapshot(detail=detail, level=level)
+
+
+def _kinds_of_outputs(
+    config: str | os.PathLike[str] | Mapping[str, Any] | Config | None,
+) -> dict[str, list[str]]:
+    if config is None:
+        return {}
+    from graphrag_eval_async.config import load_config
+    from graphrag_eval_async.metrics import kinds_of_outputs
+
+    # A judge of the caller's is assumed, since the models may be anywhere.
+    return kinds_of_outputs(load_config(config, judge=True).custom_evaluations)
+
+
+def _with_outputs(result: Mapping[str, Any], kinds: Mapping[str, list[str]]) -> Mapping[str, Any]:
+    """The result, and which outputs of custom evaluations it may have, if it does not say so itself."""
+    judge = result.get("judge") if isinstance(result, Mapping) else None
+    if not isinstance(result, Mapping) or not isinstance(judge, Mapping | None) or "outputs" in (judge or {}):
+        return result
+    return {**result, "judge": {**(judge or {}), **kinds}}
 
 
 def compare(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
 from math import inf
+from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeAlias
 
 from graphrag_eval_async.errors import AggregationError, describe
@@ -151,7 +153,7 @@ def _collect_outputs(
     failures += failures_of_outputs(result, names)
     for key in names:
         value = result.get(key)
-        if isinstance(value, int | float):
+        if isinstance(value, Real):
             values.append((key, _number(value, key, result)))
 
 
@@ -163,10 +165,12 @@ def _outputs(outputs: Any, key: str, result: Mapping[str, Any]) -> list[str]:
 
 
 def _number(value: Any, key: str, result: Mapping[str, Any]) -> float:
-    if isinstance(value, int) and not isinstance(value, bool) and fits(value):
+    if isinstance(value, Integral) and not isinstance(value, bool) and fits(int(value)):
         return int(value)
-    if isinstance(value, float) and -inf < value < inf:
-        return float(value)
+    if isinstance(value, Real) and not isinstance(value, Integral):
+        with suppress(OverflowError):  # of a fraction; numbers of NumPy become infinite
+            if -inf < (number := float(value)) < inf:
+                return number
     raise _error(result, key, "a finite number of at most 64 bits", value)
 
 
