@@ -37,9 +37,7 @@ class Doubts:
 
     def listed(self) -> list[str]:
         """All of them, as ``place: what``."""
-        more = {
-            doubt: f"; {count} places in all" for doubt, count in self._times.items() if count > 1
-        }
+        more = {doubt: f"; {count} places in all" for doubt, count in self._times.items() if count > 1}
         return [f"{place}: {_describe(*doubt)}{more.get(doubt, '')}" for doubt, place in self._places.items()]
 
     def look_at_template(self, template: Mapping[Any, Any], place: str) -> None:
