@@ -16,12 +16,13 @@ from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load,
 from graphrag_eval_async.records.metrics import is_metric
 from graphrag_eval_async.records.reject import reject, reject_long
 from graphrag_eval_async.records.response import BEYOND_64_BITS
+from graphrag_eval_async.records.results import with_outputs
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources import JsonlFiles, open_source, read_jsonl
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, evaluate_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.evaluator import StepsGroups
@@ -53,6 +54,7 @@ async def run_evaluation(
     max_in_flight: int = MAX_IN_FLIGHT,
     max_line_bytes: int = MAX_LINE_BYTES,
     steps_groups: StepsGroups | None = None,
+    step_aliases: Mapping[str, Sequence[str]] | None = None,
     comparators: Mapping[str, Comparator] | None = None,
     config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
     judge: Judge | None = None,
@@ -89,6 +91,7 @@ async def run_evaluation(
         max_line_bytes=max_line_bytes,
         on_reject="collect" if on_reject == "raise" else on_reject,
         steps_groups=steps_groups,
+        step_aliases=step_aliases,
         comparators=comparators,
         config=config,
         judge=judge,
@@ -145,30 +148,16 @@ def compute_aggregates(
         loaded = load_reference(reference)
         aggregates.order_templates(loaded.templates)
         aggregates.expect_steps(loaded.step_names)
-    kinds = _kinds_of_outputs(config)
+    kinds = None
+    if config is not None:
+        from graphrag_eval_async.config import load_config
+        from graphrag_eval_async.metrics import kinds_of_outputs
+
+        # As for a judge of the caller's, since no model is called.
+        kinds = kinds_of_outputs(load_config(config, judge=True).custom_evaluations)
     for result in results:
-        aggregates.add(_with_outputs(result, kinds) if kinds else result)
+        aggregates.add(with_outputs(result, kinds) if kinds else result)
     return aggregates.snapshot(detail=detail, level=level)
-
-
-def _kinds_of_outputs(
-    config: str | os.PathLike[str] | Mapping[str, Any] | Config | None,
-) -> dict[str, list[str]]:
-    if config is None:
-        return {}
-    from graphrag_eval_async.config import load_config
-    from graphrag_eval_async.metrics import kinds_of_outputs
-
-    # A judge of the caller's is assumed, since the models may be anywhere.
-    return kinds_of_outputs(load_config(config, judge=True).custom_evaluations)
-
-
-def _with_outputs(result: Mapping[str, Any], kinds: Mapping[str, list[str]]) -> Mapping[str, Any]:
-    """The result, and which outputs of custom evaluations it may have, if it does not say so itself."""
-    judge = result.get("judge") if isinstance(result, Mapping) else None
-    if not isinstance(result, Mapping) or not isinstance(judge, Mapping | None) or "outputs" in (judge or {}):
-        return result
-    return {**result, "judge": {**(judge or {}), **kinds}}
 
 
 def compare(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, UsageError
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record, write_line
+from graphrag_eval_async.records.aliases import names_by_alias, rename_steps
 from graphrag_eval_async.records.evaluation import Evaluation, count_unjudged, kinds_of
 from graphrag_eval_async.records.results import count_metrics
 from graphrag_eval_async.reference import PreparedSteps, Reference, Templates, load_reference
@@ -60,6 +61,7 @@ class Evaluator:
         *,
         comparators: Mapping[str, Comparator] | None = None,
         steps_groups: StepsGroups | None = None,
+        step_aliases: Mapping[str, Sequence[str]] | None = None,
         config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
         judge: Judge | None = None,
         on_fatal: OnFatal = "raise",
@@ -73,6 +75,8 @@ class Evaluator:
                 should depend on the two steps alone: it may be called from a worker thread, and twice.
             steps_groups: "last" scores the last group of reference steps, "all" the mean over all groups;
                 where it is not given, the configuration says, and else it is "last".
+            step_aliases: by the name of a step in the reference set, other names that agents give it, besides
+                the `aliases` of the configuration.
             config: which metrics are judged, by which models and within which limits: a path to YAML, a dict
                 of that layout, or a `Config`. Without it only the steps are scored.
             judge: takes the place of the configured models. Without a configuration, it judges answer
@@ -99,10 +103,12 @@ class Evaluator:
         self._mode: StepsGroups = steps_groups or "last"
         self._comparators = dict(comparators or {})
         self._judging: Judging | None = None
+        self._step_aliases: Any = step_aliases or {}
         if config is not None or judge is not None:
             self._configure(config, judge, on_fatal, steps_groups)
         self._opened: tuple[asyncio.AbstractEventLoop, JudgeSession] | None = None
         self.reference = load_reference(reference, comparators=comparators)
+        self._aliases = names_by_alias(self._step_aliases, self.reference.step_names)
         self._prepared = self.reference.prepared
         if comparators and self.reference is reference:  # Loaded before, and without them.
             self._prepared = PreparedSteps(self.reference.questions, comparators)
@@ -121,11 +127,14 @@ class Evaluator:
         self._mode = steps_groups or checked.steps.groups
         if metrics_on(checked):
             self._judging = Judging(checked, judge=judge, on_fatal=on_fatal)
+        if isinstance(self._step_aliases, Mapping):
+            self._step_aliases = checked.aliases | dict(self._step_aliases)
 
     def __reduce__(self) -> Any:
         if self._judging is not None:
             raise TypeError("an evaluator that judges cannot be pickled")
-        make = partial(Evaluator, comparators=self._comparators, steps_groups=self._mode)
+        options = {"steps_groups": self._mode, "step_aliases": self._step_aliases}
+        make = partial(Evaluator, comparators=self._comparators, **options)
         return make, (self.reference,)
 
     async def evaluate(self, response: Mapping[str, Any] | bytes | str, *, sample: int = 1) -> dict[str, Any]:
@@ -180,6 +189,8 @@ class Evaluator:
     def _score(
         self, question: Question, response: Response, sample: int, budget: Budget, *, quick: bool = False
     ) -> Evaluation:
+        if self._aliases:
+            rename_steps(response, self._aliases)
         failed, steps = response.failed, response.fields.get("actual_steps")
         evaluation = Evaluation(
             question.template_id, question.id, failed, sample, question=question, response=response
@@ -210,7 +221,9 @@ class Evaluator:
         from graphrag_eval_async.judge.cache import digest  # Only journals need it.
 
         questions = [question.as_dict() for question in self.reference]
-        config = [self._mode, self._judging and self._judging.fingerprint, sorted(self._comparators)]
+        judging, aliases = self._judging, sorted(self._aliases.items())
+        own = [sorted(self._comparators), *filter(None, [aliases])]
+        config = [self._mode, judging and judging.fingerprint, *own]
         return {
             "version": RESULTS_VERSION,
             "reference": digest([self.reference.templates, questions]).hex(),

@@ -202,10 +202,13 @@ class Config(Section, frozen=True, kw_only=True):
     evaluations, `llm` judges answer correctness, and with an embedding model also answer relevance.
     `turned_on`, in the file the key ``metrics: all``, turns on all of them whose models are there and whose
     section does not say ``enabled: false``, except RAGAS answer correctness, another way to judge the first.
+
+    `aliases` has, by the name of a step in the reference set, other names that agents give it.
     """
 
     llm: LLMConfig | None = None
     steps: StepsConfig = StepsConfig()
+    aliases: dict[Text, tuple[Text, ...]] = field(default_factory=dict)
     turned_on: Literal["all"] | None = field(default=None, name="metrics")
     answer_correctness: AnswerCorrectnessConfig | None = None
     answer_relevance: AnswerRelevanceConfig | None = None

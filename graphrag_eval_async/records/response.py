@@ -179,12 +179,12 @@ def _check_steps(steps: Any) -> list[str | None]:
         if not is_shallow(step) and nests_deeper(step, MAX_DEPTH - 2):
             raise too_deep()
         if name == "retrieval":
-            _set_metrics_aside(step)
+            set_metrics_aside(step)
         usable.append(name if step.get("status") == "success" and step.get("output") is not None else None)
     return usable
 
 
-def _set_metrics_aside(step: dict[str, Any]) -> None:
+def set_metrics_aside(step: dict[str, Any]) -> None:
     """What the agent says of its own retrieval is no evaluation, and must not be aggregated as one."""
     if claimed := [
         key for key in step if key in _OF_RETRIEVAL or key in ERRORS_OF_STEP or key.endswith(COST)

@@ -66,6 +66,14 @@ def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool) -> 
     return evaluation
 
 
+def with_outputs(result: Mapping[str, Any], kinds: Mapping[str, list[str]]) -> Mapping[str, Any]:
+    """The result, and which outputs of custom evaluations it may have, if it does not say so itself."""
+    judge = result.get("judge") if isinstance(result, Mapping) else None
+    if not isinstance(result, Mapping) or not isinstance(judge, Mapping | None) or "outputs" in (judge or {}):
+        return result
+    return {**result, "judge": {**(judge or {}), **kinds}}
+
+
 def count_metrics(evaluation: Evaluation, result: Mapping[str, Any], steps: Steps) -> None:
     """Note which metrics a result and its steps have, and which they lack and why.
 
@@ -165,7 +173,8 @@ def _outputs(outputs: Any, key: str, result: Mapping[str, Any]) -> list[str]:
 
 
 def _number(value: Any, key: str, result: Mapping[str, Any]) -> float:
-    if isinstance(value, Integral) and not isinstance(value, bool) and fits(int(value)):
+    is_number = not isinstance(value, bool)
+    if is_number and isinstance(value, Integral) and fits(int(value)):
         return int(value)
     if isinstance(value, Real) and not isinstance(value, Integral):
         with suppress(OverflowError):  # of a fraction; numbers of NumPy become infinite
