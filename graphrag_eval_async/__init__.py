@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from graphrag_eval_async.aggregates import Last, Seconds
+    from graphrag_eval_async.authoring import reference_step_from_sparql, save_reference
     from graphrag_eval_async.batch import compare, compute_aggregates, run_evaluation
     from graphrag_eval_async.config import (
         AnswerCorrectnessConfig,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "aggregates": "Last Seconds",
+    "authoring": "reference_step_from_sparql save_reference",
     "batch": "compare compute_aggregates run_evaluation",
     "config": (
         "AnswerCorrectnessConfig AnswerRelevanceConfig Config CustomEvaluationConfig EmbeddingConfig "
@@ -146,7 +148,9 @@ __all__ = [
     "load_reference",
     "read_jsonl",
     "recall_at_k",
+    "reference_step_from_sparql",
     "run_evaluation",
+    "save_reference",
 ]
 
 

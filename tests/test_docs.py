@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from graphrag_eval_async.aggregates import steps
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS
 from graphrag_eval_async.cli.watch import commands, counting, views
+from graphrag_eval_async.config import Config, load_config
 from graphrag_eval_async.config.model import LimitsConfig
 from graphrag_eval_async.evaluator import LARGE_BYTES
 from graphrag_eval_async.judge.openai_endpoint import MAX_ERROR_BYTES
@@ -83,6 +87,32 @@ def test_other_figures() -> None:
     assert f"Lines of {size(LARGE_BYTES)} or more" in LIMITS
     assert f"within {DRAIN_SECONDS:g} seconds" in LIMITS
     assert registry.OPEN_SHARE == 0.75
+
+
+PAGES = "\n".join(page.read_text() for page in sorted((ROOT / "docs").glob("*.md")))
+SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGES, re.MULTILINE | re.DOTALL)
+CONFIGURATIONS = re.findall(r"^```yaml\n(.*?)^```$", PAGES, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS, ids=range(len(SNIPPETS)))
+def test_snippets_run(snippet: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", snippet],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("settings", CONFIGURATIONS, ids=range(len(CONFIGURATIONS)))
+def test_configurations_load(settings: str, tmp_path: Path) -> None:
+    path = tmp_path / "judges.yaml"
+    path.write_text(settings)
+    assert load_config(path) != Config()
 
 
 def test_links_lead_somewhere() -> None:

@@ -18,7 +18,7 @@ LEVELS = [
     {"scale"},
     {"batch"},
     {"stream"},
-    {"sources", "sinks", "evaluator", "inference"},
+    {"authoring", "sources", "sinks", "evaluator", "inference"},
     {"reference"},
     {"metrics"},
     {"steps", "aggregates"},

@@ -68,7 +68,9 @@ def test_the_public_names() -> None:
         "load_reference",
         "read_jsonl",
         "recall_at_k",
+        "reference_step_from_sparql",
         "run_evaluation",
+        "save_reference",
     ]
     for name in package.__all__:
         assert inspect.getdoc(getattr(package, name)), name
@@ -93,6 +95,7 @@ def test_the_arguments() -> None:
         "aggregates",
         "on_reject",
         "steps_groups",
+        "step_aliases",
         "comparators",
         "config",
         "judge",
@@ -110,6 +113,7 @@ def test_the_arguments() -> None:
         "max_line_bytes",
         "include_errors",
         "steps_groups",
+        "step_aliases",
         "comparators",
         "config",
         "judge",
@@ -122,17 +126,25 @@ def test_the_arguments() -> None:
         "max_in_flight",
         "max_line_bytes",
         "steps_groups",
+        "step_aliases",
         "comparators",
         "config",
         "judge",
         "on_fatal",
     ]
     assert positional(package.compute_aggregates) == ["results"]
-    assert options(package.compute_aggregates) == ["reference", "include_errors", "detail", "level"]
+    assert options(package.compute_aggregates) == ["reference", "config", "include_errors", "detail", "level"]
     assert positional(package.compare) == ["baseline", "candidate"]
     assert options(package.compare) == ["level", "include_errors"]
     assert positional(package.Evaluator) == ["reference"]
-    assert options(package.Evaluator) == ["comparators", "steps_groups", "config", "judge", "on_fatal"]
+    assert options(package.Evaluator) == [
+        "comparators",
+        "steps_groups",
+        "step_aliases",
+        "config",
+        "judge",
+        "on_fatal",
+    ]
     assert positional(package.Evaluator.evaluate) == ["self", "response"]
     assert options(package.RunningAggregates) == ["include_errors", "templates", "steps", "window"]
     assert positional(package.Last) == ["count"]

@@ -11,7 +11,9 @@ from msgspec.structs import fields
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-MEDIA_TYPES = ("application/sparql-results+json", "application/json", "text/uri")
+SPARQL_RESULTS = "application/sparql-results+json"
+
+MEDIA_TYPES = (SPARQL_RESULTS, "application/json", "text/uri")
 """The media types of outputs that are known; others are compared as text."""
 
 
