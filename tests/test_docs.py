@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
 from graphrag_eval_async.sources import registry
 from graphrag_eval_async.steps.sparql.budget import SEARCH_STEPS
 from graphrag_eval_async.stream import MAX_IN_FLIGHT
+from tests.cli.support import run
 
 ROOT = Path(__file__).parents[1]
 LIMITS = (ROOT / "docs" / "limits.md").read_text()
@@ -91,6 +93,11 @@ def test_other_figures() -> None:
 
 PAGES = "\n".join(page.read_text() for page in sorted((ROOT / "docs").glob("*.md")))
 SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGES, re.MULTILINE | re.DOTALL)
+COMMANDS = [
+    line.removeprefix("$ graphrag-eval-async ")
+    for block in re.findall(r"^```console\n(.*?)^```$", PAGES, re.MULTILINE | re.DOTALL)
+    for line in block.splitlines()
+]
 CONFIGURATIONS = re.findall(r"^```yaml\n(.*?)^```$", PAGES, re.MULTILINE | re.DOTALL)
 
 
@@ -106,6 +113,15 @@ def test_snippets_run(snippet: str, tmp_path: Path) -> None:
         timeout=100,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_commands_run_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert len(COMMANDS) >= 2
+    for command in COMMANDS:
+        assert run(*shlex.split(command)) == 0, capfd.readouterr().err
 
 
 @pytest.mark.parametrize("settings", CONFIGURATIONS, ids=range(len(CONFIGURATIONS)))

@@ -18,6 +18,7 @@ from graphrag_eval_async.cli.compare import Compare
 from graphrag_eval_async.cli.correctness import AnswerCorrectness
 from graphrag_eval_async.cli.evaluate import Evaluate
 from graphrag_eval_async.cli.exits import Exit, Interrupts
+from graphrag_eval_async.cli.init import Init
 from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.text import describe, one_line, tell
 from graphrag_eval_async.cli.validate import Validate
@@ -88,6 +89,7 @@ def _add(name: str, command: Any, epilog: str = EXIT_CODES) -> None:
     app.command(name, epilog=epilog)(command)
 
 
+_add("init", Init)
 _add("evaluate", Evaluate)
 _add("watch", Watch)
 _add("aggregate", Aggregate)
