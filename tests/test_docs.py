@@ -125,7 +125,8 @@ def test_commands_run_one_after_the_other(
 
 
 @pytest.mark.parametrize("settings", CONFIGURATIONS, ids=range(len(CONFIGURATIONS)))
-def test_configurations_load(settings: str, tmp_path: Path) -> None:
+def test_configurations_load(settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "k")
     path = tmp_path / "judges.yaml"
     path.write_text(settings)
     assert load_config(path) != Config()

@@ -18,7 +18,7 @@ LEVELS = [
     {"scale"},
     {"batch"},
     {"stream"},
-    {"authoring", "sources", "sinks", "evaluator", "inference"},
+    {"authoring", "schemas", "sources", "sinks", "evaluator", "inference"},
     {"reference"},
     {"metrics"},
     {"steps", "aggregates"},

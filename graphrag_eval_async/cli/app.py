@@ -20,6 +20,7 @@ from graphrag_eval_async.cli.evaluate import Evaluate
 from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.init import Init
 from graphrag_eval_async.cli.options import AFTER
+from graphrag_eval_async.cli.schema import Schema
 from graphrag_eval_async.cli.text import describe, one_line, tell
 from graphrag_eval_async.cli.validate import Validate
 from graphrag_eval_async.cli.watch.command import Watch
@@ -95,6 +96,7 @@ _add("watch", Watch)
 _add("aggregate", Aggregate)
 _add("compare", Compare)
 _add("validate", Validate)
+_add("schema", Schema)
 _add("answer-correctness", AnswerCorrectness, EXIT_CODES_OF_ROWS)
 
 
