@@ -24,7 +24,7 @@ from graphrag_eval_async.cli.schema import Schema
 from graphrag_eval_async.cli.text import describe, one_line, tell
 from graphrag_eval_async.cli.validate import Validate
 from graphrag_eval_async.cli.watch.command import Watch
-from graphrag_eval_async.errors import ConfigError, ReferenceDataError, UsageError
+from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning, ReferenceDataError, UsageError
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:
@@ -128,7 +128,8 @@ def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:
         sys.exit(command if isinstance(command, int) else command.run(interrupts))
     except typer.TyperException as error:
         code, failure = Exit.USAGE, _shown(error)
-    except (UsageError, ConfigError, ReferenceDataError) as error:
+    except (UsageError, ConfigError, ReferenceDataError, GraphragEvalWarning) as error:
+        # A warning comes as an error if the interpreter runs with -W error.
         code, failure = Exit.USAGE, f"Error: {describe(error)}"
     except Exception as error:  # noqa: BLE001
         code, failure = Exit.FAILED, f"Error: {describe(error)}"

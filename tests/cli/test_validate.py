@@ -114,6 +114,15 @@ def test_probable_mistakes(folder: Folder, capfd: pytest.CaptureFixture[str]) ->
     assert capfd.readouterr() == (f"reference data: 1 problem in {reference}\n  {doubt}\n", "")
 
 
+def test_where_warnings_are_errors_they_are_wrong_usage(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    questions = [question("q1", "a") | {"refrence_answer": "x"}]
+    reference = folder.write("r.json", orjson.dumps([{"template_id": "t", "questions": questions}]))
+    assert run("evaluate", reference, folder.lines(response("q1"))) == 2
+    assert capfd.readouterr().err.startswith("Error: GraphragEvalWarning: reference data ")
+
+
 def test_other_commands_warn_of_them(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     questions = [question("q1", "a") | {"refrence\x1b_answer": "x"}]
     reference = folder.write("r.json", orjson.dumps([{"template_id": "t", "questions": questions}]))
