@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from graphrag_eval_async.aggregates import Last, Seconds
+    from graphrag_eval_async.authoring import reference_step_from_sparql, save_reference
     from graphrag_eval_async.batch import compare, compute_aggregates, run_evaluation
     from graphrag_eval_async.blocking import run_evaluation_sync
     from graphrag_eval_async.config import (
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "aggregates": "Last Seconds",
+    "authoring": "reference_step_from_sparql save_reference",
     "batch": "compare compute_aggregates run_evaluation",
     "blocking": "run_evaluation_sync",
     "config": (
@@ -154,9 +156,11 @@ __all__ = [
     "load_reference",
     "read_jsonl",
     "recall_at_k",
+    "reference_step_from_sparql",
     "results_to_rows",
     "run_evaluation",
     "run_evaluation_sync",
+    "save_reference",
 ]
 
 

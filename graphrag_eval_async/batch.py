@@ -17,6 +17,7 @@ from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load,
 from graphrag_eval_async.records.metrics import is_metric
 from graphrag_eval_async.records.reject import reject, reject_long
 from graphrag_eval_async.records.response import BEYOND_64_BITS
+from graphrag_eval_async.records.results import with_outputs
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources import JsonlFiles, open_source, read_jsonl
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, EvaluationStream
@@ -25,6 +26,7 @@ from graphrag_eval_async.stream.options import StreamOptions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from graphrag_eval_async.config import Config
     from graphrag_eval_async.evaluator import EvaluatorOptions
     from graphrag_eval_async.inference.compared import Comparison
     from graphrag_eval_async.records import Reason, Record, Reject
@@ -112,6 +114,7 @@ def compute_aggregates(
     results: Iterable[Mapping[str, Any]],
     *,
     reference: str | os.PathLike[str] | Templates | Reference | None = None,
+    config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
     include_errors: bool = False,
     detail: bool = False,
     level: float = 0.95,
@@ -123,6 +126,8 @@ def compute_aggregates(
     Args:
         results: result dicts, of this or of other runs.
         reference: gives the order of the templates; without it they are sorted by name.
+        config: names the outputs of custom evaluations in results that do not say it themselves, such as
+            those of another program.
         include_errors: whether the metrics of error responses count.
         detail, level: as in `RunningAggregates.snapshot`.
 
@@ -138,8 +143,15 @@ def compute_aggregates(
         loaded = load_reference(reference)
         aggregates.order_templates(loaded.templates)
         aggregates.expect_steps(loaded.step_names)
+    kinds = None
+    if config is not None:
+        from graphrag_eval_async.config import load_config
+        from graphrag_eval_async.metrics import kinds_of_outputs
+
+        # As for a judge of the caller's, since no model is called.
+        kinds = kinds_of_outputs(load_config(config, judge=True).custom_evaluations)
     for result in results:
-        aggregates.add(result)
+        aggregates.add(with_outputs(result, kinds) if kinds else result)
     return aggregates.snapshot(detail=detail, level=level)
 
 

@@ -50,7 +50,7 @@ class GraphragEvalError(Exception):
 
 
 class GraphragEvalWarning(UserWarning):
-    """Something looks like a mistake, and does not stop anything."""
+    """Something is probably a mistake; the message says what, where, and what to do."""
 
 
 class UsageError(GraphragEvalError, ValueError):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, UsageError
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record, write_line
+from graphrag_eval_async.records.aliases import names_by_alias, rename_steps
 from graphrag_eval_async.records.evaluation import Evaluation, count_unjudged, kinds_of
 from graphrag_eval_async.records.outcomes import says_something
 from graphrag_eval_async.records.results import count_metrics
@@ -51,6 +52,7 @@ class EvaluatorOptions(TypedDict, total=False):
 
     comparators: Mapping[str, Comparator] | None
     steps_groups: StepsGroups | None
+    step_aliases: Mapping[str, Sequence[str]] | None
     config: str | os.PathLike[str] | Mapping[str, Any] | Config | None
     judge: Judge | None
     on_fatal: OnFatal
@@ -72,6 +74,7 @@ class Evaluator:
         *,
         comparators: Mapping[str, Comparator] | None = None,
         steps_groups: StepsGroups | None = None,
+        step_aliases: Mapping[str, Sequence[str]] | None = None,
         config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
         judge: Judge | None = None,
         on_fatal: OnFatal = "raise",
@@ -85,6 +88,8 @@ class Evaluator:
                 should depend on the two steps alone: it may be called from a worker thread, and twice.
             steps_groups: "last" scores the last group of reference steps, "all" the mean over all groups;
                 where it is not given, the configuration says, and else it is "last".
+            step_aliases: by the name of a step in the reference set, other names that agents give it, besides
+                the `aliases` of the configuration.
             config: which metrics are judged, by which models and within which limits: a path to YAML, a dict
                 of that layout, or a `Config`. Without it only the steps are scored.
             judge: takes the place of the configured models. Without a configuration, it judges answer
@@ -99,9 +104,13 @@ class Evaluator:
         """
         _check_arguments(comparators, steps_groups, on_fatal)
         self._comparators = dict(comparators or {})
-        self._mode, self._judging = _configured(config, judge, on_fatal, steps_groups)
+        self._mode, self._judging, aliases = _configured(config, judge, on_fatal, steps_groups)
         self._opened: tuple[asyncio.AbstractEventLoop, JudgeSession] | None = None
         self.reference = load_reference(reference, comparators=comparators)
+        if isinstance(step_aliases, Mapping | None):
+            step_aliases = aliases | dict(step_aliases or {})
+        self._step_aliases: Any = step_aliases
+        self._aliases = names_by_alias(self._step_aliases, self.reference.step_names)
         self._prepared = self.reference.prepared
         if comparators and self.reference is reference:  # Loaded before, and without them.
             self._prepared = PreparedSteps(self.reference.questions, comparators)
@@ -109,7 +118,8 @@ class Evaluator:
     def __reduce__(self) -> Any:
         if self._judging is not None:
             raise TypeError("an evaluator that judges cannot be pickled")
-        make = partial(Evaluator, comparators=self._comparators, steps_groups=self._mode)
+        options = {"steps_groups": self._mode, "step_aliases": self._step_aliases}
+        make = partial(Evaluator, comparators=self._comparators, **options)
         return make, (self.reference,)
 
     async def evaluate(self, response: Mapping[str, Any] | bytes | str, *, sample: int = 1) -> dict[str, Any]:
@@ -165,6 +175,8 @@ class Evaluator:
     def _score(
         self, question: Question, response: Response, sample: int, budget: Budget, *, quick: bool = False
     ) -> Evaluation:
+        if self._aliases:
+            rename_steps(response, self._aliases)
         failed, steps = response.failed, response.fields.get("actual_steps")
         evaluation = Evaluation(
             question.template_id, question.id, failed, sample, question=question, response=response
@@ -198,7 +210,9 @@ class Evaluator:
         from graphrag_eval_async.judge.cache import digest  # Only journals need it.
 
         questions = [question.as_dict() for question in self.reference]
-        config = [self._mode, self._judging and self._judging.fingerprint, sorted(self._comparators)]
+        judging, aliases = self._judging, sorted(self._aliases.items())
+        own = [sorted(self._comparators), *filter(None, [aliases])]
+        config = [self._mode, judging and judging.fingerprint, *own]
         return {
             "version": RESULTS_VERSION,
             "reference": digest([self.reference.templates, questions]).hex(),
@@ -287,16 +301,16 @@ def _configured(
     judge: Judge | None,
     on_fatal: OnFatal,
     steps_groups: StepsGroups | None,
-) -> tuple[StepsGroups, Judging | None]:
-    """Which groups of steps are scored, and what is judged."""
+) -> tuple[StepsGroups, Judging | None, dict[str, Sequence[str]]]:
+    """Which groups of steps are scored, what is judged, and the configured aliases of steps."""
     if config is None and judge is None:
-        return steps_groups or "last", None
+        return steps_groups or "last", None, {}
     from graphrag_eval_async.config import load_config  # which streams without a judge do not need
     from graphrag_eval_async.metrics import Judging, metrics_on
 
     checked = load_config({} if config is None else config, judge=judge is not None)
     judging = Judging(checked, judge=judge, on_fatal=on_fatal) if metrics_on(checked) else None
-    return steps_groups or checked.steps.groups, judging
+    return steps_groups or checked.steps.groups, judging, dict(checked.aliases)
 
 
 def is_large(record: Record) -> bool:

@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
+from warnings import warn
 
-from graphrag_eval_async.errors import ReferenceDataError
+from graphrag_eval_async.errors import GraphragEvalWarning, ReferenceDataError
 from graphrag_eval_async.records.question import decode_steps
 from graphrag_eval_async.records.templates import TemplateReader
 from graphrag_eval_async.steps import PreparedStep, accepted_names, check_step, prepare_step
@@ -20,6 +21,10 @@ Templates = Sequence[Mapping[str, Any]]
 
 KEPT_BYTES = 1 << 20
 """Prepared steps are cached for sets with up to this much JSON text."""
+
+
+MAX_LISTED = 20
+"""How many doubts a warning lists; `Reference.doubts` has all."""
 
 
 class Prepared(NamedTuple):
@@ -75,14 +80,16 @@ class Reference:
         templates: the template ids, in that order.
         step_names: the names of the reference steps, and of the actual steps that these can match.
         prepared: by question id, its reference steps, ready to be compared; only of questions that have any.
+        doubts: what is probably a mistake, such as an unknown key, each with its place.
     """
 
-    __slots__ = ("prepared", "questions", "step_names", "templates")
+    __slots__ = ("doubts", "prepared", "questions", "step_names", "templates")
 
     questions: Mapping[str, Question]
     templates: tuple[str, ...]
     step_names: frozenset[str]
     prepared: Mapping[str, Prepared]
+    doubts: tuple[str, ...]
 
     def __init__(
         self,
@@ -108,20 +115,23 @@ class Reference:
             check_step(step, comparators)
             names.add(step["name"])
 
-        reader = TemplateReader(check)
+        reader = TemplateReader(check, comparators or ())
         reader.read(templates)
         if reader.problems:
-            raise ReferenceDataError(reader.problems, source)
+            problems = reader.problems if source is None else _with_lines(reader.problems, source)
+            raise ReferenceDataError(problems, source)
+        doubts = reader.doubts.listed()
+        self.doubts = tuple(_with_lines(doubts, source) if doubts and source is not None else doubts)
         self.questions = MappingProxyType(reader.questions)
         self.templates = reader.templates
         self.step_names = frozenset(names).union(*map(accepted_names, names))
         self.prepared = PreparedSteps(reader.questions, comparators)
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return dict(self.questions), self.templates, self.step_names, self.prepared
+        return dict(self.questions), self.templates, self.step_names, self.prepared, self.doubts
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        questions, self.templates, self.step_names, self.prepared = state
+        questions, self.templates, self.step_names, self.prepared, self.doubts = state
         self.questions = MappingProxyType(questions)
 
     def __len__(self) -> int:
@@ -138,18 +148,41 @@ def load_reference(
     reference: str | os.PathLike[str] | Templates | Reference,
     *,
     comparators: Mapping[str, Comparator] | None = None,
+    strict: bool = False,
 ) -> Reference:
     """The reference set at a path to YAML or JSON (by its suffix), or made of template dicts.
 
     Args:
         reference: the path or the dicts; a `Reference` is returned as it is.
         comparators: the caller's own, by name of reference step; see `Reference`.
+        strict: whether what is probably a mistake, such as an unknown key, is an error rather than a
+            `GraphragEvalWarning`.
 
     Raises:
         ReferenceDataError: it cannot be read, or cannot be right; every problem is listed with its place.
     """
-    if isinstance(reference, Reference):
-        return reference
+    read = reference if isinstance(reference, Reference) else _read(reference, comparators)
+    source = os.fspath(reference) if isinstance(reference, str | os.PathLike) else None
+    if strict and read.doubts:
+        raise ReferenceDataError(read.doubts, source)
+    if read.doubts and read is not reference:
+        listed = [*read.doubts[:MAX_LISTED]]
+        if len(read.doubts) > MAX_LISTED:
+            listed.append(f"... and {len(read.doubts) - MAX_LISTED} more")
+        where = f" {source}" if source else ""
+        warn("\n  ".join([f"reference data{where}:", *listed]), GraphragEvalWarning, stacklevel=2)
+    return read
+
+
+def _with_lines(problems: Sequence[str], source: str) -> list[str]:
+    from graphrag_eval_async.records.places import with_lines  # YAML takes long to import
+
+    return with_lines(problems, source)
+
+
+def _read(
+    reference: str | os.PathLike[str] | Templates, comparators: Mapping[str, Comparator] | None
+) -> Reference:
     if not isinstance(reference, str | os.PathLike):
         return Reference(reference, comparators=comparators)
     from graphrag_eval_async.records.yaml_file import read_templates  # YAML takes long to import

@@ -4,14 +4,18 @@ import asyncio
 import copy
 import gzip
 import random
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import orjson
 import pytest
 
 from graphrag_eval_async import (
     AggregationError,
     GraphragEvalError,
+    GraphragEvalWarning,
     MissingResponses,
     RejectedResponses,
     RunningAggregates,
@@ -279,4 +283,30 @@ def test_one_tree_of_errors() -> None:
     from graphrag_eval_async import errors
 
     defined = {each for each in vars(errors).values() if isinstance(each, type)}
-    assert defined <= leaves(GraphragEvalError) | {errors.GraphragEvalWarning}
+    assert defined <= leaves(GraphragEvalError) | {GraphragEvalWarning}
+
+
+def test_outputs_of_custom_evaluations_in_results_made_elsewhere() -> None:
+    outputs = {"tone": "fraction 0-1: how polite", "why": {"type": "string", "description": "why"}}
+    evaluation = {"name": "mine", "inputs": ["question"], "instructions": "Judge.", "outputs": outputs}
+    results = [{"template_id": "t", "question_id": f"q{i}", "tone": i / 2, "why": "x"} for i in (0, 1)]
+    micro = compute_aggregates(results, config={"custom_evaluations": [evaluation]})["micro"]
+    assert micro["tone"]["mean"] == 0.25
+    assert "why" not in micro
+    assert "tone" not in compute_aggregates(results)["micro"]
+    own = [results[1] | {"judge": {"outputs": ["other"]}, "other": 1}]
+    assert "tone" not in compute_aggregates(own, config={"custom_evaluations": [evaluation]})["micro"]
+    with pytest.raises(AggregationError, match="a result must be an object"):
+        compute_aggregates(["x"], config={"custom_evaluations": [evaluation]})  # type: ignore[list-item]
+
+
+def test_numbers_of_numpy_count() -> None:
+    judge = {"outputs": ["tone"]}
+    metrics = {"steps_score": np.float32(0.5), "input_tokens": np.int64(7), "tone": np.float16(0.25)}
+    result: dict[str, Any] = {"template_id": "t", "judge": judge} | metrics
+    micro = compute_aggregates([result])["micro"]
+    assert (micro["steps_score"]["sum"], micro["input_tokens"]["sum"], micro["tone"]["sum"]) == (0.5, 7, 0.25)
+    assert type(micro["input_tokens"]["sum"]) is int
+    for wrong in (np.float32("nan"), np.float64("inf"), np.bool_(True), Fraction(10**400), Decimal(1)):
+        with pytest.raises(AggregationError, match="steps_score"):
+            compute_aggregates([result | {"steps_score": wrong}])

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +17,7 @@ from graphrag_eval_async.aggregates import steps
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS
 from graphrag_eval_async.cli.watch import commands, counting, views
+from graphrag_eval_async.config import Config, load_config
 from graphrag_eval_async.config.model import LimitsConfig
 from graphrag_eval_async.evaluator import LARGE_BYTES
 from graphrag_eval_async.judge.calls import MAX_DIMENSIONS
@@ -27,6 +32,7 @@ from graphrag_eval_async.stream import MAX_IN_FLIGHT
 from graphrag_eval_async.stream.answers import MAX_ERROR_CHARACTERS
 from graphrag_eval_async.stream.asking import MAX_CONCURRENCY
 from graphrag_eval_async.threads import CLOSING_SECONDS
+from tests.cli.support import run
 
 ROOT = Path(__file__).parents[1]
 LIMITS = (ROOT / "docs" / "limits.md").read_text()
@@ -94,6 +100,47 @@ def test_other_figures() -> None:
     assert f"Lines of {size(LARGE_BYTES)} or more" in LIMITS
     assert f"within {DRAIN_SECONDS:g} seconds" in LIMITS
     assert registry.OPEN_SHARE == 0.75
+
+
+PAGES = "\n".join(page.read_text() for page in sorted((ROOT / "docs").glob("*.md")))
+SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGES, re.MULTILINE | re.DOTALL)
+COMMANDS = [
+    line.removeprefix("$ graphrag-eval-async ")
+    for block in re.findall(r"^```console\n(.*?)^```$", PAGES, re.MULTILINE | re.DOTALL)
+    for line in block.splitlines()
+]
+CONFIGURATIONS = re.findall(r"^```yaml\n(.*?)^```$", PAGES, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS, ids=range(len(SNIPPETS)))
+def test_snippets_run(snippet: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", snippet],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_commands_run_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert len(COMMANDS) >= 2
+    for command in COMMANDS:
+        assert run(*shlex.split(command)) == 0, capfd.readouterr().err
+
+
+@pytest.mark.parametrize("settings", CONFIGURATIONS, ids=range(len(CONFIGURATIONS)))
+def test_configurations_load(settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "k")
+    path = tmp_path / "judges.yaml"
+    path.write_text(settings)
+    assert load_config(path) != Config()
 
 
 def test_links_lead_somewhere() -> None:

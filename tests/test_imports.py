@@ -18,7 +18,7 @@ LEVELS = [
     {"blocking", "scale"},
     {"batch"},
     {"stream"},
-    {"sources", "sinks", "evaluator", "inference"},
+    {"authoring", "schemas", "sources", "sinks", "evaluator", "inference"},
     {"reference"},
     {"metrics"},
     {"steps", "aggregates"},

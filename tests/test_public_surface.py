@@ -75,9 +75,11 @@ def test_the_public_names() -> None:
         "load_reference",
         "read_jsonl",
         "recall_at_k",
+        "reference_step_from_sparql",
         "results_to_rows",
         "run_evaluation",
         "run_evaluation_sync",
+        "save_reference",
     ]
     for name in package.__all__:
         assert inspect.getdoc(getattr(package, name)), name
@@ -93,14 +95,14 @@ def names(function: Any, kind: Any) -> str:
     return " ".join(found)
 
 
-OF_EVALUATOR = "comparators steps_groups config judge on_fatal"
+OF_EVALUATOR = "comparators steps_groups step_aliases config judge on_fatal"
 
 ARGUMENTS: dict[Any, tuple[str, str]] = {
     package.evaluate_stream: (
         "reference responses",
         (
-            "ordered max_in_flight max_line_bytes aggregates on_reject steps_groups comparators config judge "
-            "on_fatal stages journal dedupe until"
+            "ordered max_in_flight max_line_bytes aggregates on_reject steps_groups step_aliases comparators "
+            "config judge on_fatal stages journal dedupe until"
         ),
     ),
     package.evaluate_agent: ("reference agent", "max_concurrency repeats timeout retry_errors"),
@@ -112,7 +114,7 @@ ARGUMENTS: dict[Any, tuple[str, str]] = {
         "reference responses",
         f"missing on_reject max_in_flight max_line_bytes {OF_EVALUATOR}",
     ),
-    package.compute_aggregates: ("results", "reference include_errors detail level"),
+    package.compute_aggregates: ("results", "reference config include_errors detail level"),
     package.compare: ("baseline candidate", "level include_errors"),
     package.Evaluator: ("reference", OF_EVALUATOR),
     package.Evaluator.evaluate: ("self response", "sample"),
@@ -124,7 +126,7 @@ ARGUMENTS: dict[Any, tuple[str, str]] = {
         "path",
         "start poll_interval idle_timeout stop rotate_wait exclude ignore_older max_line_bytes",
     ),
-    package.load_reference: ("reference", "comparators"),
+    package.load_reference: ("reference", "comparators strict"),
     package.recall_at_k: ("relevant_docs retrieved_docs k", ""),
     package.average_precision: ("relevant_docs retrieved_docs", ""),
 }
@@ -173,4 +175,4 @@ def test_the_methods() -> None:
     files = package.read_jsonl("-")
     members = {"batches", "exclude", "size", "can_be_shuffled"}
     assert public(type(files)) | {"consumed"} == {*members, "consumed"} <= public(files)  # type: ignore[arg-type]
-    assert public(package.Reference) == {"questions", "templates", "step_names", "prepared"}
+    assert public(package.Reference) == {"doubts", "questions", "templates", "step_names", "prepared"}

@@ -86,7 +86,7 @@ def test_every_problem_is_listed_and_located() -> None:
                             {"name": "sparql_query", "output": "{", "output_media_type": SPARQL},
                             {"output": "x"},
                             {"name": "x"},
-                            {"name": "x", "output": "y", "output_media_type": "text/plain"},
+                            {"name": "x", "output": "y", "output_media_type": 5},
                             {"name": "x", "output": "y", "ordered": "no", "ignore_duplicates": 1, "args": []},
                             {"name": "x", "output": "y", "required_columns": ["a", 1]},
                             "step",

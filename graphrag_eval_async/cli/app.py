@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import sys
+import warnings
 from contextlib import redirect_stdout, suppress
 from dataclasses import fields
 from io import StringIO
@@ -17,11 +18,13 @@ from graphrag_eval_async.cli.compare import Compare
 from graphrag_eval_async.cli.correctness import AnswerCorrectness
 from graphrag_eval_async.cli.evaluate import Evaluate
 from graphrag_eval_async.cli.exits import Exit, Interrupts
+from graphrag_eval_async.cli.init import Init
 from graphrag_eval_async.cli.options import AFTER
+from graphrag_eval_async.cli.schema import Schema
 from graphrag_eval_async.cli.text import describe, one_line, tell
 from graphrag_eval_async.cli.validate import Validate
 from graphrag_eval_async.cli.watch.command import Watch
-from graphrag_eval_async.errors import ConfigError, ReferenceDataError, UsageError
+from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning, ReferenceDataError, UsageError
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:
@@ -87,11 +90,13 @@ def _add(name: str, command: Any, epilog: str = EXIT_CODES) -> None:
     app.command(name, epilog=epilog)(command)
 
 
+_add("init", Init)
 _add("evaluate", Evaluate)
 _add("watch", Watch)
 _add("aggregate", Aggregate)
 _add("compare", Compare)
 _add("validate", Validate)
+_add("schema", Schema)
 _add("answer-correctness", AnswerCorrectness, EXIT_CODES_OF_ROWS)
 
 
@@ -108,16 +113,23 @@ class _Logged(logging.Handler):
             tell(sys.stderr, self.format(record))
 
 
+def _show_warning(message: Warning | str, *_: object) -> None:
+    with suppress(OSError):
+        tell(sys.stderr, f"Warning: {message}")
+
+
 def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:
     """Run the command line and exit; any failure is told in one line."""
     logging.lastResort = _Logged(logging.WARNING)
     logging.lastResort.setFormatter(_Escaped())
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
         command = _parse(arguments)
         sys.exit(command if isinstance(command, int) else command.run(interrupts))
     except typer.TyperException as error:
         code, failure = Exit.USAGE, _shown(error)
-    except (UsageError, ConfigError, ReferenceDataError) as error:
+    except (UsageError, ConfigError, ReferenceDataError, GraphragEvalWarning) as error:
+        # A warning comes as an error if the interpreter runs with -W error.
         code, failure = Exit.USAGE, f"Error: {describe(error)}"
     except Exception as error:  # noqa: BLE001
         code, failure = Exit.FAILED, f"Error: {describe(error)}"

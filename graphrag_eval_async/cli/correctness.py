@@ -1,5 +1,6 @@
 """``answer-correctness``: the claims of the answers in a table."""
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,7 @@ import typer
 
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
-from graphrag_eval_async.cli.files import check_distinct, file_path, resumable_path
+from graphrag_eval_async.cli.files import check_distinct, file_path, make_folder_of, resumable_path
 from graphrag_eval_async.cli.judges import judge_config, judge_of, judging, keep_answer_correctness
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.report import end
@@ -23,6 +24,9 @@ from graphrag_eval_async.stream import MAX_IN_FLIGHT, EvaluationStream, evaluate
 
 CALLS_AHEAD = 8
 """How many times as many rows are in work as calls may be in flight: a slow row holds up those behind."""
+
+MODEL = "openai/gpt-4o-mini"
+"""The LLM that judges if there is only a key of OpenAI, as in the published library."""
 
 COUNTS = ("answer_reference_claims_count", "answer_actual_claims_count", "answer_matching_claims_count")
 
@@ -54,7 +58,14 @@ class AnswerCorrectness:
         ),
     ]
     config: options.Config = None
-    llm: options.Llm = None
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROVIDER/MODEL",
+            help="LLM that judges, without a configuration file.  [default: "
+            f"{MODEL}, if OPENAI_API_KEY is set]",
+        ),
+    ] = None
     escape_formulas: Annotated[
         bool,
         typer.Option(
@@ -64,9 +75,12 @@ class AnswerCorrectness:
     ] = True
 
     def run(self, interrupts: Interrupts) -> Exit:
-        config = judge_config(self.config, self.llm, prepare=keep_answer_correctness)
+        config = judge_config(self.config, self._model, prepare=keep_answer_correctness)
         if config is None:
-            raise UsageError("which LLM is to judge? Give --config FILE or --llm PROVIDER/MODEL")
+            raise UsageError(
+                "no LLM that judges: give --config FILE or --llm PROVIDER/MODEL, or set OPENAI_API_KEY, so "
+                f"that {MODEL} judges"
+            )
         assert config.llm is not None  # noqa: S101  (which the metric needs)
         check_distinct([self.answers, self.config, config.llm.cache], [self.output])
         answers = read_answers(self.answers)
@@ -74,6 +88,7 @@ class AnswerCorrectness:
         earlier = output.consumed
         # Before the output is touched, since it may find the configuration wanting.
         stream = _stream(answers, earlier, config, ahead=CALLS_AHEAD * config.llm.limits.max_concurrency)
+        make_folder_of(self.output)
         errors: Counter[str] = Counter()
         with output, progress(output, usage=stream.usage) as advance:
             ending = run_to_end(_write_rows(stream, answers, output, errors, advance), interrupts)
@@ -82,6 +97,11 @@ class AnswerCorrectness:
         tell(sys.stderr, f"rows: {output.consumed} of {len(answers)}{before}{without}")
         tell(sys.stderr, "\n".join(judging(judge_of(config) or "", stream.usage)))
         return end(ending)
+
+    @property
+    def _model(self) -> str | None:
+        has_key = bool(os.environ.get("OPENAI_API_KEY"))
+        return MODEL if self.llm is None and self.config is None and has_key else self.llm
 
 
 def _stream(answers: Sequence[Answer], start: int, config: Config, *, ahead: int) -> EvaluationStream:

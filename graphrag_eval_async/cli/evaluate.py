@@ -13,7 +13,7 @@ from msgspec import structs
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, Sending, run_to_end
 from graphrag_eval_async.cli.files import open_lines, output_path
-from graphrag_eval_async.cli.gates import MISSING_RATE
+from graphrag_eval_async.cli.gates import MISSING_RATE, check_gates
 from graphrag_eval_async.cli.judges import forget_keys, is_counted_cost, judge_config, judge_of
 from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.progress import progress
@@ -97,11 +97,13 @@ class Evaluate(RunOptions):
         self.check_files(config, self.responses)
         if self.jobs != 1:
             evaluator = Evaluator(self.reference, steps_groups=self.steps_groups, config=config)
+            check_gates(self.gates, evaluator.reference.templates, config)
             jobs = processes_for(self.jobs, [self.responses], judged=bool(evaluator.judged))
             if jobs > 1:
                 return self._run_in_processes(evaluator, jobs, interrupts)
             return replace(self, ordered=True, jobs=1).run(interrupts)
         reference = load_reference(self.reference)
+        check_gates(self.gates, reference.templates, config)
         seed = self._seed(until)
         source = read_jsonl(self.responses, shuffle=seed)
         with self.open(reference, source, config, interrupts, until=until) as (stream, results):
@@ -138,9 +140,11 @@ class Evaluate(RunOptions):
             unlimited = structs.replace(
                 config, llm=structs.replace(config.llm, limits=LimitsConfig(), cache=None)
             )
+        reference = load_reference(self.reference)
+        check_gates(self.gates, reference.templates, config)
         source = read_jsonl(self.responses)
         stream = evaluate_stream(
-            load_reference(self.reference),
+            reference,
             source,
             config=unlimited,
             judge=DryJudge() if judge_of(config) is not None else None,

@@ -86,6 +86,19 @@ def resumable_path(path: str) -> str:
     return path
 
 
+def make_folder_of(path: str) -> None:
+    """Make the folder that a file is to be in, if it does not exist.
+
+    Raises:
+        UsageError: it cannot be made.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder!r} cannot be made: {error.strerror}") from error
+
+
 def check_distinct(read: Iterable[str | None], written: Iterable[str | None]) -> None:
     """Check that no file is written twice, or read and written.
 

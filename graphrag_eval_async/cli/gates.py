@@ -6,11 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.records.metrics import ERROR_RATE
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.records.metrics import COST, ERROR_RATE, RESULT_KEYS, is_metric
+from graphrag_eval_async.records.shapes import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from graphrag_eval_async.config import Config
     from graphrag_eval_async.reference import Reference
 
 MISSING_RATE = "missing_rate"
@@ -43,6 +46,27 @@ def parse_gate(text: str, *, over: bool) -> Gate:
     if not math.isfinite(bound):
         raise ValueError(f"{text!r}: expected a finite number after the last =")
     return Gate(template if colon else None, metric, bound, over)
+
+
+def check_gates(gates: Iterable[Gate], templates: Collection[str], config: Config | None) -> None:
+    """Check, before anything is evaluated, that results can have the templates and metrics of gates.
+
+    Raises:
+        UsageError: no result can.
+    """
+    evaluations = config.custom_evaluations if config is not None else ()
+    metrics = {ERROR_RATE, MISSING_RATE, *filter(is_metric, RESULT_KEYS)}
+    metrics.update(*(evaluation.outputs for evaluation in evaluations))
+    metrics.update(f"{evaluation.name}{COST}" for evaluation in evaluations)
+    for gate in gates:
+        option = "--fail-over" if gate.over else "--fail-under"
+        if gate.template is not None and gate.template not in templates:
+            hint = did_you_mean(gate.template, templates)
+            raise UsageError(f"{option}: no template {gate.template!r} in the reference set; {hint}")
+        if gate.metric not in metrics:
+            raise UsageError(
+                f"{option}: no metric {gate.metric!r}; {did_you_mean(gate.metric, sorted(metrics))}"
+            )
 
 
 def gate_failures(

@@ -5,13 +5,16 @@ from collections import Counter
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Annotated
+from warnings import catch_warnings
+
+import typer
 
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import open_output
 from graphrag_eval_async.cli.report import end
 from graphrag_eval_async.cli.text import describe, one_line, tell
-from graphrag_eval_async.errors import ReferenceDataError
+from graphrag_eval_async.errors import GraphragEvalWarning, ReferenceDataError
 from graphrag_eval_async.records import Reject, Rejects, read_record
 from graphrag_eval_async.reference import Reference, load_reference
 from graphrag_eval_async.sinks import LineFile
@@ -28,18 +31,27 @@ class Validate:
 
     reference: options.ReferencePath
     responses: Annotated[str | None, options.RESPONSES] = None
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="Take what is probably a mistake, such as an unknown key, for a problem."
+        ),
+    ] = False
     max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
         problems = open_output(LineFile, "-")
         try:
-            reference = load_reference(self.reference)
+            with catch_warnings(action="ignore", category=GraphragEvalWarning):  # They are listed below.
+                reference = load_reference(self.reference, strict=self.strict)
         except ReferenceDataError as error:
             tell(sys.stdout, describe(error))
             if self.responses is not None:
                 text = f"{self.responses}: not checked, since the reference data is broken"
                 tell(sys.stdout, one_line(text))
             return Exit.USAGE
+        for doubt in reference.doubts:
+            tell(sys.stdout, one_line(f"warning: {doubt}"))
         valid = f"reference data valid (templates: {len(reference.templates)}, questions: {len(reference)})"
         if self.responses is None:
             tell(sys.stdout, valid)

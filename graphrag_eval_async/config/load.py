@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
+from warnings import warn
 
 import orjson
 from msgspec.structs import replace
@@ -19,15 +20,19 @@ from graphrag_eval_async.config.model import (
     CustomEvaluationConfig,
     EmbeddingConfig,
     GenerationConfig,
+    RetrievalAnswerConfig,
+    RetrievalContextConfig,
 )
 from graphrag_eval_async.config.reading import Reader, join
-from graphrag_eval_async.errors import ConfigError
+from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning
 from graphrag_eval_async.records.metrics import COST, RESULT_KEYS
 
 GATES = ("error_rate", "missing_rate")
 """Rates that the command line knows, besides metrics."""
 
 Problem = Callable[[str, str], Any]
+
+_PLACEHOLDER = re.compile(r"(?<![{$])\{([A-Za-z_]\w{0,63})\}(?!\})", re.ASCII)
 
 OF_THE_REQUEST = ("model", "messages", "response_format", "stream", "input", "n")
 """What `parameters` may not hold: each request has its own."""
@@ -64,6 +69,10 @@ def load_config(
     if reader.problems:
         problems = [f"{key}: {what}" if key else what for key, what in reader.problems.items()]
         raise ConfigError(problems, source)
+    if checked.metrics and not effective.metrics and not effective.custom_evaluations:
+        what = "every metric that it names is off, and others are on only if it names them"
+        text = f"configuration: {what}; `metrics: all` turns the others on"
+        warn(text, GraphragEvalWarning, stacklevel=2)
     return effective
 
 
@@ -101,6 +110,8 @@ def _read(source: str) -> Any:
 
 def _effective(config: Config, *, judge: bool) -> Config:
     """The configuration with the metrics that are on by default, and without those that are off."""
+    if config.turned_on == "all":
+        config = _turn_on(config)
     metrics = config.metrics
     if metrics or config.custom_evaluations:
         off = dict.fromkeys(name for name, section in metrics.items() if not section.enabled)
@@ -110,6 +121,25 @@ def _effective(config: Config, *, judge: bool) -> Config:
         return config
     relevance = AnswerRelevanceConfig() if not judge and config.llm and config.llm.embedding else None
     return replace(config, answer_correctness=AnswerCorrectnessConfig(), answer_relevance=relevance)
+
+
+_SECTIONS: dict[str, Callable[[], Any]] = {
+    "answer_correctness": AnswerCorrectnessConfig,
+    "answer_relevance": AnswerRelevanceConfig,
+    "retrieval_answer": RetrievalAnswerConfig,
+    "retrieval_context": RetrievalContextConfig,
+}
+
+
+def _turn_on(config: Config) -> Config:
+    """The configuration with the sections that ``metrics: all`` stands for."""
+    embeds = config.llm is not None and config.llm.embedding is not None
+    sections = {
+        name: getattr(config, name) or _SECTIONS[name]()
+        for name in _SECTIONS
+        if embeds or name != "answer_relevance" or getattr(config, name) is not None
+    }
+    return replace(config, turned_on=None, **sections)
 
 
 def _check_values(config: Config, problem: Problem) -> None:
@@ -122,6 +152,10 @@ def _check_values(config: Config, problem: Problem) -> None:
         problem("ragas_answer_correctness.weights", "expected a sum above 0")
     _check_names(config.custom_evaluations, problem)
     for index, evaluation in enumerate(config.custom_evaluations):
+        for name in dict.fromkeys(_PLACEHOLDER.findall(evaluation.instructions)):
+            if name not in evaluation.inputs:
+                what = f"{{{name}}} is none of its inputs, which are {', '.join(evaluation.inputs)}"
+                problem(f"custom_evaluations[{index}].instructions", what)
         for name in ("steps_name", "steps_keys"):
             has_steps = {"reference_steps", "actual_steps"} & set(evaluation.inputs)
             if getattr(evaluation, name) is not None and not has_steps:

@@ -42,7 +42,8 @@ class GenerationConfig(Section, frozen=True, kw_only=True):
         base_url: default: that of the SDK.
         api_key: default: from the environment, as the SDK does.
         api_version: for azure; default: the environment variable OPENAI_API_VERSION.
-        parameters: copied into the body of each request; values read from the environment are text.
+        parameters: copied into the body of each request; values read from the environment are text. In
+            a file, so are other keys of the section, and `api_base` is another name of `base_url`.
     """
 
     provider: Literal["openai", "azure"]
@@ -199,10 +200,16 @@ class Config(Section, frozen=True, kw_only=True):
 
     A metric is judged if its section is present and enabled. With no metric sections and no custom
     evaluations, `llm` judges answer correctness, and with an embedding model also answer relevance.
+    `turned_on`, in the file the key ``metrics: all``, turns on all of them whose models are there and whose
+    section does not say ``enabled: false``, except RAGAS answer correctness, another way to judge the first.
+
+    `aliases` has, by the name of a step in the reference set, other names that agents give it.
     """
 
     llm: LLMConfig | None = None
     steps: StepsConfig = StepsConfig()
+    aliases: dict[Text, tuple[Text, ...]] = field(default_factory=dict)
+    turned_on: Literal["all"] | None = field(default=None, name="metrics")
     answer_correctness: AnswerCorrectnessConfig | None = None
     answer_relevance: AnswerRelevanceConfig | None = None
     retrieval_answer: RetrievalAnswerConfig | None = None

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from msgspec import UNSET, ValidationError, convert
 from msgspec.structs import asdict, fields
 
-from graphrag_eval_async.config.model import Config, Section
+from graphrag_eval_async.config.model import Config, EmbeddingConfig, GenerationConfig, Section
 from graphrag_eval_async.config.secrecy import VARIABLE, FromEnvironment, expand
 from graphrag_eval_async.errors import describe
 from graphrag_eval_async.records.copying import AmbiguousObject
@@ -56,7 +56,12 @@ class Reader:
         if depth < 0:
             raise RecursionError
         if isinstance(value, Section):
-            value = {name: item for name, item in asdict(value).items() if item is not UNSET}
+            items = asdict(value)
+            value = {
+                field.encode_name: items[field.name]
+                for field in fields(value)
+                if items[field.name] is not UNSET
+            }
         match value:
             case FromEnvironment() | None | bool() | int() | float():
                 return value
@@ -112,7 +117,8 @@ class Reader:
     def _section(self, kind: type[Section], value: Any, key: str) -> Any:
         if not isinstance(value, dict):
             return self.problem(key, f"expected a mapping, got {_described(value, key)}")
-        known = {field.name: field for field in fields(kind)}
+        known = {field.encode_name: field for field in fields(kind)}
+        value = as_published(kind, value)
         for name in value:
             if name not in known:
                 self.problem(join(key, name), _unknown(name, [*known]))
@@ -122,8 +128,8 @@ class Reader:
                 members[name] = self._value(field.type, value[name], join(key, name))
             elif field.required:
                 members[name] = self.problem(join(key, name), "missing")
-        usable = {name: item for name, item in members.items() if item is not FAILED}
-        can_be_made = all(name in usable or not field.required for name, field in known.items())
+        usable = {known[name].name: item for name, item in members.items() if item is not FAILED}
+        can_be_made = all(field.name in usable or not field.required for field in known.values())
         return kind(**usable) if can_be_made else FAILED
 
     def _items(self, kind: Any, value: Any, key: str) -> Any:
@@ -142,6 +148,25 @@ class Reader:
                     members[name] = item if item_kind is Any else self._value(item_kind, item, place)
             return FAILED if FAILED in members.values() or len(members) < len(value) else members
         return value
+
+
+def as_published(kind: type[Section], value: dict[str, Any]) -> dict[str, Any]:
+    """A model's section with the keys of the published library as ours.
+
+    There, `api_base` is the `base_url`, and unknown keys go into each request. A key that is nearly one of
+    ours stays, and is an error: it was probably meant to be ours.
+    """
+    if kind not in {GenerationConfig, EmbeddingConfig}:
+        return value
+    value = dict(value)
+    if "base_url" not in value and "api_base" in value:
+        value["base_url"] = value.pop("api_base")
+    known = [field.encode_name for field in fields(kind)]
+    ours = [*known, "api_base"]
+    free = [key for key in value if key not in ours and not get_close_matches(key[:64], ours, 1, 0.75)]
+    if free and isinstance(value.get("parameters", {}), dict):
+        value["parameters"] = {key: value.pop(key) for key in free} | value.get("parameters", {})
+    return value
 
 
 def _is_section(kind: Any) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 
 from graphrag_eval_async.config.model import OutputConfig
 from graphrag_eval_async.judge.protocol import ResponseFormat, strict
-from graphrag_eval_async.metrics.metric import has_text, messages, metric_of_one_call, system
+from graphrag_eval_async.metrics.metric import fill, has_text, messages, metric_of_one_call, system
 from graphrag_eval_async.records.metrics import fits
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
     """
     outputs = {name: _Output(output) for name, output in config.outputs.items()}
     form = _form(config.name, outputs)
-    instructions = f"{config.instructions}\n\n{_reply(outputs)}"
+    instructions = f"{fill(config.instructions, config.inputs)}\n\n{_reply(outputs)}"
 
     def call_for(case: Case) -> Call | None:
         async def call(judge: MetricJudge) -> Mapping[str, Any]:

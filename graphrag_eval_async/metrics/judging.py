@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 OnFatal = Literal["raise", "continue"]
 
-SECTIONS = [name for name in Config.__struct_fields__ if name != "llm"]
+SECTIONS = [name for name in Config.__struct_fields__ if name not in {"llm", "aliases", "turned_on"}]
 
 METRICS: dict[str, Callable[[Any], Metric]] = {
     "answer_correctness": answer_correctness,

@@ -186,7 +186,7 @@ def _check_steps(steps: Any) -> list[str | None]:
         if status != "success" and status != "error":
             status = _give_status(step, f"actual_steps[{index}].status")
         if name == "retrieval":
-            _set_metrics_aside(step)
+            set_metrics_aside(step)
         usable.append(name if status == "success" and output is not None else None)
     return usable
 
@@ -202,7 +202,7 @@ def _give_status(step: dict[str, Any], place: str) -> str | None:
     return step.get("status")
 
 
-def _set_metrics_aside(step: dict[str, Any]) -> None:
+def set_metrics_aside(step: dict[str, Any]) -> None:
     """What the agent says of its own retrieval is no evaluation, and must not be aggregated as one."""
     if claimed := [
         key for key in step if key in _OF_RETRIEVAL or key in ERRORS_OF_STEP or key.endswith(COST)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
 from math import inf
+from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeAlias
 
 from graphrag_eval_async.errors import AggregationError, describe
@@ -62,6 +64,14 @@ def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool) -> 
         failures = failures_of(result, _layout_of_result(tuple(result)).errors, failed=True, counts=False)
         evaluation.tallies = evaluation.tallies_of_error = tuple(failures + _reason(result))
     return evaluation
+
+
+def with_outputs(result: Mapping[str, Any], kinds: Mapping[str, list[str]]) -> Mapping[str, Any]:
+    """The result, and which outputs of custom evaluations it may have, if it does not say so itself."""
+    judge = result.get("judge") if isinstance(result, Mapping) else None
+    if not isinstance(result, Mapping) or not isinstance(judge, Mapping | None) or "outputs" in (judge or {}):
+        return result
+    return {**result, "judge": {**(judge or {}), **kinds}}
 
 
 def count_metrics(evaluation: Evaluation, result: Mapping[str, Any], steps: Steps) -> None:
@@ -151,7 +161,7 @@ def _collect_outputs(
     failures += failures_of_outputs(result, names)
     for key in names:
         value = result.get(key)
-        if isinstance(value, int | float):
+        if isinstance(value, Real):
             values.append((key, _number(value, key, result)))
 
 
@@ -163,10 +173,13 @@ def _outputs(outputs: Any, key: str, result: Mapping[str, Any]) -> list[str]:
 
 
 def _number(value: Any, key: str, result: Mapping[str, Any]) -> float:
-    if isinstance(value, int) and not isinstance(value, bool) and fits(value):
+    is_number = not isinstance(value, bool)
+    if is_number and isinstance(value, Integral) and fits(int(value)):
         return int(value)
-    if isinstance(value, float) and -inf < value < inf:
-        return float(value)
+    if isinstance(value, Real) and not isinstance(value, Integral):
+        with suppress(OverflowError):  # of a fraction; numbers of NumPy become infinite
+            if -inf < (number := float(value)) < inf:
+                return number
     raise _error(result, key, "a finite number of at most 64 bits", value)
 
 

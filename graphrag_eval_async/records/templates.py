@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -11,8 +11,10 @@ import orjson
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.copying import QuestionCopier
 from graphrag_eval_async.records.decoding import MAX_DEPTH, is_shallow, nests_deeper
+from graphrag_eval_async.records.doubts import Doubts
 from graphrag_eval_async.records.json_file import decode_question, decode_template
 from graphrag_eval_async.records.question import Question, encode_steps
+from graphrag_eval_async.records.shapes import QuestionShape, ReferenceStepShape, keys_of, kinds_of
 
 _KINDS: dict[type, str] = {
     str: "a string",
@@ -23,16 +25,14 @@ _KINDS: dict[type, str] = {
     float: "a number",
     type(None): "nothing",
 }
-_STEP_KEYS: dict[str, type] = {
-    "name": str,
-    "args": dict,
-    "output_media_type": str,
-    "ordered": bool,
-    "ignore_duplicates": bool,
-    "required_columns": list,
-}
-_QUESTION_KEYS = frozenset({"id", "question_text", "reference_answer", "reference_steps"})
+_STEP_KINDS = kinds_of(ReferenceStepShape)
+_QUESTION_KEYS = keys_of(QuestionShape)
 _STRINGS = frozenset({str})
+
+_FLAT = (
+    "expected groups of steps, got steps; put the steps of a group into a list of their own, in YAML "
+    '"- - name: ..." for the first and "  - name: ..." for the others of the group, in JSON [[{"name": ...}]]'
+)
 _PLAIN_ONLY = (
     orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 )
@@ -42,16 +42,18 @@ class TemplateReader:
     """Reads templates into questions and gathers what is wrong with them.
 
     `check_step` is called with each reference step, or with those of its keys that are well formed; a
-    `MalformedStep` that it raises adds to the problems.
+    `MalformedStep` that it raises adds to the problems. Steps whose names are in `own` may have any keys.
 
     Attributes:
         templates: the template ids, in order.
         questions: the questions by id, in order.
         problems: all that was found, as ``place: what``.
+        doubts: what is probably a mistake.
     """
 
-    def __init__(self, check_step: Callable[[dict[str, Any]], object]) -> None:
+    def __init__(self, check_step: Callable[[dict[str, Any]], object], own: Collection[str] = ()) -> None:
         self._check_step = check_step
+        self.doubts = Doubts(own)
         self._template_places: dict[str, str] = {}
         self._question_places: dict[str, str] = {}
         self._copier = QuestionCopier(self._problem)
@@ -78,6 +80,7 @@ class TemplateReader:
         if not self._is_a(dict, template, place):
             return
         self._copier.check_keys(template, place)
+        self.doubts.look_at_template(template, place)
         template_id = self._identifier(template, "template_id", place, self._template_places)
         questions = self._get(template, "questions", list, place)
         for index, question in enumerate(questions or ()):
@@ -85,6 +88,8 @@ class TemplateReader:
             raw, exact = decode_question(question) if type(question) is msgspec.Raw else _copy(question)
             if not exact or not self._read_plain(raw, template_id or "", where):
                 self._read_question(raw, template_id or "", where)
+            if isinstance(raw, dict):
+                self.doubts.look_at_question(raw, where)
 
     def _read_plain(self, raw: Any, template_id: str, place: str) -> bool:
         """Read a question in which nothing is wrong or unusual, as nearly all are; say whether it is one."""
@@ -134,13 +139,21 @@ class TemplateReader:
         text = self._get(raw, "question_text", str, place)
         answer = self._get(raw, "reference_answer", str, place, required=False)
         groups = self._get(raw, "reference_steps", list, place, required=False)
-        for index, group in enumerate(groups or ()):
-            self._read_group(group, f"{place}.reference_steps[{index}]")
+        if groups and all(isinstance(step, dict) for step in groups):
+            self._problem(f"{place}.reference_steps", f"question {question_id!r}: {_FLAT}")
+            for index, step in enumerate(groups):
+                self._read_step(step, f"{place}.reference_steps[{index}]")
+        else:
+            for index, group in enumerate(groups or ()):
+                self._read_group(group, f"{place}.reference_steps[{index}]")
         if question_id is not None and text is not None:
             steps = encode_steps(groups) if groups and not self.problems else None
             self.questions[question_id] = Question(template_id, question_id, text, answer, steps)
 
     def _read_group(self, group: Any, place: str) -> None:
+        if isinstance(group, dict):
+            self._problem(place, "expected a list, got a mapping; a group is a list of steps, even of one")
+            return
         if not self._is_a(list, group, place):
             return
         if not group:
@@ -167,7 +180,8 @@ class TemplateReader:
 
     def _read_step_keys(self, step: dict[str, Any], place: str) -> dict[str, Any]:
         values = {
-            key: self._get(step, key, kind, place, required=key == "name") for key, kind in _STEP_KEYS.items()
+            key: self._get(step, key, kind, place, required=key == "name")
+            for key, kind in _STEP_KINDS.items()
         }
         values["required_columns"] = [
             column
@@ -225,7 +239,7 @@ def _copy(question: Any) -> tuple[Any, bool]:
 
 
 def _has_plain_keys(step: dict[str, Any]) -> bool:
-    for key, kind in _STEP_KEYS.items():
+    for key, kind in _STEP_KINDS.items():
         value = step.get(key)
         if type(value) is not kind and (value is not None or key == "name"):
             return False

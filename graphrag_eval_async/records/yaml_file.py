@@ -23,16 +23,16 @@ MAX_NUMBER = 4300
 
 _QUOTATION = re.compile(r"""'.'|(['"]).*\1""", re.DOTALL)
 
-_Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _Loader(_Parser):  # type: ignore[misc]
+class _Loader(Parser):  # type: ignore[misc]
     """Safe YAML, but dates and times stay the text they are in JSON."""
 
 
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in _Parser.yaml_implicit_resolvers.items()
+    for first, resolvers in Parser.yaml_implicit_resolvers.items()
 }
 
 

@@ -20,6 +20,7 @@ from graphrag_eval_async.errors import (
 )
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.copying import copy_json
+from graphrag_eval_async.records.shapes import MEDIA_TYPES
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.failure import Facts
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
@@ -100,10 +101,8 @@ def prepare_step(
         raise MalformedStep("name: must be a string")
     if comparators and name in comparators:
         return PreparedStep(step, accepted_names(name), _user_comparator(name, comparators[name], step))
-    if media_type is not None and not (isinstance(media_type, str) and media_type in _BY_MEDIA_TYPE):
-        raise MalformedStep(
-            f"output_media_type: must be absent or one of {', '.join(map(str, _BY_MEDIA_TYPE))}"
-        )
+    if not isinstance(media_type, str | None):
+        raise MalformedStep(f"output_media_type: must be absent or one of {', '.join(MEDIA_TYPES)}")
     build = _BY_NAME.get(name) or _BY_MEDIA_TYPE.get(media_type) or _SAME_OUTPUT
     return PreparedStep(step, accepted_names(name), *build(step))
 

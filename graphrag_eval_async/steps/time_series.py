@@ -106,11 +106,11 @@ def _read_texts(args: Mapping[str, Any], key: str) -> frozenset[str] | None:
 
 
 def _read_granularity(args: Mapping[str, Any], key: str) -> tuple[int, str] | None:
-    """The amount and the unit; an amount is never converted to another unit."""
+    """The amount and the unit, in any case; an amount is never converted to another unit."""
     value = args.get(key)
     if value is None:
         return None
-    match = _GRANULARITY.fullmatch(value) if isinstance(value, str) else None
+    match = _GRANULARITY.fullmatch(value.lower()) if isinstance(value, str) else None
     unit = _UNITS.get(match[2]) if match else None
     if match is None or unit is None:
         raise MalformedStep(f"args.{key}: must be a number and a unit of time, such as 15m or 1 hour")

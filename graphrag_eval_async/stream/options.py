@@ -13,7 +13,7 @@ from graphrag_eval_async.records import Reject
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.evaluator import StepsGroups
@@ -81,6 +81,7 @@ class StreamKeywords(TypedDict, total=False):
     aggregates: RunningAggregates | None
     on_reject: OnReject
     steps_groups: StepsGroups | None
+    step_aliases: Mapping[str, Sequence[str]] | None
     comparators: Mapping[str, Comparator] | None
     config: str | os.PathLike[str] | Mapping[str, Any] | Config | None
     judge: Judge | None

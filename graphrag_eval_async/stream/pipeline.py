@@ -22,7 +22,7 @@ from graphrag_eval_async.stream.resuming import Resuming, Tally
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     from graphrag_eval_async.config import Config
@@ -195,6 +195,7 @@ def evaluate_stream(
     aggregates: RunningAggregates | None = None,
     on_reject: OnReject = "collect",
     steps_groups: StepsGroups | None = None,
+    step_aliases: Mapping[str, Sequence[str]] | None = None,
     comparators: Mapping[str, Comparator] | None = None,
     config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
     judge: Judge | None = None,
@@ -220,7 +221,8 @@ def evaluate_stream(
             nobody asks for these, the first of each reason is logged, and the end is a `GraphragEvalWarning`.
             "raise" ends the stream with `RejectedResponse` once the results before it are out. A callable is
             called with each `Reject` as it is found, which then is counted but not kept.
-        steps_groups: see `Evaluator`, as for the following four.
+        steps_groups: see `Evaluator`, as for the following five.
+        step_aliases: by the name of a step in the reference set, other names that agents give it.
         comparators: the caller's own, by name of reference step.
         config: which metrics are judged, by which models and within which limits; without it only the steps
             are scored.
@@ -267,6 +269,7 @@ def evaluate_stream(
         reference,
         comparators=comparators,
         steps_groups=steps_groups,
+        step_aliases=step_aliases,
         config=config,
         judge=judge,
         on_fatal=on_fatal,

@@ -66,6 +66,25 @@ def numbered(count: int) -> list[list[str]]:
     return [[f"riddle {i:04}", "red blue", f"red\ngreen {i}"] for i in range(count)]
 
 
+def test_a_key_alone_is_enough(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for the command of the published library, which also makes the folder of its output."""
+    write(folder.path / "in.tsv", ROWS)
+    with serving(honest) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        assert run("answer-correctness", "-i", "in.tsv", "-o", "new/folder/out.tsv") == 0
+    assert {request.body["model"] for request in server.requests} == {"gpt-4o-mini"}
+    assert read(folder.path / "new" / "folder" / "out.tsv") == [judged(row) for row in ROWS]
+
+
+def test_without_a_key_the_ways_to_name_a_judge_are_told(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write(folder.path / "in.tsv", ROWS)
+    assert run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv") == 2
+    assert "give --config FILE or --llm PROVIDER/MODEL, or set OPENAI_API_KEY" in capfd.readouterr().err
+
+
 def test_every_row_in_its_order(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     write(folder.path / "in.tsv", ROWS)
     with serving() as server:
@@ -270,7 +289,6 @@ def test_no_rows(folder: Folder) -> None:
 
 USAGE = [
     ([], "Missing option"),
-    (["-i", "in.tsv", "-o", "new.tsv"], "Give --config FILE or --llm PROVIDER/MODEL"),
     (["-i", "in.tsv", "-o", "new.tsv", "-c", "config.yaml", "--llm", "openai/m"], "--llm does not go with"),
     (["-i", "in.tsv", "-o", "new.tsv", "--llm", "m"], "--llm: expected"),
     (["-i", "in.tsv", "-o", "new.tsv", "-c", "no-models.yaml"], "answer_correctness: needs llm.generation"),
@@ -279,7 +297,7 @@ USAGE = [
     (["-i", "-", "-o", "new.tsv"], "the table cannot come from standard input"),
     (["-i", "in.tsv", "-o", "-"], "'-' is not a regular file"),
     (["-i", "in.tsv", "-o", "."], "is not a regular file"),
-    (["-i", "in.tsv", "-o", "no/such/folder", "-c", "config.yaml"], "cannot be written: No such file"),
+    (["-i", "in.tsv", "-o", "in.tsv/no.tsv", "-c", "config.yaml"], "in.tsv' cannot be made: File exists"),
     (["-i", "in.tsv", "-o", "in.tsv", "-c", "config.yaml"], "is given twice"),
     (["-i", "in.tsv", "-o", "config.yaml", "-c", "config.yaml"], "is given twice"),
     (["-i", "two.tsv", "-o", "new.tsv", "-c", "config.yaml"], "no column 'Reference answer'"),

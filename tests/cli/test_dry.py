@@ -167,6 +167,7 @@ def test_rejects_are_reported(folder: Folder, capfd: pytest.CaptureFixture[str])
     assert err.endswith("rejected: 1 invalid_json\n")
 
 
+@pytest.mark.filterwarnings("ignore:configuration. every metric")
 def test_where_nothing_is_judged(folder: Folder, dry: Dry) -> None:
     (folder.path / "steps.yaml").write_text("steps: {groups: all}")
     (folder.path / "off.yaml").write_text(json.dumps({"answer_correctness": {"enabled": False}}))

@@ -150,3 +150,46 @@ def test_gates_decide_the_exit_code(
     else:
         assert run(*evaluation, *gates) == code
     assert capfd.readouterr().err.count("gate does not hold: ") == code
+
+
+CUSTOM = """\
+llm: {generation: {provider: openai, model: m, api_key: k}}
+custom_evaluations:
+- {name: tone, inputs: [actual_answer], instructions: Judge., outputs: {politeness: "fraction 0-1"}}
+"""
+
+
+@each("dry", [[], ["--dry-run"], ["--jobs", "2"]])
+@each(
+    ("gate", "words"),
+    [
+        ("step_score=0.8", "no metric 'step_score'; did you mean steps_score?"),
+        ("politness=0.8", "no metric 'politness'; did you mean politeness?"),
+        ("colors:steps_score=0.8", "no template 'colors' in the reference set; did you mean colours?"),
+    ],
+)
+@each("option", ["--fail-under", "--fail-over"])
+def test_an_unknown_gate_is_found_before_anything_runs(
+    folder: Folder, capfd: pytest.CaptureFixture[str], option: str, gate: str, words: str, dry: list[str]
+) -> None:
+    config = folder.write("judges.yaml", CUSTOM.encode())
+    output = folder.file("results.jsonl")
+    arguments = [folder.reference, folder.lines(*RESPONSES), "-o", output, "--config", config, option, gate]
+    assert run("evaluate", *arguments, *dry) == 2
+    out, err = capfd.readouterr()
+    assert not out
+    assert err.startswith(f"Error: {option}: {words}")
+    assert not (folder.path / "results.jsonl").exists()
+    assert run("watch", *arguments[:-2], option, gate, "--until-idle", "1s") == 2
+    assert words in capfd.readouterr().err
+
+
+def test_gates_of_custom_outputs_and_costs_are_known(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config = folder.write("judges.yaml", CUSTOM.encode())
+    gates = [f"{metric}=0" for metric in ("politeness", "tone_cost", "answer_f1", "retrieval_answer_f1_cost")]
+    options = [word for gate in gates for word in ("--fail-under", gate)]
+    evaluation = ["evaluate", folder.reference, folder.lines(*RESPONSES), "--config", config, "--dry-run"]
+    assert run(*evaluation, *options) == 0
+    assert "no metric" not in capfd.readouterr().err

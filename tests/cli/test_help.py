@@ -17,7 +17,8 @@ HELP = Path(__file__).parent / "help"
     reason="another typer lays help out otherwise",
 )
 @pytest.mark.parametrize(
-    "command", ["", "evaluate", "watch", "aggregate", "compare", "validate", "answer-correctness"]
+    "command",
+    ["", "init", "schema", "evaluate", "watch", "aggregate", "compare", "validate", "answer-correctness"],
 )
 def test_help(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setenv("COLUMNS", "200")

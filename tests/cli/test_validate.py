@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import warnings
 from typing import TYPE_CHECKING
 
 import orjson
@@ -97,3 +98,38 @@ def test_wrong_usage(
     monkeypatch.chdir(folder.path)
     assert run("validate", *arguments) == 2
     assert "Error: " in capfd.readouterr().err
+
+
+def test_probable_mistakes(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    questions = [question("q1", "a") | {"refrence_answer": "x"}]
+    reference = folder.write("r.json", orjson.dumps([{"template_id": "t", "questions": questions}]))
+    doubt = (
+        "templates[0].questions[0].refrence_answer: unknown key, which is ignored; did you mean "
+        "reference_answer? (line 1)"
+    )
+    assert run("validate", reference) == 0
+    valid = "reference data valid (templates: 1, questions: 1)"
+    assert capfd.readouterr() == (f"warning: {doubt}\n{valid}\n", "")
+    assert run("validate", "--strict", reference) == 2
+    assert capfd.readouterr() == (f"reference data: 1 problem in {reference}\n  {doubt}\n", "")
+
+
+def test_where_warnings_are_errors_they_are_wrong_usage(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    questions = [question("q1", "a") | {"refrence_answer": "x"}]
+    reference = folder.write("r.json", orjson.dumps([{"template_id": "t", "questions": questions}]))
+    assert run("evaluate", reference, folder.lines(response("q1"))) == 2
+    assert capfd.readouterr().err.startswith("Error: GraphragEvalWarning: reference data ")
+
+
+def test_other_commands_warn_of_them(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    questions = [question("q1", "a") | {"refrence\x1b_answer": "x"}]
+    reference = folder.write("r.json", orjson.dumps([{"template_id": "t", "questions": questions}]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert run("evaluate", reference, folder.lines(response("q1"))) == 0
+    err = capfd.readouterr().err
+    assert err.startswith("Warning: reference data ")
+    assert "did you mean reference_answer?" in err
+    assert "\x1b" not in err

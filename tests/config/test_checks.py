@@ -102,6 +102,7 @@ def test_keys_that_no_header_can_hold(key: str) -> None:
     assert problem.startswith("llm.generation.api_key: expected ASCII characters without white space")
 
 
+@pytest.mark.filterwarnings("ignore:configuration. every metric")
 @each("llm", [None, {}, {"embedding": LLM["embedding"]}, {"limits": {"budget_usd": 1}}])
 @each("metric", METRICS)
 def test_metrics_without_a_judge(metric: str, llm: Any) -> None:

@@ -210,7 +210,7 @@ def test_what_is_no_configuration(config: Any) -> None:
 
 UNKNOWN = [
     ("llms", "did you mean llm?"),
-    ("zzz", "known are llm, steps, answer_correctness"),
+    ("zzz", "known are llm, steps, aliases, metrics, answer_correctness"),
     ("llm.zzz", "known are generation, embedding, limits, pricing, cache"),
     ("llm.generation.modle", "did you mean model?"),
     ("llm.limits.max_attempt", "did you mean max_attempts?"),

@@ -43,6 +43,7 @@ DEFAULTS: list[tuple[Any, list[str], list[str]]] = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:configuration. every metric")
 @pytest.mark.parametrize(("config", "expected", "expected_with_judge"), DEFAULTS)
 def test_what_is_on_by_default(config: Any, expected: list[str], expected_with_judge: list[str]) -> None:
     assert on(load_config(config)) == expected
@@ -55,6 +56,7 @@ def test_defaults_are_those_of_the_sections() -> None:
     assert config.answer_relevance == AnswerRelevanceConfig()
 
 
+@pytest.mark.filterwarnings("ignore:configuration. every metric")
 @each("custom", [[], [EVALUATION]])
 def test_a_metric_is_on_if_its_section_is_there_and_enabled(custom: Any) -> None:
     for states in product([None, False, True], repeat=len(METRICS)):

@@ -244,7 +244,6 @@ def test_errors_of_files_quote_no_secret(tmp_path: Path, text: str, suffix: str)
         "llm.generation.provider",
         "llm.generation.temperature",
         "llm.generation.base_url",
-        "llm.generation.unknown",
         "llm.limits",
         "llm.limits.budget_usd",
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
 
 from graphrag_eval_async import Reference
@@ -17,6 +18,10 @@ from tests.fuzz.test_sparql_outputs import MEDIA_TYPE, table
 if TYPE_CHECKING:
     import random
     from pathlib import Path
+
+
+# Sets are made of any keys, most of which are unknown.
+pytestmark = pytest.mark.filterwarnings("ignore::graphrag_eval_async.GraphragEvalWarning")
 
 
 def templates(rng: random.Random) -> list[dict[str, Any]]:

@@ -262,7 +262,7 @@ def test_where_the_values_go() -> None:
     assert evaluation._replace(call=None) == ("mine", None, "mine_error", "mine_cost", None, ("b", "a"))
 
 
-async def test_instructions_are_sent_as_they_are_with_the_outputs_in_words() -> None:
+async def test_instructions_name_their_inputs_and_are_sent_with_the_outputs_in_words() -> None:
     outputs = {
         "share": "fraction 0-1: é",
         "n": OutputConfig(type="number", description="how many"),
@@ -273,7 +273,7 @@ async def test_instructions_are_sent_as_they_are_with_the_outputs_in_words() -> 
     await evaluate(metric, asking)
     system = asking.messages[0][0]["content"]
     assert system.startswith(
-        'Judge {question} {"a": 1}.\n\n'
+        'Judge <question> {"a": 1}.\n\n'
         "Reply with a JSON object of exactly these keys:\n"
         '- "share", a number from 0 to 1: fraction 0-1: é\n'
         '- "n", a finite number of at most 64 bits: how many\n'

@@ -16,6 +16,9 @@ from graphrag_eval_async.records.decoding import MAX_DEPTH
 from graphrag_eval_async.records.yaml_file import read_templates
 from tests.cases import each
 
+# Sets are made of any keys, most of which are unknown.
+pytestmark = pytest.mark.filterwarnings("ignore::graphrag_eval_async.GraphragEvalWarning")
+
 SPARQL = "application/sparql-results+json"
 JSON = "application/json"
 NAN = float("nan")
@@ -215,10 +218,10 @@ def test_keys_that_stand_twice(path: Path) -> None:
         '"a": 1}}]]}]}]'
     )
     assert problems(path) == [
-        "templates[0]: repeats a key: 'template_id'",
-        f"{QUESTION}: repeats a key: 'id'",
-        f"{STEP}.args: repeats a key: 'a', 'b'",
-        f"{QUESTION}.id: expected a string, got an integer; put it in quotes",
+        "templates[0]: repeats a key: 'template_id' (line 1)",
+        f"{QUESTION}: repeats a key: 'id' (line 1)",
+        f"{STEP}.args: repeats a key: 'a', 'b' (line 1)",
+        f"{QUESTION}.id: expected a string, got an integer; put it in quotes (line 1)",
     ]
 
 
@@ -260,5 +263,5 @@ def test_a_repeated_key_is_found_however_the_text_is_laid_out(
                 assert list(load_reference(path).questions) == ["q"]
             else:
                 assert problems(path) == [
-                    f"{'templates[0]' if in_template else QUESTION}: repeats a key: {repeated[0]!r}"
+                    f"{'templates[0]' if in_template else QUESTION}: repeats a key: {repeated[0]!r} (line 1)"
                 ]

@@ -110,7 +110,7 @@ SPELLINGS = [
     ["7d", "7days"],
     ["w", "week", "1weeks"],
     ["2mo", "2month", "2months"],
-    ["2m", "2minutes"],
+    ["2m", "2minutes", "2MINUTES", "2Min"],
     ["q", "1q", "quarter", "1quarters"],
     ["3mo", "3months"],
     ["y", "1year", "years"],

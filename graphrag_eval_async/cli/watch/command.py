@@ -16,6 +16,7 @@ import typer
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, Sending, run_to_end
 from graphrag_eval_async.cli.files import file_path, output_path
+from graphrag_eval_async.cli.gates import check_gates
 from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.run import RunOptions
 from graphrag_eval_async.cli.watch.alerts import Alert, Change, check_alerts, message, parse_alert
@@ -128,6 +129,7 @@ class Watch(RunOptions):
         config = self.read_config()
         self.check_files(config, *self.paths, self.baseline)
         reference = load_reference(self.reference)
+        check_gates(self.gates, reference.templates, config)
         check_alerts(self.alert, reference.templates, config)
         counting = self._counting()
         stop = asyncio.Event()

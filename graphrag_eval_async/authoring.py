@@ -1,0 +1,144 @@
+"""Making reference sets: steps from SPARQL results, and files that load back equal."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from graphrag_eval_async.errors import MalformedStep, UsageError, describe
+from graphrag_eval_async.records.shapes import SPARQL_RESULTS
+from graphrag_eval_async.reference import Reference
+from graphrag_eval_async.steps import check_step
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphrag_eval_async.reference import Templates
+
+
+_BREAKS = re.compile("[\\x85\\u2028\\u2029\\ufeff]")
+"""What PyYAML writes as it is, and reads as something else, unless it is in double quotes."""
+
+
+def reference_step_from_sparql(
+    name: str,
+    results: Any,
+    *,
+    query: str | None = None,
+    required_columns: Sequence[str] | None = None,
+    ordered: bool = False,
+    ignore_duplicates: bool = True,
+) -> dict[str, Any]:
+    """A reference step whose output is the results of a SPARQL query.
+
+    Args:
+        name: of the step, such as ``sparql_query``.
+        results: what rdflib's ``Graph.query()`` or SPARQLWrapper's ``query()`` returns; SPARQL JSON as a
+            dict, text or bytes; or the `Path` of a file of it.
+        query: the query, which becomes the step's argument of that name.
+        required_columns: the variables that must match; None means all.
+        ordered: whether the order of the rows matters.
+        ignore_duplicates: whether equal rows count once.
+
+    Raises:
+        UsageError: the results are no SPARQL JSON, or lack a required column.
+        OSError: the file cannot be read.
+    """
+    step: dict[str, Any] = {"name": name}
+    if query is not None:
+        step["args"] = {"query": query}
+    step |= {"output": _sparql_json(results), "output_media_type": SPARQL_RESULTS}
+    if required_columns is not None:
+        step["required_columns"] = [*required_columns]
+    if ordered:
+        step["ordered"] = True
+    if not ignore_duplicates:
+        step["ignore_duplicates"] = False
+    try:
+        check_step(step)
+    except MalformedStep as error:
+        raise UsageError(f"no reference step {name!r} can be made: {error}") from None
+    return step
+
+
+def _sparql_json(results: Any) -> str:
+    if isinstance(results, Path):
+        results = results.read_bytes()
+    elif hasattr(results, "bindings") and hasattr(results, "serialize"):  # rdflib's
+        results = results.serialize(format="json")
+    elif callable(getattr(results, "convert", None)):  # SPARQLWrapper's
+        results = results.convert()
+    try:
+        document = dict(results) if isinstance(results, Mapping) else orjson.loads(results)
+        return orjson.dumps(document).decode()
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"results: expected SPARQL JSON, got {describe(results)}: {error}") from None
+
+
+def save_reference(reference: Reference | Templates, path: str | os.PathLike[str]) -> None:
+    """Write a reference set that loads back equal, as YAML or, by the suffix ``.json``, as JSON.
+
+    What is at the path is replaced at once; readers see the old file or the new one.
+
+    Raises:
+        ReferenceDataError: the set cannot be right.
+        UsageError: the path has another suffix than ``.yaml``, ``.yml`` or ``.json``.
+        OSError: the file cannot be written.
+    """
+    target = Path(path)
+    if target.suffix not in {".yaml", ".yml", ".json"}:
+        raise UsageError(f"path: expected a name that ends in .yaml, .yml or .json, got {str(path)!r}")
+    read = reference if isinstance(reference, Reference) else Reference(reference)
+    templates = _templates_of(read) if isinstance(reference, Reference) else _plain(reference)
+    if target.suffix == ".json":
+        text = orjson.dumps(templates, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    else:
+        text = _yaml(templates)
+    draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
+    try:
+        draft.write_bytes(text)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _plain(templates: Templates) -> Any:
+    return orjson.loads(orjson.dumps(templates, option=orjson.OPT_PASSTHROUGH_DATACLASS))
+
+
+def _templates_of(reference: Reference) -> list[dict[str, Any]]:
+    templates: dict[str, dict[str, Any]] = {
+        name: {"template_id": name, "questions": []} for name in reference.templates
+    }
+    for question in reference:
+        known = {"id": question.id, "question_text": question.text}
+        more = {
+            "reference_answer": question.reference_answer,
+            "reference_steps": question.reference_steps,
+        }
+        kept = {key: value for key, value in more.items() if value is not None}
+        templates[question.template_id]["questions"].append(known | kept)
+    return [*templates.values()]
+
+
+def _yaml(templates: Any) -> bytes:
+    import yaml  # which takes long to import
+
+    class Dumper(yaml.SafeDumper):
+        """Writes texts of several lines as blocks, and nothing by reference."""
+
+        def ignore_aliases(self, _data: Any) -> bool:
+            return True
+
+    def text(dumper: Any, value: str) -> Any:
+        style = '"' if _BREAKS.search(value) else "|" if "\n" in value else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
+    dumped = yaml.dump(templates, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return dumped.encode()

@@ -1,0 +1,56 @@
+"""Steps of a response renamed as the reference set calls them: agents name their tools as they like."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.records.response import set_metrics_aside
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.records.response import Response
+
+ALIAS = "alias"
+"""The key of a renamed step that has the name that the agent gave it."""
+
+
+def names_by_alias(aliases: object, reserved: Collection[str]) -> dict[str, str]:
+    """The names of steps by the names that agents give them.
+
+    Args:
+        aliases: by the name of a step, the other names.
+        reserved: names of reference steps, which may not be other names.
+
+    Raises:
+        UsageError: it is something else, or gives a name two meanings.
+    """
+    if not isinstance(aliases, Mapping):
+        raise UsageError(f"step_aliases: expected a dict from a name to a list of names, got {aliases!r}")
+    found: dict[str, str] = {}
+    for name, others in aliases.items():
+        if not isinstance(others, Sequence) or isinstance(others, str | bytes):
+            raise UsageError(f"step_aliases[{name!r}]: expected a list of names, got {others!r}")
+        for other in others:
+            place = f"step_aliases[{name!r}]"
+            if not isinstance(name, str) or not isinstance(other, str) or not other:
+                raise UsageError(f"{place}: expected names that are not empty, got {other!r}")
+            if other in reserved or other in aliases:
+                raise UsageError(f"{place}: {other!r} is the name of a step itself")
+            if found.setdefault(other, name) != name:
+                raise UsageError(f"{place}: {other!r} stands for {found[other]!r} already")
+    return found
+
+
+def rename_steps(response: Response, names: Mapping[str, str]) -> None:
+    """Rename the steps of a response by `names`; each keeps its own name under the key `ALIAS`."""
+    usable = response.usable
+    for index, step in enumerate(response.fields.get("actual_steps") or ()):
+        name = step.get("name")
+        if name in names:
+            step["name"] = names[name]
+            step.setdefault(ALIAS, name)
+            if names[name] == "retrieval":
+                set_metrics_aside(step)
+            if usable[index] is not None and isinstance(usable, list):
+                usable[index] = names[name]

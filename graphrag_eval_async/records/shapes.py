@@ -1,0 +1,81 @@
+"""The keys of a reference set: what the checks read and what its JSON Schema is made of."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+
+from msgspec import Meta, Struct
+from msgspec.structs import fields
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+SPARQL_RESULTS = "application/sparql-results+json"
+
+MEDIA_TYPES = (SPARQL_RESULTS, "application/json", "text/uri")
+"""The media types of outputs that are known; others are compared as text."""
+
+
+class ReferenceStepShape(Struct, kw_only=True):
+    """A step that the agent is expected to execute."""
+
+    name: Annotated[str, Meta(description="the name of the step, such as sparql_query")]
+    args: Annotated[dict[str, Any] | None, Meta(description="the arguments of the step")] = None
+    output: Annotated[Any, Meta(description="the expected output")] = None
+    output_media_type: Annotated[
+        str | None, Meta(description="how the output is compared", examples=list(MEDIA_TYPES))
+    ] = None
+    ordered: Annotated[bool | None, Meta(description="whether the order of SPARQL rows matters")] = None
+    required_columns: Annotated[
+        list[str] | None, Meta(description="the SPARQL variables that must match; all by default")
+    ] = None
+    ignore_duplicates: Annotated[
+        bool | None, Meta(description="whether duplicate SPARQL rows count once, as by default")
+    ] = None
+    matches: Annotated[Any, Meta(description="left over from an evaluation; ignored")] = None
+
+
+class QuestionShape(Struct, kw_only=True):
+    """A question, and the answer and steps that are expected."""
+
+    id: Annotated[str, Meta(min_length=1, description="unique in the whole set")]
+    question_text: Annotated[str, Meta(description="the question as the agent gets it")]
+    reference_answer: Annotated[str | None, Meta(description="the expected answer")] = None
+    reference_steps: Annotated[
+        list[Annotated[list[ReferenceStepShape], Meta(min_length=1)]] | None,
+        Meta(description="groups of steps, in order of execution; steps of one group may come in any order"),
+    ] = None
+
+
+class TemplateShape(Struct, kw_only=True):
+    """Questions of one kind."""
+
+    template_id: Annotated[str, Meta(min_length=1, description="unique in the whole set")]
+    questions: Annotated[list[QuestionShape], Meta(description="may be empty")]
+
+
+ReferenceShape = Annotated[list[TemplateShape], Meta(min_length=1, description="a reference set")]
+
+
+def keys_of(shape: type[Struct]) -> frozenset[str]:
+    """The names of its keys."""
+    return frozenset(field.name for field in fields(shape))
+
+
+def kinds_of(shape: type[Struct]) -> Mapping[str, type]:
+    """The Python type of each key, unless it may hold anything."""
+    kinds = {}
+    for field in fields(shape):
+        kind = get_args(field.type)[0] if get_origin(field.type) is Annotated else field.type
+        options = [option for option in get_args(kind) if option is not type(None)]
+        kind = options[0] if type(None) in get_args(kind) else kind
+        if kind is not Any:
+            kinds[field.name] = get_origin(kind) or kind
+    return kinds
+
+
+def did_you_mean(name: str, known: Collection[str], cutoff: float = 0.6) -> str:
+    """The known name that is close to an unknown one, as the end of a message, or all of them."""
+    close = get_close_matches(name[:64], known, 1, cutoff)
+    return f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"

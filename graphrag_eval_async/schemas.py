@@ -1,0 +1,141 @@
+"""JSON Schemas of what is read and written, generated from the types that describe it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct, defstruct
+
+from graphrag_eval_async.config import Config
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.records.metrics import RESULT_KEYS, RESULT_METRICS, RETRIEVAL_METRICS, is_metric
+from graphrag_eval_async.records.outcomes import CARRIED_OVER
+from graphrag_eval_async.records.shapes import ReferenceShape, did_you_mean
+
+Status = Literal["success", "error"]
+Number = Annotated[float, Meta(description="a finite number of at most 64 bits")]
+Count = Annotated[float, Meta(ge=0, description="a number of 0 or more")]
+_METRICS = sorted(filter(is_metric, RESULT_KEYS), key=(*RESULT_METRICS, *RETRIEVAL_METRICS).__contains__)
+
+
+class ActualStepShape(Struct, kw_only=True):
+    """A step that the agent executed."""
+
+    name: Annotated[str | None, Meta(description="the name of the step, such as sparql_query")] = None
+    status: Annotated[Status | None, Meta(description="whether it succeeded")] = None
+    args: Annotated[Any, Meta(description="the arguments of the step")] = None
+    output: Annotated[Any, Meta(description="what it returned")] = None
+    error: Annotated[Any, Meta(description="why it failed")] = None
+    id: Annotated[Any, Meta(description="of the call")] = None
+    execution_timestamp: Annotated[Any, Meta(description="when it was executed, in ISO-8601")] = None
+
+
+class _Response(Struct, kw_only=True):
+    question_id: Annotated[str, Meta(min_length=1, description="the id of a question of the reference set")]
+    id: Annotated[str | float | None, Meta(description="of the response")] = None
+    status: Annotated[Status | None, Meta(description="whether the agent answered")] = None
+    error: Annotated[Any, Meta(description="why it did not; makes the response an error")] = None
+    actual_answer: Annotated[str | None, Meta(description="the agent's answer")] = None
+    actual_steps: Annotated[
+        list[ActualStepShape] | None, Meta(description="what the agent executed, in its order")
+    ] = None
+
+
+ResponseShape = defstruct(
+    "Response",
+    [(name, Count | None, None) for name in CARRIED_OVER],
+    bases=(_Response,),
+    kw_only=True,
+    namespace={"__doc__": "A response of an agent: one line of a JSONL file. Other keys are kept."},
+)
+
+
+class _Result(Struct, kw_only=True):
+    template_id: str
+    question_id: Any = None
+    question_text: str | None = None
+    reference_answer: str | None = None
+    reference_steps: list[list[dict[str, Any]]] | None = None
+    status: Status = "success"
+    actual_answer: Any = None
+    actual_steps: list[Any] | None = None
+
+
+ResultShape = defstruct(
+    "Result",
+    [(name, Number | None, None) for name in RESULT_METRICS],
+    bases=(_Result,),
+    kw_only=True,
+    namespace={
+        "__doc__": "A result: one line of a JSONL file. Outputs of custom evaluations are other keys."
+    },
+)
+
+
+class Statistics(Struct, kw_only=True):
+    """What there is of one metric; of the `macro` aggregates, only the mean."""
+
+    mean: float | None = None
+    sum: float | None = None
+    median: float | None = None
+    min: float | None = None
+    max: float | None = None
+
+
+class _Group(Struct, kw_only=True):
+    number_of_error_samples: int
+    number_of_success_samples: int
+    steps: dict[str, dict[str, int]] = {}
+
+
+_STATISTICS: list[Any] = [(name, Statistics | None, None) for name in _METRICS]
+Group = defstruct("Group", _STATISTICS, bases=(_Group,), kw_only=True)
+Macro = defstruct("Macro", _STATISTICS, kw_only=True)
+
+
+class AggregatesShape(Struct, kw_only=True):
+    """Aggregates of results; with outputs of custom evaluations as other keys of each group."""
+
+    per_template: dict[str, Group]  # type: ignore[valid-type]
+    micro: Group  # type: ignore[valid-type]
+    macro: Macro  # type: ignore[valid-type]
+
+
+SHAPES: dict[str, Any] = {
+    "reference": ReferenceShape,
+    "responses": ResponseShape,
+    "results": ResultShape,
+    "aggregates": AggregatesShape,
+    "configuration": Config,
+}
+
+
+def json_schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of a ``reference`` set, the ``configuration`` or ``aggregates``, or of one line of
+    ``responses`` or ``results``.
+
+    Raises:
+        UsageError: there is no schema of that name.
+    """
+    if name not in SHAPES:
+        raise UsageError(f"no schema {name!r}; {did_you_mean(name, SHAPES)}")
+    schema = msgspec.json.schema(SHAPES[name])
+    models = ("GenerationConfig", "EmbeddingConfig")
+    for model in (schema.get("$defs", {}).get(each) for each in models):
+        if model is not None:  # Other keys go into the request.
+            model["additionalProperties"] = True
+            model["properties"]["api_base"] = model["properties"]["base_url"]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_portable(schema)}
+
+
+def _portable(value: Any) -> Any:
+    """The schema with patterns as ECMAScript has them."""
+    if isinstance(value, dict):
+        return {
+            key: item.replace(r"\A", "^").replace(r"\Z", "$")
+            if key == "pattern" and isinstance(item, str)
+            else _portable(item)
+            for key, item in value.items()
+        }
+    return [*map(_portable, value)] if isinstance(value, list | tuple) else value

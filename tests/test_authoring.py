@@ -1,0 +1,186 @@
+"""Reference sets that nobody has to write by hand."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async import (
+    Evaluator,
+    Reference,
+    ReferenceDataError,
+    UsageError,
+    load_reference,
+    reference_step_from_sparql,
+    save_reference,
+)
+from tests.cases import each
+from tests.cli.support import GOLDEN
+
+TABLE = {
+    "head": {"vars": ["film", "year"]},
+    "results": {
+        "bindings": [
+            {
+                "film": {"type": "uri", "value": "urn:f:1"},
+                "year": {
+                    "type": "literal",
+                    "value": "1999",
+                    "datatype": "http://www.w3.org/2001/XMLSchema#integer",
+                },
+            },
+            {"film": {"type": "uri", "value": "urn:f:2"}},
+        ]
+    },
+}
+QUERY = "SELECT ?film ?year {?film a <urn:Film> OPTIONAL {?film <urn:year> ?year}}"
+
+
+def with_step(step: dict[str, Any]) -> list[dict[str, Any]]:
+    question = {"id": "q", "question_text": "?", "reference_steps": [[step]]}
+    return [{"template_id": "t", "questions": [question]}]
+
+
+def from_rdflib() -> Any:
+    rdflib = pytest.importorskip("rdflib")
+    graph = rdflib.Graph()
+    data = "<urn:f:1> a <urn:Film>; <urn:year> 1999 . <urn:f:2> a <urn:Film> ."
+    return graph.parse(data=data, format="turtle").query(QUERY)
+
+
+class Reply(io.BytesIO):
+    def info(self) -> dict[str, str]:
+        return {"content-type": "application/sparql-results+json"}
+
+
+def from_wrapper() -> Any:
+    wrapper = pytest.importorskip("SPARQLWrapper.Wrapper")
+    return wrapper.QueryResult((Reply(json.dumps(TABLE).encode()), wrapper.JSON))
+
+
+def from_file() -> Path:
+    path = Path("results.srj")
+    path.write_text(json.dumps(TABLE))
+    return path
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: TABLE,
+        lambda: json.dumps(TABLE),
+        lambda: json.dumps(TABLE).encode(),
+        from_file,
+        from_rdflib,
+        from_wrapper,
+    ],
+)
+async def test_a_step_from_results(make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    step = reference_step_from_sparql("sparql_query", make(), query=QUERY, required_columns=["film", "year"])
+    assert step["args"] == {"query": QUERY}
+    evaluator = Evaluator(with_step(step))
+    actual = {"name": "sparql_query", "status": "success", "output": json.dumps(TABLE)}
+    result = await evaluator.evaluate({"question_id": "q", "actual_steps": [actual]})
+    assert result["steps_score"] == 1
+
+
+def test_options_of_a_step() -> None:
+    plain = reference_step_from_sparql("x", TABLE)
+    assert [*plain] == ["name", "output", "output_media_type"]
+    step = reference_step_from_sparql("x", TABLE, ordered=True, ignore_duplicates=False)
+    assert (step["ordered"], step["ignore_duplicates"]) == (True, False)
+
+
+@each("results", ["no JSON", "[1]", b"{}", 5, None, {"head": {}}, [TABLE], {"head": {1}}])
+def test_what_is_no_table(results: Any) -> None:
+    with pytest.raises(UsageError):
+        reference_step_from_sparql("x", results)
+
+
+def test_a_column_that_is_not_there() -> None:
+    with pytest.raises(UsageError, match="required_columns"):
+        reference_step_from_sparql("x", TABLE, required_columns=["actor"])
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampled_from(
+    [
+        "2024-01-01",
+        "yes",
+        "null",
+        "1e3",
+        "~",
+        "- a",
+        "a: b",
+        " lead",
+        "trail \n",
+        "a\n\n b\n",
+        "\t\n",
+        "\x85\n",
+    ]
+)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | TEXTS
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(TEXTS, TEXTS, st.none() | TEXTS, st.dictionaries(TEXTS, VALUES, max_size=3), VALUES)
+def test_what_is_saved_loads_back_equal(
+    template: str, text: str, answer: str | None, args: dict[str, Any], output: Any
+) -> None:
+    step = {"name": text, "args": args, "output": "x" if output is None else output}
+    question = {
+        "id": "q" + text,
+        "question_text": text,
+        "reference_answer": answer,
+        "reference_steps": [[step]],
+    }
+    raw: list[dict[str, Any]] = [
+        {"template_id": "t" + template, "questions": [question]},
+        {"template_id": "empty", "questions": []},
+    ]
+    try:
+        expected = Reference(raw)
+    except ReferenceDataError:  # such as of a step that is by its name another one
+        return
+    with TemporaryDirectory() as folder:
+        for suffix in ("yaml", "json"):
+            for given_set in (raw, expected):
+                path = Path(folder) / f"r.{suffix}"
+                save_reference(given_set, path)
+                loaded = load_reference(path)
+                assert loaded.questions == expected.questions
+                assert loaded.templates == expected.templates
+        assert sorted(each.name for each in Path(folder).iterdir()) == ["r.json", "r.yaml"]
+
+
+def test_a_real_set(tmp_path: Path) -> None:
+    reference = load_reference(GOLDEN / "reference.yaml")
+    save_reference(reference, tmp_path / "r.yaml")
+    assert load_reference(tmp_path / "r.yaml").questions == reference.questions
+    assert "PREFIX" in (tmp_path / "r.yaml").read_text()
+
+
+def test_what_cannot_be_saved_leaves_the_file_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "r.yaml"
+    path.write_text("old")
+    with pytest.raises(ReferenceDataError):
+        save_reference([{"template_id": "t"}], path)
+    with pytest.raises(UsageError, match=r"\.yaml, \.yml or \.json"):
+        save_reference(with_step({"name": "x", "output": "y"}), tmp_path / "r.txt")
+    assert [each.name for each in tmp_path.iterdir()] == ["r.yaml"]
+    assert path.read_text() == "old"

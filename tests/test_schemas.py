@@ -1,0 +1,171 @@
+"""What a schema takes is what is read, and the other way round."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import orjson
+import pytest
+import yaml
+from msgspec.structs import fields
+
+from graphrag_eval_async import (
+    ConfigError,
+    ReferenceDataError,
+    RunningAggregates,
+    UsageError,
+    compute_aggregates,
+    load_config,
+    load_reference,
+    run_evaluation,
+)
+from graphrag_eval_async.errors import AggregationError
+from graphrag_eval_async.records.decoding import InvalidRecord
+from graphrag_eval_async.records.metrics import RESULT_METRICS
+from graphrag_eval_async.records.response import read_response
+from graphrag_eval_async.schemas import SHAPES, json_schema
+from tests.cli.support import GOLDEN, ROOT, from_jsonl, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+VALUES: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    "",
+    "success",
+    "x",
+    [],
+    ["x"],
+    [[]],
+    [[{"name": "x", "output": "y"}]],
+    {},
+]
+STEP = {"name": "x", "output": "y"}
+QUESTION = {"id": "q", "question_text": "?", "reference_steps": [[STEP]]}
+SET = [{"template_id": "t", "questions": [QUESTION]}]
+MODEL = {"provider": "openai", "model": "m", "api_key": "k"}
+
+
+def accepts(name: str, value: Any) -> bool:
+    try:
+        msgspec.convert(value, SHAPES[name])
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def reads(read: Callable[[Any], object], *errors: type[Exception]) -> Callable[[Any], bool]:
+    def is_read(value: Any) -> bool:
+        try:
+            read(value)
+        except errors:
+            return False
+        return True
+
+    return is_read
+
+
+def variations(value: Any, part: dict[str, Any], keys: list[str]) -> list[tuple[str, Any]]:
+    """Copies of a value with each key of a part of it left out, and with each of `VALUES` in it."""
+    found = []
+    before = dict(part)
+    for key in keys:
+        for other in VALUES:
+            part[key] = other
+            found.append((f"{key}: {other!r}", copy.deepcopy(value)))
+        part.pop(key)
+        found.append((f"no {key}", copy.deepcopy(value)))
+        part.clear()
+        part.update(before)
+    return found
+
+
+def agree(name: str, is_read: Callable[[Any], bool], cases: list[tuple[str, Any]]) -> None:
+    verdicts = {case: (accepts(name, value), is_read(value)) for case, value in cases}
+    assert {accepted for accepted, _ in verdicts.values()} == {True, False}
+    assert [case for case, (accepted, read) in verdicts.items() if accepted != read] == []
+
+
+@pytest.mark.filterwarnings("ignore::graphrag_eval_async.GraphragEvalWarning")
+def test_reference_sets() -> None:
+    is_read = reads(load_reference, ReferenceDataError)
+    raw: Any = copy.deepcopy(SET)
+    question = raw[0]["questions"][0]
+    step = question["reference_steps"][0][0]
+    agree("reference", is_read, variations(raw, raw[0], ["template_id", "questions"]))
+    agree("reference", is_read, variations(raw, question, [*question, "reference_answer"]))
+    keys = ["name", "args", "ordered", "ignore_duplicates", "output_media_type"]
+    agree("reference", is_read, variations(raw, step, keys))
+    assert not accepts("reference", [])
+    assert accepts("reference", yaml.safe_load((GOLDEN / "reference.yaml").read_text()))
+
+
+def test_responses() -> None:
+    raw: dict[str, Any] = {"question_id": "x", "actual_steps": [{"name": "a", "status": "success"}]}
+    keys = [field.encode_name for field in fields(SHAPES["responses"]) if field.name != "actual_steps"]
+
+    def read(value: Any) -> object:
+        return read_response(orjson.dumps(value), {"x": 1, "success": 1})
+
+    agree("responses", reads(read, InvalidRecord), variations(raw, raw, keys))
+    # Of steps, everything that the schema takes is read.
+    cases = variations(raw, raw["actual_steps"][0], ["name", "args", "output", "error", "id"])
+    assert all(reads(read, InvalidRecord)(value) for _, value in cases if accepts("responses", value))
+    for line in from_jsonl((GOLDEN / "responses.jsonl").read_bytes()):
+        assert accepts("responses", line)
+
+
+def test_results() -> None:
+    raw: dict[str, Any] = {"template_id": "t", "question_id": "q", "status": "success"}
+
+    def read(value: Any) -> None:
+        RunningAggregates().add(value)
+
+    agree("results", reads(read, AggregationError), variations(raw, raw, [*RESULT_METRICS, "status"]))
+
+
+async def test_real_results_and_aggregates() -> None:
+    reference = load_reference(GOLDEN / "reference.yaml")
+    results = await run_evaluation(reference, GOLDEN / "responses.jsonl")
+    results += await run_evaluation(ROOT / "examples/reference.yaml", ROOT / "examples/responses.jsonl")
+    assert all(accepts("results", orjson.loads(orjson.dumps(result))) for result in results)
+    for detail in (False, True):
+        aggregates = json.loads(json.dumps(compute_aggregates(results, detail=detail)))
+        assert accepts("aggregates", aggregates)
+    aggregates["micro"]["steps_score"]["mean"] = "high"
+    assert not accepts("aggregates", aggregates)
+    assert accepts("aggregates", yaml.safe_load((GOLDEN / "aggregates.yaml").read_text()))
+
+
+@pytest.mark.parametrize("key", ["steps", "answer_correctness", "answer_relevance", "metrics", "aliases"])
+@pytest.mark.filterwarnings("ignore::graphrag_eval_async.GraphragEvalWarning")
+def test_configurations(key: str) -> None:
+    raw: dict[str, Any] = {"llm": {"generation": MODEL, "embedding": MODEL}}
+    is_read = reads(load_config, ConfigError)
+    cases = variations(raw, raw, [key])
+    # Nothing turns a metric on, or it is an error; both are allowed by the types.
+    cases = [case for case in cases if case[1].get(key, 1) is not None]
+    agree("configuration", is_read, [*cases, ("unknown", raw | {"unknown": 1})])
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_command(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("schema", name) == 0
+    schema = json.loads(capfd.readouterr().out)
+    assert schema == json_schema(name)
+    assert r"\A" not in json.dumps(schema)
+    assert all(each.get("description") for each in schema["$defs"].values() if each["title"] == "Response")
+
+
+def test_no_such_schema(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("schema", "refrence") == 2
+    assert "refrence" in capfd.readouterr().err
+    with pytest.raises(UsageError, match=r"no schema 'refrence'; did you mean reference\?"):
+        json_schema("refrence")
