@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -103,27 +100,12 @@ def test_other_figures() -> None:
 
 
 PAGES = "\n".join(page.read_text() for page in sorted((ROOT / "docs").glob("*.md")))
-SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGES, re.MULTILINE | re.DOTALL)
 COMMANDS = [
     line.removeprefix("$ graphrag-eval-async ")
     for block in re.findall(r"^```console\n(.*?)^```$", PAGES, re.MULTILINE | re.DOTALL)
     for line in block.splitlines()
 ]
 CONFIGURATIONS = re.findall(r"^```yaml\n(.*?)^```$", PAGES, re.MULTILINE | re.DOTALL)
-
-
-@pytest.mark.parametrize("snippet", SNIPPETS, ids=range(len(SNIPPETS)))
-def test_snippets_run(snippet: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", snippet],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def test_commands_run_one_after_the_other(

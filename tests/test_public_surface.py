@@ -8,6 +8,7 @@ import pytest
 
 import graphrag_eval_async as package
 from graphrag_eval_async.evaluator import EvaluatorOptions
+from graphrag_eval_async.stream.options import StreamKeywords
 
 
 def test_the_public_names() -> None:
@@ -85,17 +86,18 @@ def test_the_public_names() -> None:
         assert inspect.getdoc(getattr(package, name)), name
 
 
+OF_EVALUATOR = "comparators steps_groups step_aliases config judge on_fatal"
+
+
 def names(function: Any, kind: Any) -> str:
     parameters = inspect.signature(function).parameters.values()
     found = [each.name for each in parameters if each.kind is kind]
     for each in parameters:
         if each.kind is each.VAR_KEYWORD and kind is each.KEYWORD_ONLY:
-            assert each.annotation == "Unpack[EvaluatorOptions]"
-            found += EvaluatorOptions.__annotations__
+            passed = {"Unpack[EvaluatorOptions]": OF_EVALUATOR, "Unpack[StreamKeywords]": "and streams"}
+            found.append(passed[each.annotation])
     return " ".join(found)
 
-
-OF_EVALUATOR = "comparators steps_groups step_aliases config judge on_fatal"
 
 ARGUMENTS: dict[Any, tuple[str, str]] = {
     package.evaluate_stream: (
@@ -105,7 +107,10 @@ ARGUMENTS: dict[Any, tuple[str, str]] = {
             "config judge on_fatal stages journal dedupe until"
         ),
     ),
-    package.evaluate_agent: ("reference agent", "max_concurrency repeats timeout retry_errors"),
+    package.evaluate_agent: (
+        "reference agent",
+        "max_concurrency repeats timeout retry_errors and streams",
+    ),
     package.evaluate_file: (
         "reference responses",
         f"jobs results on_reject max_line_bytes include_errors {OF_EVALUATOR}",
@@ -176,3 +181,8 @@ def test_the_methods() -> None:
     members = {"batches", "exclude", "size", "can_be_shuffled"}
     assert public(type(files)) | {"consumed"} == {*members, "consumed"} <= public(files)  # type: ignore[arg-type]
     assert public(package.Reference) == {"doubts", "questions", "templates", "step_names", "prepared"}
+
+
+def test_options_that_are_passed_on() -> None:
+    assert OF_EVALUATOR.split() == [*EvaluatorOptions.__annotations__]
+    assert ARGUMENTS[package.evaluate_stream][1].split() == [*StreamKeywords.__annotations__]

@@ -140,7 +140,7 @@ class _ObjectReader:
             item = item.encode(errors="surrogatepass")
         if isinstance(item, bytes | bytearray | memoryview):
             data = bytes(item)
-            if b"\n" in data or data.startswith(b"["):
+            if b"\n" in data:
                 data = with_one_object_per_line(data)
             if len(data) > PIECE_BYTES:
                 return self._split(data)

@@ -76,9 +76,9 @@ def test_fields_of_any_size(path: Path) -> None:
         ("q\t\ta", "no reference answer"),
         ("q\t \t\u00a0", "no reference answer and no actual answer"),
         ("q", "no reference answer and no actual answer"),
-        ("\t\t", "no reference answer and no actual answer"),
+        ("\t\t", "no question and no reference answer and no actual answer"),
         ("q\tr\ta\tb", "the row has 4 cells, but there are 3 columns"),
-        ("\tr\ta", None),
+        ("\tr\ta", "no question"),
         ("q\tr\ta\t\t ", None),
     ],
 )

@@ -82,6 +82,7 @@ async def ask(
     agent: Callable[[Question], Any], **options: Any
 ) -> tuple[list[dict[str, Any]], EvaluationStream]:
     stream = evaluate_agent(REFERENCE, agent, **options)
+    _ = stream.rejects  # So that none is logged.
     return await collect(stream), stream
 
 
