@@ -18,6 +18,7 @@ from graphrag_eval_async.reference import PreparedSteps, Reference, Templates, l
 from graphrag_eval_async.steps import (
     QUICK_COMPARISONS,
     QUICK_SEARCH_STEPS,
+    UNANSWERED,
     Budget,
     Facts,
     failure_of,
@@ -181,6 +182,9 @@ class Evaluator:
         evaluation = Evaluation(
             question.template_id, question.id, failed, sample, question=question, response=response
         )
+        answer = response.fields.get("actual_answer")
+        if answer is not None:
+            evaluation.is_answered = says_something(answer)
         if question.data is not None:
             prepared = self._prepared[question.id]
             evaluation.reference_steps = prepared.steps
@@ -194,9 +198,10 @@ class Evaluator:
                 evaluation.matches = scored.matches
                 evaluation.errors = scored.errors
                 evaluation.facts = scored.facts
-                if scored.facts.right_steps and not says_something(response.fields.get("actual_answer")):
-                    unanswered = says_something(question.reference_answer)
-                    evaluation.facts = scored.facts._replace(unanswered=unanswered)
+                if scored.facts.right_steps and not evaluation.is_answered:
+                    evaluation.facts = (
+                        UNANSWERED if says_something(question.reference_answer) else scored.facts
+                    )
             evaluation.failure = failure_of(evaluation.facts)
         if steps:
             evaluation.steps = kinds_of(steps)

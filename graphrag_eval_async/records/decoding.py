@@ -11,7 +11,7 @@ import orjson
 
 from graphrag_eval_async.errors import GraphragEvalError
 from graphrag_eval_async.records.line import BROKEN_LINE, BYTE_ORDER_MARK, MAX_LINE_BYTES
-from graphrag_eval_async.records.pieces import count_values, loads
+from graphrag_eval_async.records.pieces import LARGE_BYTES, count_values, loads
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records.reject import Reason
@@ -49,9 +49,10 @@ def decode(data: bytes) -> Any:
 def load(data: bytes, max_line_bytes: int = MAX_LINE_BYTES) -> Any:
     """As `decode`, but leaves the check of the depth to the caller; orjson's own limit is 1,024."""
     data = data.removeprefix(BYTE_ORDER_MARK)
-    if len(data) > (limit := max(max_line_bytes, MAX_LINE_BYTES) // BYTES_PER_VALUE):
-        _check_values(data, limit)
     try:
+        if len(data) < LARGE_BYTES:
+            return orjson.loads(data)
+        _check_values(data, max(max_line_bytes, MAX_LINE_BYTES) // BYTES_PER_VALUE)
         return loads(data)
     except orjson.JSONDecodeError as error:
         raise _undecodable(data, error) from None

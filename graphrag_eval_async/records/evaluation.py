@@ -14,7 +14,6 @@ from graphrag_eval_async.records.outcomes import (
     REASON,
     failures_of,
     missing_of,
-    says_something,
 )
 from graphrag_eval_async.records.outputs import is_empty
 
@@ -150,16 +149,17 @@ def _together(kinds: Iterable[tuple[str | None, int, int]]) -> StepKinds:
 
 
 def count_unjudged(evaluation: Evaluation, question: Question, response: Response) -> None:
-    """Note which metrics a response has without any judge, and which it lacks and why."""
+    """Note which metrics a response has without any judge, and which it lacks and why.
+
+    Whether it is answered is known.
+    """
     metrics, numbers = response.metrics, response.numbers
     if evaluation.score is not None:
         metrics, numbers = ("steps_score", *metrics), (evaluation.score, *numbers)
-    answer = response.fields.get("actual_answer")
-    if answer is None:
-        state = _NO_ANSWER
+    if evaluation.is_answered:
+        state = _ANSWER
     else:
-        evaluation.is_answered = says_something(answer)
-        state = _ANSWER if evaluation.is_answered else _BLANK_ANSWER
+        state = _NO_ANSWER if response.fields.get("actual_answer") is None else _BLANK_ANSWER
     evaluation.numbers = numbers
     evaluation.metrics, evaluation.tallies, evaluation.tallies_of_error = _outcome(
         metrics,

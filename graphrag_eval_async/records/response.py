@@ -180,15 +180,22 @@ def _check_steps(steps: Any) -> list[str | None]:
             raise _invalid(f"actual_steps[{index}].name", "a string", name)
         if not is_shallow(step) and nests_deeper(step, MAX_DEPTH - 2):
             raise too_deep()
-        status, output = step.get("status"), step.get("output")
-        if name is None or output is None:
-            check_step(step, f"actual_steps[{index}]")
-        if status != "success" and status != "error":
-            status = _give_status(step, f"actual_steps[{index}].status")
-        if name == "retrieval":
+        if step.get("status") != "success" or name is None or step.get("output") is None:
+            name = _usable_name(step, f"actual_steps[{index}]")
+        if step.get("name") == "retrieval":
             set_metrics_aside(step)
-        usable.append(name if status == "success" and output is not None else None)
+        usable.append(name)
     return usable
+
+
+def _usable_name(step: dict[str, Any], place: str) -> str | None:
+    """The name of a step that may lack its status, name or output; None if it cannot be compared."""
+    status = step.get("status")
+    if status != "error":
+        check_step(step, place)
+        if status != "success":
+            status = _give_status(step, f"{place}.status")
+    return step.get("name") if status == "success" and step.get("output") is not None else None
 
 
 def _give_status(step: dict[str, Any], place: str) -> str | None:

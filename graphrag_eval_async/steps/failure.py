@@ -55,6 +55,7 @@ class Facts(NamedTuple):
 
 
 ALL_RIGHT = Facts(right_steps=True)
+UNANSWERED = Facts(right_steps=True, unanswered=True)
 
 # The first that holds decides.
 _RULES: tuple[tuple[str, Callable[[Facts], object]], ...] = (

@@ -147,11 +147,13 @@ class _Matcher:
 
     def _find(self, step: PreparedStep, place: tuple[int, int], free: Sequence[int]) -> tuple[int, float]:
         """The first actual step of those that scores above 0, and its score; a score of 0 if none does."""
-        usable, names, index = self._usable, step.names, -1
+        budget, usable, names, index = self._budget, self._usable, step.names, -1
         try:
             for index in free:
                 if usable[index] in names:
-                    self._budget.begin()
+                    budget.free -= 1
+                    if budget.free < 0 or budget.stopped:
+                        budget.begin()
                     score = self._score(step, (*place, index))
                     if score > 0:
                         return index, score

@@ -143,7 +143,7 @@ class EvaluationStream:
         results, errors = self.aggregates._counts()
         return (
             f"<EvaluationStream: {self._results.state}, {results} results, {errors} of them errors, "
-            f"{self.rejects.total} rejects, {self.in_flight} in flight, "
+            f"{self._tally.rejects.total} rejects, {self.in_flight} in flight, "
             f"{len(self.missing)} of {len(self._reference)} questions without a response>"
         )
 

@@ -54,24 +54,27 @@ _SPENT = "not compared: comparing steps has taken all of the budget of this resp
 
 
 class Budget:
-    """Steps that comparisons may spend, one after the other; another thread may stop them at any time."""
+    """Steps that comparisons may spend, one after the other; another thread may stop them at any time.
 
-    __slots__ = ("_free", "_left", "_stopped")
+    Attributes:
+        free: how many more comparisons are free; below 0 once they are used up.
+        stopped: whether `stop` was called.
+    """
+
+    __slots__ = ("_left", "free", "stopped")
 
     def __init__(self, steps: int = SEARCH_STEPS, free: int = FREE_COMPARISONS) -> None:
         self._left = steps
-        self._free = free
-        self._stopped = False
+        self.free = free
+        self.stopped = False
 
     def begin(self) -> None:
-        """Count a comparison of two steps that is about to be made.
+        """Spend what comparing two steps takes that is not one of the `free` ones.
 
         Raises:
-            ComparisonBudgetExceeded: as `spend` does, if it is not free.
+            ComparisonBudgetExceeded: as `spend` does.
         """
-        self._free -= 1
-        if self._free < 0 or self._stopped:
-            self.spend(STEPS_PER_COMPARISON)
+        self.spend(STEPS_PER_COMPARISON)
 
     def pay(self, steps: int) -> None:
         """Spend what a comparison takes beyond looking at the actual step, unless it is free.
@@ -79,7 +82,7 @@ class Budget:
         Raises:
             ComparisonBudgetExceeded: as `spend` does.
         """
-        if self._free < 0:
+        if self.free < 0:
             self.spend(steps)
 
     def spend(self, steps: int) -> None:
@@ -91,19 +94,19 @@ class Budget:
         self._left -= steps
         if self._left < 0:
             self._left = 0
-            raise ComparisonBudgetExceeded(_AMBIGUOUS if self._free >= 0 else _SPENT)
-        if self._stopped:
+            raise ComparisonBudgetExceeded(_AMBIGUOUS if self.free >= 0 else _SPENT)
+        if self.stopped:
             raise ComparisonBudgetExceeded("stopped")
 
     def stop(self) -> None:
         """Make every later `spend` raise. May be called from any thread."""
-        self._stopped = True
+        self.stopped = True
 
     @contextmanager
     def granted(self, steps: int) -> Iterator[None]:
         """So many steps more if the comparison is free; those not spent are taken back in the end."""
         before = self._left
-        self._left += steps if self._free >= 0 else 0
+        self._left += steps if self.free >= 0 else 0
         try:
             yield
         finally:

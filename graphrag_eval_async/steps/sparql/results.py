@@ -15,7 +15,7 @@ import msgspec
 import orjson
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.records.pieces import loads
+from graphrag_eval_async.records.pieces import LARGE_BYTES, loads
 from graphrag_eval_async.steps.sparql.columns import Column, values_of
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def read_document(output: Any) -> dict[str, Any]:
     document = output
     if isinstance(output, (str, bytes)):
         try:
-            document = loads(output)
+            document = orjson.loads(output) if len(output) < LARGE_BYTES else loads(output)
         except orjson.JSONDecodeError as error:
             raise _malformed("", str(error)) from None
     if not isinstance(document, dict):
