@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import json
 import logging
-import random
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from math import inf
@@ -114,6 +113,8 @@ class Asking:
         """The questions, all before any is repeated; in random order if they are to decide something."""
         order: Sequence[int] = range(self.lines)
         if self._shuffled:
+            import random  # Takes a millisecond to import, as few streams need.
+
             order = random.Random(SEED).sample(order, self.lines)  # noqa: S311  (no secret)
         for place in order:
             await self._slots.acquire()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
 from graphrag_eval_async.evaluator import Evaluator, StepsGroups
@@ -148,6 +147,8 @@ class EvaluationStream:
         )
 
     def _repr_html_(self) -> str:
+        from html import escape  # Takes a millisecond to import, and only notebooks need it.
+
         usage = "" if self._session is None else self.usage._repr_html_()
         return f"<p>{escape(repr(self)[1:-1])}</p>{self.aggregates._repr_html_()}{usage}"
 
