@@ -7,6 +7,8 @@ import re
 from rich.cells import cell_len
 
 SEQUENCE = re.compile(r"\x1b\[(\d*(?:;\d+)*)([A-Za-z])")
+CUT = re.compile(r"\x1b(?:\[[\d;]*)?(?=[\r\n])")
+"""A sequence that is never ended, since the process was stopped; a terminal drops it, too."""
 BLANK = " "
 
 
@@ -53,6 +55,9 @@ class Emulator:
                 at += 1
                 continue
             match = SEQUENCE.match(text, at)
+            if match is None and (cut := CUT.match(text, at)):
+                at = cut.end()
+                continue
             if match is None:
                 if len(text) - at > 20:
                     raise ValueError(f"unknown sequence: {text[at : at + 20]!r}")
