@@ -131,37 +131,24 @@ class _Matcher:
     ) -> tuple[list[int], list[float]]:
         """The actual steps before `end` that the steps of the group take, and their scores."""
         taken, scores, short = [], [], None
+        usable = self._usable
         free = list(range(end - 1, -1, -1))
         for step_index, step in enumerate(group):
-            place = (group_index, step_index)
-            index, score = self._find(step, place, free)
+            score = 0.0
+            for index in free:
+                if usable[index] in step.names:
+                    score = self._score(step, (group_index, step_index, index))
+                    if score:
+                        break
             if score > 0:
                 free.remove(index)
                 taken.append(index)
                 scores.append(score)
-                self.matches.append((*place, index))
+                self.matches.append((group_index, step_index, index))
             if score < 1 and short is None:
-                short = _Short(step, place, [index] if score > 0 else free)
+                short = _Short(step, (group_index, step_index), [index] if score > 0 else free)
         self._short = short or self._short
         return taken, scores
-
-    def _find(self, step: PreparedStep, place: tuple[int, int], free: Sequence[int]) -> tuple[int, float]:
-        """The first actual step of those that scores above 0, and its score; a score of 0 if none does."""
-        budget, usable, names, index = self._budget, self._usable, step.names, -1
-        try:
-            for index in free:
-                if usable[index] in names:
-                    budget.free -= 1
-                    if budget.free < 0 or budget.stopped:
-                        budget.begin()
-                    score = self._score(step, (*place, index))
-                    if score > 0:
-                        return index, score
-        except ComparisonBudgetExceeded as error:
-            if self._quick:
-                raise
-            self._note(step, (*place, index), error)
-        return index, 0.0
 
     def facts(self) -> Facts:
         """What there is to say of the earliest reference step, of the groups seen, not fully matched."""
@@ -190,10 +177,14 @@ class _Matcher:
         return facts._replace(attempted=True)
 
     def _score(self, step: PreparedStep, place: tuple[int, int, int]) -> float:
-        index = place[2]
+        """The score of a pair; -1 if the budget has nothing left for it, and so for none after it."""
+        index, budget = place[2], self._budget
+        budget.free -= 1
+        if (budget.free < 0 or budget.stopped) and not self._can_pay(step, place):
+            return -1.0
         actual = self._compared.get(index)
         if actual is None:
-            actual = self._compared[index] = ActualStep(self._actual_steps[index], self._budget)
+            actual = self._compared[index] = ActualStep(self._actual_steps[index], budget)
         try:
             return step.score(actual)
         except MalformedStep:
@@ -203,6 +194,16 @@ class _Matcher:
                 raise
             self._note(step, place, error)
             return 0.0
+
+    def _can_pay(self, step: PreparedStep, place: tuple[int, int, int]) -> bool:
+        try:
+            self._budget.begin()
+        except ComparisonBudgetExceeded as error:
+            if self._quick:
+                raise
+            self._note(step, place, error)
+            return False
+        return True
 
     def _note(self, step: PreparedStep, place: tuple[int, int, int], error: Exception) -> None:
         message = ""
