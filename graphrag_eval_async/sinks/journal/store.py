@@ -7,7 +7,6 @@ import os
 from contextlib import suppress
 from functools import partial
 from math import inf
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -17,7 +16,7 @@ from graphrag_eval_async.sinks.append_file import AppendFile
 from graphrag_eval_async.sinks.journal.conditions import FORMAT, mismatch, new_conditions, read_conditions
 from graphrag_eval_async.sinks.journal.lines import join, read_lines, seal, seal_pieces
 from graphrag_eval_async.sinks.rejects import reject_line
-from graphrag_eval_async.threads import SLICE_SECONDS, outlast, run_in_thread, write_in_thread
+from graphrag_eval_async.threads import outlast, run_in_thread, write_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -114,28 +113,18 @@ class OpenJournal:
         self.damaged += damaged
 
     async def append(self, results: Sequence[Mapping[str, Any]]) -> None:
-        """Add results, in one write if making their lines takes no longer than a slice.
+        """Add results, in one write. Their lines are made in the thread that writes them.
 
         Raises:
             JournalError: they, or earlier ones, cannot be written or flushed.
         """
-        lines = []
-        due = monotonic() + SLICE_SECONDS
-        for result in results:
-            lines.append(seal(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)))
-            if monotonic() >= due:
-                await self._write(lines)
-                lines = []
-                due = monotonic() + SLICE_SECONDS
-        await self._write(lines)
+        self._syncing.check()
+        work = partial(self._results.write, join(map(_line, results)))
+        await run_in_thread(work, threads=self._threads)
         if self._fsync != "never":
             self._syncing.soon()
         if self._fsync == "always":
             await self._syncing.finish()
-
-    async def _write(self, lines: Sequence[bytes]) -> None:
-        self._syncing.check()
-        await run_in_thread(partial(self._results.write, join(lines)), threads=self._threads)
 
     def reject(self, reject: Reject, source: Mapping[str, Any]) -> None:
         """Add a reject, and the source of its line.
@@ -172,6 +161,10 @@ class OpenJournal:
         finally:
             self._results.close()
             self._rejects.close()
+
+
+def _line(result: Mapping[str, Any]) -> bytes:
+    return seal(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
 
 
 class Syncing:
