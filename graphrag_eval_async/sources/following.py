@@ -211,6 +211,11 @@ class Follower:
             self._waiting.measure()
         return self._waiting.backlog.lag(now)
 
+    @property
+    def not_found(self) -> list[str]:
+        """The paths, as given, of which no file was there yet; empty before it begins."""
+        return self._waiting.not_found
+
     async def aclose(self) -> None:
         """Close all files; if they are being looked at, as soon as that is over."""
         self._waiting.close()

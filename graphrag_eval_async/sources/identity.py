@@ -191,4 +191,4 @@ class Access:
         reason = problem if isinstance(problem, str) else problem.strerror or str(problem)
         if self._told.get(path) != reason:
             self._told[path] = reason
-            LOGGER.warning("%s: cannot be read as yet: %s", path, reason)
+            LOGGER.warning("%s: not readable yet; retrying: %s", path, reason)

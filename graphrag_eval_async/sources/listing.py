@@ -146,11 +146,13 @@ class Listing:
     That may change: a name that is missing now may be a directory later.
 
     Attributes:
+        given: the path.
         latest: the names as they were found last.
     """
 
     def __init__(self, given: str, directories: dict[str, Directory]) -> None:
         """`directories` are shared by listings."""
+        self.given = given
         self._given = os.path.join(*os.path.split(given))  # As names are put together here.
         self.latest: list[str] = []
         self._directories = directories

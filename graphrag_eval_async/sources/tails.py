@@ -27,11 +27,14 @@ class Tails:
 
     Attributes:
         registry: of all files that were met.
+        not_found: the paths, as given, of which nothing was there at any look.
     """
 
     def __init__(self, paths: Sequence[str], access: Access, *, rotate_wait: float) -> None:
         directories: dict[str, Directory] = {}
         self._listings = [Listing(path, directories) for path in dict.fromkeys(paths)]
+        self._awaited = self._listings
+        self.not_found: list[str] = []
         self._rotate_wait = rotate_wait
         self.registry = Registry(Checkpoints({}, {}), access)
         self._places: dict[str, Tail] = {}
@@ -118,6 +121,9 @@ class Tails:
 
     def _look_at_names(self, now: float, *, at_once: bool) -> None:
         names = [name for each in self._listings for name in self._names(each, now, at_once=at_once)]
+        if self._awaited:
+            self._awaited = [each for each in self._awaited if not any(map(os.path.exists, each.latest))]
+            self.not_found = [each.given for each in self._awaited]
         excluded = self.registry.access.is_excluded
         for name in names:  # Originals are met before their copies.
             if not (name in self._places or excluded(name) or rotation.may_be_copy(name, self.registry)):

@@ -170,6 +170,10 @@ class Waiting:
     def _is_idle(self, now: float) -> bool:
         return self._timeout is not None and self._active is not None and now - self._active >= self._timeout
 
+    @property
+    def not_found(self) -> list[str]:
+        return self._tails.not_found
+
     def measure(self) -> None:
         """Note, in the thread, how many bytes there are to read by now."""
         with suppress(RuntimeError):  # It is closed.

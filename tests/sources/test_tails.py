@@ -706,7 +706,7 @@ def test_what_is_no_regular_file(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     with Reader(tmp_path / "a.jsonl") as reader:
         assert reader.texts() == reader.texts() == []
         assert [record.getMessage() for record in caplog.records] == [
-            f"{tmp_path / 'a.jsonl'}: cannot be read as yet: it is not a regular file"
+            f"{tmp_path / 'a.jsonl'}: not readable yet; retrying: it is not a regular file"
         ]
         (tmp_path / "a.jsonl").unlink()
         (tmp_path / "a.jsonl").write_text("1\n")
@@ -728,7 +728,7 @@ def test_what_cannot_be_opened_is_told_once(
         log.with_name("other.jsonl").write_text("2\n")
         assert reader.texts() == reader.texts() == []
         assert [record.getMessage() for record in caplog.records] == [
-            f"{log.with_name('other.jsonl')}: cannot be read as yet: Permission denied"
+            f"{log.with_name('other.jsonl')}: not readable yet; retrying: Permission denied"
         ]
         monkeypatch.setattr(os, "open", opened)
         assert reader.texts() == ["2"]
@@ -751,7 +751,7 @@ def test_a_directory_that_cannot_be_listed_for_a_while(
             append(log, "x\n")
             assert reader.texts() == ["2x"]
             assert [record.getMessage() for record in caplog.records] == [
-                f"{log.parent}: cannot be read as yet: Permission denied"
+                f"{log.parent}: not readable yet; retrying: Permission denied"
             ]
         assert reader.texts() == ["3"]
 
@@ -773,7 +773,7 @@ def test_a_file_that_cannot_be_read_for_a_while(
                 assert reader.texts() == []
                 reader.wait(1)
         assert [record.getMessage() for record in caplog.records] == [
-            f"{log}: cannot be read as yet: Input/output error"
+            f"{log}: not readable yet; retrying: Input/output error"
         ]
         assert reader.texts() == ["2"]
 

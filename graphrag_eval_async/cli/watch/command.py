@@ -19,6 +19,7 @@ from graphrag_eval_async.cli.files import file_path, output_path
 from graphrag_eval_async.cli.gates import check_gates
 from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.run import RunOptions
+from graphrag_eval_async.cli.text import one_line
 from graphrag_eval_async.cli.watch.alerts import Alert, Change, check_alerts, message, parse_alert
 from graphrag_eval_async.cli.watch.arrivals import Arrivals
 from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
@@ -28,7 +29,7 @@ from graphrag_eval_async.cli.watch.facts import Facts
 from graphrag_eval_async.cli.watch.kept import Kept
 from graphrag_eval_async.cli.watch.views import Lines, Screen, open_view
 from graphrag_eval_async.cli.watch.windows import parse_duration, parse_window
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
 from graphrag_eval_async.sources.rotation import former_names
@@ -60,7 +61,11 @@ class Watch(RunOptions):
         Literal["beginning", "end"], typer.Option(help="Where to begin in the files that are there already.")
     ] = field(default="beginning", metadata={AFTER: "reference"})
     until_idle: Annotated[
-        float | None, _duration(help="End once nothing was written for so long, such as 30s.")
+        float | None,
+        _duration(
+            help="End once nothing was written for so long, such as 30s; with exit code 4 if no log was ever "
+            "there."
+        ),
     ] = None
     # Any, of what is parsed, since the defaults are text that is parsed as well.
     poll_interval: Annotated[Any, _duration(help="How often to look for what is new.")] = "50ms"
@@ -146,13 +151,18 @@ class Watch(RunOptions):
             work = _watch(stream, sending, counting, view, kept, self.on_alert)
             ending = run_to_end(work, interrupts, drain=sending.drain)
             ending = ending.attempt(partial(view.finish, shown=self.has_begun(stream)))
+        compared = final_lines(counting.comparison, self.level) if counting.comparison is not None else ()
+        not_found = [] if isinstance(source, JsonlFiles) else source.not_found
+        if self.until_idle is not None and {*not_found} == {*self.paths} and not counting.count:
+            problem = f"nothing to watch: {', '.join(not_found)} was not there at any time; check the path"
+            ending = ending._replace(error=ending.error or SourceError(problem))
         return self.report_stream(
             stream,
             ending,
             reference=reference,
             config=config,
             table=sys.stdout if isinstance(view, Screen) else sys.stderr,
-            notes=final_lines(counting.comparison, self.level) if counting.comparison is not None else (),
+            notes=[*compared, *(one_line(f"{path}: was not there at any time") for path in not_found)],
         )
 
     def _counting(self) -> Counting:

@@ -84,11 +84,14 @@ class Facts:
         now = monotonic()
         stream, comparison = self._stream, self._counting.comparison
         # Nobody knows how much is still to come of standard input.
-        lag = None if isinstance(self._source, JsonlFiles) else self._source.lag
+        lag, not_found = None, []
+        if not isinstance(self._source, JsonlFiles):
+            lag, not_found = self._source.lag, self._source.not_found
         return {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "elapsed_sec": now - self._start,
             **self._fixed,
+            "not_found": not_found,
             **self._groups(detailed),
             "comparison": None if comparison is None else {SUMS: comparison.sums(), **comparison.standing()},
             "results_per_sec": self._pace.at(now, self._counting.count),

@@ -23,6 +23,7 @@ GAP_OF_REASON = 2
 FAILED_NOT = "none"  # the reason of failure of a response that did not fail
 
 SHOWN_ALERTS = 3
+SHOWN_PATHS = 3  # of those that are not there yet
 LEAST_TEMPLATES = 8
 """Lines kept for templates, if there are as many, before `overall` gets its lines of trust."""
 
@@ -214,7 +215,8 @@ def _quote(text: str) -> str:
 
 def _status(facts: Mapping[str, Any], width: int) -> list[Text]:
     """How the work goes, in as many lines as it takes."""
-    lines = [Text()]
+    lines = [Text(f"not there yet: {_quote(path)}", "bold red") for path in facts["not_found"][:SHOWN_PATHS]]
+    lines += [*_more(len(facts["not_found"]) - len(lines), "path", "bold red"), Text()]
     for name, value in _parts(facts):
         part = Text.assemble((f"{name} ", "dim"), value)
         gap = GAP if lines[-1] else ""

@@ -99,6 +99,7 @@ def facts(*, judged: bool = True, templates: tuple[str, ...] = TEMPLATES, **more
         "paths": ["logs/agent.jsonl"],
         "window": {"last": 200},
         "level": 0.95,
+        "not_found": [],
         "overall": group(1206, 200, 0.8312, judged=judged),
         "templates": {
             name: group(300 + i, 50, 0.9 - 0.05 * i, judged=judged) for i, name in enumerate(templates)

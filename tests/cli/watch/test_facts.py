@@ -21,7 +21,7 @@ from tests.cli.watch.support import JUDGE
 from tests.cli.watch.support import facts as shown_facts
 from tests.judge.support import COST, ScriptedJudge
 
-LAG: Any = SimpleNamespace(lag=SimpleNamespace(bytes=12, seconds=0.5))
+LAG: Any = SimpleNamespace(lag=SimpleNamespace(bytes=12, seconds=0.5), not_found=["logs"])
 DETAILS = ("quantiles", "bounds", "confidence")
 VERDICT = {
     "reference_claims": ["a"],
@@ -116,6 +116,7 @@ async def test_facts_of_steps() -> None:
     assert facts["overall"]["metrics"]["elapsed_sec"].pop("quantiles") == same(1.5)
     assert facts == {
         "paths": ["a.jsonl", "logs"],
+        "not_found": ["logs"],
         "window": {"last": 2},
         "level": 0.95,
         "overall": {

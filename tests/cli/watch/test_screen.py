@@ -151,6 +151,15 @@ def test_the_worst_results_say_why_they_failed(columns: int) -> None:
     assert not any(reason in line for line in shown(facts(results=results), columns, 40))
 
 
+def test_paths_that_are_not_there_yet() -> None:
+    paths = ["agent.jsonl", "logs/*.jsonl", "evil\x1b[2J", "d", "e"]
+    lines = [line.plain for line in render(facts(not_found=paths), 80, 40)]
+    first = lines.index("not there yet: agent.jsonl")
+    assert lines[first + 1] == "not there yet: logs/*.jsonl"
+    assert "\x1b" not in lines[first + 2]
+    assert lines[first + 3] == "... and 2 more paths"
+
+
 def test_three_alerts_and_how_many_more() -> None:
     alerts = [{"alert": f"x < {i}", "value": None} for i in range(7)]
     screen = shown(facts(alerts=alerts), 80, 20)

@@ -386,6 +386,29 @@ def test_blanks_around_a_template_are_none_of_its_name(folder: Folder) -> None:
     assert (started["template"], started["value"]) == (COLOURS, 0.0)
 
 
+def test_a_mistyped_path_is_an_error_at_the_end(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(*watch(folder, *IDLE, log="respones.jsonl")) == 4
+    out, err = capfd.readouterr()
+    mistyped = folder.file("respones.jsonl")
+    assert [line["not_found"] for line in facts(out)] == [[mistyped]]
+    assert f"Error: nothing to watch: {mistyped} was not there at any time; check the path" in err
+    folder.lines(*RESPONSES)
+    assert run(*watch(folder, mistyped, *IDLE)) == 0
+    out, err = capfd.readouterr()
+    assert facts(out)[-1]["not_found"] == [mistyped]
+    assert f"{mistyped}: was not there at any time" in err
+
+
+def test_a_path_that_is_not_there_yet_is_said_until_it_is(folder: Folder) -> None:
+    process = start(*watch(folder, "--interval", "20ms"))
+    next_facts(process, lambda facts: facts["not_found"] == [folder.file("responses.jsonl")])
+    append(folder, *RESPONSES)
+    shown = next_facts(process, lambda facts: samples(facts) == len(RESPONSES))
+    assert shown["not_found"] == []
+    process.send_signal(signal.SIGINT)
+    assert finish(process)[0] == 130
+
+
 USAGE = [
     (["-o", "-"], "standard output is for the view"),
     (["--rejects", "-"], "standard output is for the view"),
