@@ -25,7 +25,7 @@ LEVELS = [
     {"judge"},
     {"config"},
     {"records"},
-    {"threads"},
+    {"posix", "threads"},
     {"errors", "version"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(LEVELS) for room in rooms}

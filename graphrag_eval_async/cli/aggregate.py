@@ -17,7 +17,7 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.reference import load_reference
-from graphrag_eval_async.scale.evaluate_file import EvaluatedFile
+from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.scale.merging import Merging
 from graphrag_eval_async.scale.work import Aggregating, Reply
 from graphrag_eval_async.sources.reading import expand

@@ -28,7 +28,7 @@ from graphrag_eval_async.inference.until import Until
 from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS, DryJudge
 from graphrag_eval_async.records.metrics import COST
 from graphrag_eval_async.reference import load_reference
-from graphrag_eval_async.scale.evaluate_file import EvaluatedFile, FileEvaluation
+from graphrag_eval_async.scale.file_evaluation import EvaluatedFile, FileEvaluation
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sinks.tables import check_table, draft_beside, is_table, write_table
 from graphrag_eval_async.sources import read_jsonl

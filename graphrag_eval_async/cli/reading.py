@@ -13,7 +13,7 @@ from graphrag_eval_async.cli.files import open_lines
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.text import one_line, tell
 from graphrag_eval_async.records import Rejects
-from graphrag_eval_async.scale.evaluate_file import count_jobs
+from graphrag_eval_async.scale.file_evaluation import count_jobs
 from graphrag_eval_async.scale.ranges import unsplittable
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sources import read_jsonl

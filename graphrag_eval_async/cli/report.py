@@ -14,7 +14,7 @@ from graphrag_eval_async.cli.table import failure_reasons, render_detail, render
 from graphrag_eval_async.cli.text import counts, describe, dollars, one_line, percent, tell
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.reference import Reference
-from graphrag_eval_async.scale.evaluate_file import EvaluatedFile
+from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES
 from graphrag_eval_async.stream import EvaluationStream
 from graphrag_eval_async.stream.ending import Decision

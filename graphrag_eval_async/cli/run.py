@@ -21,7 +21,7 @@ from graphrag_eval_async.evaluator import StepsGroups
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.metrics import OnFatal
 from graphrag_eval_async.reference import Reference
-from graphrag_eval_async.scale.evaluate_file import EvaluatedFile
+from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.sinks import LineFile, RejectWriter
 from graphrag_eval_async.sinks.journal import Dedupe, Fsync, Journal
 from graphrag_eval_async.sources import Responses

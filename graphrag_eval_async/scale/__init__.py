@@ -1,5 +1,5 @@
 """All cores: files cut into ranges, evaluated by worker processes, merged in order."""
 
-from graphrag_eval_async.scale.evaluate_file import EvaluatedFile, evaluate_file
+from graphrag_eval_async.scale.file_evaluation import EvaluatedFile, evaluate_file
 
 __all__ = ["EvaluatedFile", "evaluate_file"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import weakref
@@ -10,13 +9,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import JournalError, JournalLocked
+from graphrag_eval_async.posix import IS_POSIX, after_fork, open_flags
+
+if IS_POSIX:
+    import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | open_flags("O_CLOEXEC")
 
-NEW = os.O_EXCL | os.O_NOFOLLOW
+NEW = os.O_EXCL | open_flags("O_NOFOLLOW")
 """Flags for a file that must not be there yet."""
 
 _opened: weakref.WeakSet[AppendFile] = weakref.WeakSet()
@@ -154,7 +157,7 @@ def open_draft(path: str, target: str) -> int:
     """
     with suppress(FileNotFoundError):
         os.unlink(path)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | NEW, 0o666)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | open_flags("O_CLOEXEC") | NEW, 0o666)
     with suppress(FileNotFoundError):
         os.fchmod(descriptor, stat.S_IMODE(os.stat(target).st_mode))
     return descriptor
@@ -176,7 +179,7 @@ def _leave_to_parent() -> None:
         file.close()
 
 
-os.register_at_fork(after_in_child=_leave_to_parent)
+after_fork(_leave_to_parent)
 
 
 def _open_locked(path: str, flags: int) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 import anyio
 
+from graphrag_eval_async.posix import open_flags
 from graphrag_eval_async.sinks.append_file import open_draft
 from graphrag_eval_async.threads import run_to_end
 
@@ -58,14 +59,15 @@ class LineFile:
         """
         self._name = os.fspath(path)
         self._own = self._name != "-"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        self._descriptor = os.open(path, flags, 0o666) if self._own else STDOUT
+        new = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | open_flags("O_CLOEXEC", "O_BINARY")
+        self._descriptor = os.open(path, new, 0o666) if self._own else STDOUT
         self._regular = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
         self._escape = escape if os.isatty(self._descriptor) else None
         self.length = 0
         self._file: AsyncFileIO | None = None
-        self._poll = select.poll()
-        self._poll.register(self._descriptor, select.POLLOUT)
+        if not self._regular:
+            self._poll = select.poll()
+            self._poll.register(self._descriptor, select.POLLOUT)
         self._wait = wait or (lambda _descriptor: self._poll.poll())
 
     def write(self, pieces: Iterable[bytes]) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from graphrag_eval_async.errors import SourceError
+from graphrag_eval_async.posix import after_fork, open_flags
 from graphrag_eval_async.threads import run_to_end
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def open_file(path: str | os.PathLike[str]) -> int:
     """
     try:
         # Non-blocking, since opening a named pipe would otherwise wait for its writer.
-        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return os.open(path, os.O_RDONLY | open_flags("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
     except OSError as error:
         raise unreadable(path, error) from error
     except ValueError as error:
@@ -90,7 +91,7 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(READERS, thread_name_prefix="graphrag-eval-async-read")
 
 
-os.register_at_fork(after_in_child=_threads.cache_clear)  # A child has none of its parent's threads.
+after_fork(_threads.cache_clear)  # A child has none of its parent's threads.
 
 
 class Gunzip:

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.records import Position
 from graphrag_eval_async.sources.checkpoints import FollowState
 from graphrag_eval_async.sources.identity import Access
@@ -90,8 +91,9 @@ def follow_jsonl(
         an asynchronous iterable of lines that know their `position`, which `evaluate_stream` takes.
 
     Raises:
-        UsageError: an argument has an invalid value.
+        UsageError: an argument has an invalid value, or the system is not POSIX.
     """
+    require_posix("follow_jsonl")
     older = None if ignore_older is None else _seconds("ignore_older", ignore_older)
     access = Access(_patterns(exclude), older)
     tails = Tails(as_logs(path), access, rotate_wait=_seconds("rotate_wait", rotate_wait))

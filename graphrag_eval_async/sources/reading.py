@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from graphrag_eval_async.errors import SourceError, UsageError
+from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.records import FileId
 from graphrag_eval_async.sources.documents import is_one_object_per_line, one_object_per_line
 from graphrag_eval_async.sources.files import Gunzip, open_file, read_descriptor, unreadable
@@ -180,6 +181,7 @@ class JsonlFiles:
 
 def _check_shuffled(seed: Any, paths: Sequence[str]) -> None:
     """Check the paths themselves; files of directories and globs are checked when they are read."""
+    require_posix("shuffle")
     if type(seed) is not int or seed < 0:
         raise UsageError(f"shuffle: expected an integer of 0 or more, got {seed!r}")
     if "-" in paths:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import FileId
@@ -35,6 +34,8 @@ PASS_BYTES = 1 << 20
 
 def open_limit() -> int:
     """How many files to hold open. A file that is not is lost if it is deleted before it is read."""
+    import resource  # Only POSIX systems have it.
+
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_OPEN if soft == resource.RLIM_INFINITY else max(2, min(MAX_OPEN, int(soft * OPEN_SHARE)))
 

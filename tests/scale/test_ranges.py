@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async import Reject, RunningAggregates, SourceError
 from graphrag_eval_async.batch import read_results
 from graphrag_eval_async.scale import merging, ranges
-from graphrag_eval_async.scale.evaluate_file import FileEvaluation
+from graphrag_eval_async.scale.file_evaluation import FileEvaluation
 from graphrag_eval_async.scale.merging import Merging
 from graphrag_eval_async.scale.ranges import Cutter, RangeLines, range_bytes, unsplittable
 from graphrag_eval_async.scale.work import Aggregating

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
 
 if TYPE_CHECKING:
@@ -58,8 +59,9 @@ class Journal:
         """Check the values.
 
         Raises:
-            UsageError: one is not possible.
+            UsageError: one is not possible, or this system has no file locks.
         """
+        require_posix("a journal")
         if not isinstance(self.path, str | os.PathLike):
             raise UsageError(f"journal: expected a path or a Journal, got {self.path!r}")
         if not isinstance(self.rejects, str | os.PathLike | None):

@@ -12,6 +12,7 @@ import orjson
 from graphrag_eval_async.errors import RejectedResponse, UsageError
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.running import RunningAggregates
+from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.scale.merging import Merging
 from graphrag_eval_async.scale.ranges import unsplittable
@@ -106,6 +107,7 @@ async def evaluate_file(
     if jobs == 1 or evaluator.judged or unsplittable(files):
         run = EvaluationStream(evaluator, read_jsonl(files), in_stream)
     else:
+        require_posix("jobs other than 1")
         run = FileEvaluation(
             evaluator,
             files,

@@ -24,7 +24,7 @@ from graphrag_eval_async import (
 )
 from graphrag_eval_async.judge.dry import DryJudge
 from graphrag_eval_async.scale import merging
-from graphrag_eval_async.scale.evaluate_file import FileEvaluation
+from graphrag_eval_async.scale.file_evaluation import FileEvaluation
 from tests.conftest import answer, heavy, templates
 from tests.scale.support import REFERENCE, SECONDS, copy, evaluator, in_one_process, in_ranges, told
 
