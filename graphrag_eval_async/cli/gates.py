@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.records.metrics import COST, ERROR_RATE, RESULT_KEYS, is_metric
+from graphrag_eval_async.records.metrics import COST, ERROR_RATE, RESULT_KEYS, is_metric, section_of
 from graphrag_eval_async.records.shapes import did_you_mean
 
 if TYPE_CHECKING:
@@ -54,19 +54,39 @@ def check_gates(gates: Iterable[Gate], templates: Collection[str], config: Confi
     Raises:
         UsageError: no result can.
     """
-    evaluations = config.custom_evaluations if config is not None else ()
-    metrics = {ERROR_RATE, MISSING_RATE, *filter(is_metric, RESULT_KEYS)}
-    metrics.update(*(evaluation.outputs for evaluation in evaluations))
-    metrics.update(f"{evaluation.name}{COST}" for evaluation in evaluations)
     for gate in gates:
         option = "--fail-over" if gate.over else "--fail-under"
-        if gate.template is not None and gate.template not in templates:
-            hint = did_you_mean(gate.template, templates)
-            raise UsageError(f"{option}: no template {gate.template!r} in the reference set; {hint}")
-        if gate.metric not in metrics:
-            raise UsageError(
-                f"{option}: no metric {gate.metric!r}; {did_you_mean(gate.metric, sorted(metrics))}"
-            )
+        if gate.metric == MISSING_RATE:
+            check_names(option, gate.template, None, templates, config)
+        else:
+            check_names(option, gate.template, gate.metric, templates, config)
+
+
+def check_names(
+    option: str, template: str | None, metric: str | None, templates: Collection[str], config: Config | None
+) -> None:
+    """Check that results can have a template and a metric, where they are given.
+
+    Raises:
+        UsageError: no result can; the message begins with `option`.
+    """
+    if template is not None and template not in templates:
+        hint = did_you_mean(template, templates)
+        raise UsageError(f"{option}: no template {template!r} in the reference set; {hint}")
+    if metric is None:
+        return
+    evaluations = config.custom_evaluations if config is not None else ()
+    metrics = {ERROR_RATE, *filter(is_metric, RESULT_KEYS)}
+    metrics.update(*(evaluation.outputs for evaluation in evaluations))
+    metrics.update(f"{evaluation.name}{COST}" for evaluation in evaluations)
+    if metric not in metrics:
+        raise UsageError(f"{option}: no metric {metric!r}; {did_you_mean(metric, sorted(metrics))}")
+    section = section_of(metric)
+    if section is not None and (config is None or section not in config.metrics):
+        raise UsageError(
+            f"{option}: nothing judges {metric!r}; a configuration (--config) with the section "
+            f"`{section}: {{}}` does"
+        )
 
 
 def gate_failures(

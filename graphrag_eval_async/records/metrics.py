@@ -84,6 +84,18 @@ def may_be_metric(name: str) -> bool:
     return is_metric(name) or name not in RESULT_KEYS
 
 
+_SECTIONS = {
+    **dict.fromkeys(("answer_recall", "answer_precision", "answer_f1"), "answer_correctness"),
+    **{name: name for name in ("answer_correctness", "answer_relevance", "ragas_answer_correctness")},
+    **{metric: metric.rpartition("_")[0] for metric in RETRIEVAL_METRICS},
+}
+
+
+def section_of(metric: str) -> str | None:
+    """The section of a configuration that turns on a built-in metric or its cost; None without a judge."""
+    return _SECTIONS.get(metric.removesuffix(COST))
+
+
 def fits(value: float) -> bool:
     """Whether an int, or a float that stands for one, is one of 64 bits, signed or not."""
     return -(2**63) <= value < 2**64

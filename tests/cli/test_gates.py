@@ -164,6 +164,7 @@ custom_evaluations:
     ("gate", "words"),
     [
         ("step_score=0.8", "no metric 'step_score'; did you mean steps_score?"),
+        ("answer_f1=0.8", "nothing judges 'answer_f1'; a configuration (--config) with the section"),
         ("politness=0.8", "no metric 'politness'; did you mean politeness?"),
         ("colors:steps_score=0.8", "no template 'colors' in the reference set; did you mean colours?"),
     ],
@@ -187,7 +188,7 @@ def test_an_unknown_gate_is_found_before_anything_runs(
 def test_gates_of_custom_outputs_and_costs_are_known(
     folder: Folder, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    config = folder.write("judges.yaml", CUSTOM.encode())
+    config = folder.write("judges.yaml", CUSTOM.encode() + b"answer_correctness: {}\nretrieval_answer: {}\n")
     gates = [f"{metric}=0" for metric in ("politeness", "tone_cost", "answer_f1", "retrieval_answer_f1_cost")]
     options = [word for gate in gates for word in ("--fail-under", gate)]
     evaluation = ["evaluate", folder.reference, folder.lines(*RESPONSES), "--config", config, "--dry-run"]

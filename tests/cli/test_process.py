@@ -324,10 +324,10 @@ def test_a_source_that_fails_in_the_middle(folder: Folder) -> None:
 
 ORDER = [
     ("no such command", "nonsense", 2),
-    ("broken reference", "evaluate broken.json bad.jsonl -o /dev/full --fail-under answer_f1=1", 2),
-    ("run failed", "evaluate reference.json bad.jsonl -o /dev/full --fail-under answer_f1=1", 4),
-    ("rejects", "evaluate reference.json bad.jsonl -o r --fail-under answer_f1=1", 3),
-    ("gate", "evaluate reference.json good.jsonl -o r --fail-under answer_f1=1", 1),
+    ("broken reference", "evaluate broken.json bad.jsonl -o /dev/full --fail-under steps_score=2", 2),
+    ("run failed", "evaluate reference.json bad.jsonl -o /dev/full --fail-under steps_score=2", 4),
+    ("rejects", "evaluate reference.json bad.jsonl -o r --fail-under steps_score=2", 3),
+    ("gate", "evaluate reference.json good.jsonl -o r --fail-under steps_score=2", 1),
     ("all is well", "evaluate reference.json good.jsonl -o r --fail-under steps_score=1", 0),
 ]
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.aggregates.exact import mean, to_units
+from graphrag_eval_async.cli.gates import check_names
 from graphrag_eval_async.cli.watch.silence import NO_LINES, Silence
 from graphrag_eval_async.cli.watch.windows import parse_duration, parse_window, window_facts
-from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.records.metrics import COST, ERROR_RATE, RESULT_KEYS, is_metric
+from graphrag_eval_async.records.metrics import ERROR_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -106,17 +106,9 @@ def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Co
     Raises:
         UsageError: no result can.
     """
-    evaluations = config.custom_evaluations if config is not None else ()
-    metrics = {ERROR_RATE, *filter(is_metric, RESULT_KEYS)}
-    metrics.update(*(evaluation.outputs for evaluation in evaluations))
-    metrics.update(f"{evaluation.name}{COST}" for evaluation in evaluations)
     for alert in alerts:
-        if alert.metric == NO_LINES:
-            continue
-        for what, name, known in (("template", alert.template, templates), ("metric", alert.metric, metrics)):
-            if name is not None and name not in known:
-                there_are = ", ".join(sorted(known)) or "none"
-                raise UsageError(f"--alert {alert.text!r}: no {what} {name!r}; there are: {there_are}")
+        if alert.metric != NO_LINES:
+            check_names(f"--alert {alert.text!r}", alert.template, alert.metric, templates, config)
 
 
 def message(change: Change) -> str:

@@ -82,6 +82,8 @@ def test_what_no_result_has() -> None:
     config = load_config(
         {
             "llm": {"generation": {"provider": "openai", "model": "m"}},
+            "answer_correctness": {},
+            "retrieval_answer": {},
             "custom_evaluations": [
                 {
                     "name": "own",
@@ -100,11 +102,17 @@ def test_what_no_result_has() -> None:
         "retrieval_answer_f1 < 1",
     ]
     check_alerts(map(parse_alert, good), ["lines"], config)
-    with pytest.raises(UsageError, match="no template 'line'; there are: lines"):
+    with pytest.raises(UsageError, match="no template 'line' in the reference set; did you mean lines"):
         check_alerts([parse_alert("line: error_rate > 1")], ["lines"], config)
-    for metric in ("step_score", "question_text", "own"):
-        with pytest.raises(UsageError, match=f"no metric '{metric}'; there are: .*steps_score"):
+    for metric, hint in (
+        ("step_score", "steps_score"),
+        ("question_text", "steps_score"),
+        ("own", "own_cost"),
+    ):
+        with pytest.raises(UsageError, match=f"no metric '{metric}'; .*{hint}"):
             check_alerts([parse_alert(f"{metric} > 1")], ["lines"], config)
+    with pytest.raises(UsageError, match="nothing judges 'answer_relevance'"):
+        check_alerts([parse_alert("answer_relevance < 1")], ["lines"], config)
     with pytest.raises(UsageError, match="score-1"):
         check_alerts([parse_alert("score-1 < 1")], [], None)
 

@@ -418,8 +418,11 @@ USAGE = [
     (["--start", "middle"], "beginning"),
     (["--show", "best"], "worst"),
     (["--alert", "steps_score"], "expected [TEMPLATE:] METRIC < VALUE"),
-    (["--alert", "step_score < 1"], "no metric 'step_score'; there are: answer_"),
-    (["--alert", "colors: steps_score < 1"], "no template 'colors'; there are: a:b=c, colours"),
+    (["--alert", "step_score < 1"], "no metric 'step_score'; did you mean steps_score?"),
+    (
+        ["--alert", "colors: steps_score < 1"],
+        "no template 'colors' in the reference set; did you mean colours?",
+    ),
     (["--fsync", "always"], "--fsync needs --resume"),
     (["--on-alert", "exit 0"], "--on-alert needs --alert"),
     (["-o", "responses.jsonl"], "would be overwritten"),
