@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from graphrag_eval_async import follow_jsonl
+from graphrag_eval_async import errors, follow_jsonl, reference
 from graphrag_eval_async.aggregates import steps
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS
@@ -17,13 +17,16 @@ from graphrag_eval_async.cli.watch import commands, counting, views
 from graphrag_eval_async.config import Config, load_config
 from graphrag_eval_async.config.model import LimitsConfig
 from graphrag_eval_async.evaluator import LARGE_BYTES
-from graphrag_eval_async.judge.calls import MAX_DIMENSIONS
+from graphrag_eval_async.judge.calls import MAX_DIMENSIONS, MAX_QUOTED
 from graphrag_eval_async.judge.openai_endpoint import MAX_ERROR_BYTES
+from graphrag_eval_async.judge.openai_replies import MAX_BODY_VALUES, MAX_NUMBERS
 from graphrag_eval_async.judge.protocol import MAX_VALUES
-from graphrag_eval_async.records import decoding, evaluation, reject
+from graphrag_eval_async.records import decoding, doubts, evaluation, reject, yaml_file
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
 from graphrag_eval_async.sources import registry
+from graphrag_eval_async.sources.lines import MAX_SPOOL_BYTES
+from graphrag_eval_async.steps import matching
 from graphrag_eval_async.steps.sparql.budget import SEARCH_STEPS
 from graphrag_eval_async.stream import MAX_IN_FLIGHT
 from graphrag_eval_async.stream.answers import MAX_ERROR_CHARACTERS
@@ -58,6 +61,15 @@ DEFAULTS = {
     "responses read and not yet handed out": f"{MAX_IN_FLIGHT}",
     "rejects kept in `stream.rejects`": f"{reject.KEPT_REJECTS:,}",
     "part of a rejected line kept in memory": size(reject.HEAD_BYTES),
+    "length of a line that goes to a temporary file, to be rejected whole": size(MAX_SPOOL_BYTES),
+    "length of the message of a comparator's exception": f"{matching.MAX_MESSAGE} characters",
+    "values in the body of a reply": f"{MAX_BODY_VALUES:,}; {MAX_NUMBERS:,} with embeddings",
+    "length of a judge's error in a result": f"{errors.MAX_MESSAGE:,} characters",
+    "length of a wrong reply that is quoted when the judge is asked again": f"{MAX_QUOTED:,} characters",
+    "probable mistakes that are kept": f"{doubts.MAX_DOUBTS:,}",
+    "probable mistakes that a warning lists": f"{reference.MAX_LISTED}",
+    "growth of a YAML file by its aliases": f"{yaml_file.MAX_EXPANSION} times, or 1 MB",
+    "length of a number in YAML": f"{yaml_file.MAX_NUMBER:,} characters",
     "rejected lines in a file": size(MAX_REJECT_BYTES),
     "length of a result that `aggregate` and `compare` read": size(MAX_RESULT_BYTES),
     "work of comparing the steps of one response": f"{SEARCH_STEPS:,} cells or so",
