@@ -76,7 +76,7 @@ STEPS = st.lists(st.integers(-2, 2) | st.integers(-3, 3), min_size=40, max_size=
 def test_rows_pair_off_as_by_kuhns_algorithm(width: int, most: int) -> None:
     seen = set()
 
-    @settings(deadline=None)
+    @settings(deadline=None, derandomize=True)  # Else, now and then, no examples pair off.
     @given(tables(width, most), STEPS)
     def check(left: list[Row], steps: list[int]) -> None:
         right = moved(left, steps)

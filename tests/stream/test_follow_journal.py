@@ -406,8 +406,9 @@ async def test_copies_that_cannot_be_kept(log: Log) -> None:
     async with evaluate_stream(REFERENCE, source, journal=log.journal) as stream:
         await anext(stream)
         log.journal.with_name("journal.run.tmp").mkdir()
-        log.copy("log.jsonl.1")
-        log.append(log.text())
+        with source._waiting._lock:  # One look sees both.
+            log.copy("log.jsonl.1")
+            log.append(log.text())
         with pytest.raises(JournalError, match=r"journal\.run: cannot be written"):
             await anext(stream)
     assert log.kept() == ["r1"], "what follows is not read before"
