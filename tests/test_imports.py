@@ -24,6 +24,7 @@ LEVELS = [
     {"steps", "aggregates"},
     {"judge"},
     {"config"},
+    {"traces"},
     {"records"},
     {"posix", "threads"},
     {"errors", "version"},

@@ -43,6 +43,7 @@ RESULT_KEYS = frozenset(
         *("template_id", "question_id", "question_text", "reference_steps", "reference_answer"),
         *("status", "error", "actual_answer", "actual_steps", "steps_score_error"),
         *("sample", "response_id", "metadata", "judge", "pending", "matches", "failure", "source"),
+        "trace_problems",
         *("answer_reference_claims_count", "answer_actual_claims_count", "answer_matching_claims_count"),
         *("answer_correctness_reason", "answer_eval_error", "answer_correctness_cost"),
         *("answer_relevance_reason", "answer_relevance_error", "answer_relevance_cost"),

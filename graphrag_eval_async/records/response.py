@@ -28,7 +28,9 @@ BEYOND_64_BITS = 2.0**63
 
 _NUMBERS = frozenset({int, float})
 _OF_RETRIEVAL = frozenset({*RETRIEVAL_METRICS, *ERRORS_OF_STEP})
-_KNOWN = frozenset({"question_id", "id", "status", "error", "actual_answer", "actual_steps", *CARRIED_OVER})
+_KNOWN = frozenset(
+    {"question_id", "id", "status", "error", "actual_answer", "actual_steps", "trace_problems", *CARRIED_OVER}
+)
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
@@ -132,6 +134,8 @@ def _check_texts(fields: dict[str, Any]) -> None:
         raise too_deep()
     if "actual_answer" in fields and type(fields["actual_answer"]) is not str:
         raise _invalid("actual_answer", "a string", fields["actual_answer"])
+    if "trace_problems" in fields:
+        _check_list_of_texts("trace_problems", fields["trace_problems"])
     if "id" in fields and type(fields["id"]) is not str:
         _check_number("id", fields["id"], "a string or a number")
 
@@ -152,6 +156,11 @@ def _check_number(key: str, value: Any, expected: str = "a number") -> None:
         raise _invalid(key, expected, value)
     if type(value) is float and abs(value) >= BEYOND_64_BITS:
         raise InvalidRecord("invalid_field", f"{key}: expected {expected} of at most 64 bits, got {value}")
+
+
+def _check_list_of_texts(key: str, value: Any) -> None:
+    if type(value) is not list or not all(type(each) is str for each in value):
+        raise _invalid(key, "an array of strings", value)
 
 
 def _check_status(key: str, value: Any) -> None:

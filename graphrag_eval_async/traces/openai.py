@@ -1,0 +1,191 @@
+"""Histories of OpenAI: Chat Completions, Responses, and items and spans of the Agents SDK."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Unpack
+
+from graphrag_eval_async.traces.plain import as_json
+from graphrag_eval_async.traces.times import seconds_between
+from graphrag_eval_async.traces.trace import Trace, TraceOptions, end, text_of, to_response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+
+def response_from_openai(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
+    """The response that a history of OpenAI makes.
+
+    Args:
+        messages: messages of Chat Completions; items of the Responses API, or an answer of it; of the Agents
+            SDK, what `to_input_list()` gives, a `RunState` as JSON, or the objects that a `TracingProcessor`
+            exports. Dicts, or objects of the SDKs.
+        options: see `TraceOptions`.
+
+    Returns:
+        a response for `evaluate_stream`. What is wrong with the trace is listed in `trace_problems`.
+
+    Raises:
+        UsageError: an option has a value it cannot have.
+    """
+    trace = Trace("openai", options.get("turn", "last"))
+    read(as_json(messages), trace)
+    return to_response(trace, **options)
+
+
+def read(history: Any, trace: Trace) -> None:
+    """Read a history of plain JSON values."""
+    if isinstance(history, dict):
+        _count(history.get("usage"), trace)
+        history = next((history[key] for key in _LISTS if isinstance(history.get(key), list)), [history])
+    if any(isinstance(each, dict) and each.get("object") in {"trace", "trace.span"} for each in history):
+        _read_spans(history, trace)
+        return
+    for item in history:
+        if isinstance(item, dict):
+            _read_item(item, trace)
+        else:
+            trace.problem("an item that is no object")
+
+
+_LISTS = ("messages", "output", "generated_items", "input", "items", "choices")
+"""Keys of an object that hold the history."""
+
+
+def _read_item(item: dict[str, Any], trace: Trace) -> None:
+    if isinstance(raw := item.get("raw_item"), dict):  # Of a `RunState`.
+        item = raw
+    if isinstance(message := item.get("message"), dict):  # Of the choices of a completion.
+        item = message
+    kind = item.get("type")
+    read = _ITEMS.get(kind) if isinstance(kind, str) else None
+    if read is not None:
+        read(item, trace)
+    elif "role" in item:
+        _read_message(item, trace)
+    elif isinstance(kind, str) and kind.endswith("_call_output"):
+        trace.result(item.get("call_id"), item.get("output"))
+    elif isinstance(kind, str) and kind.endswith("_call"):
+        _read_hosted(item, trace)
+
+
+def _read_message(message: dict[str, Any], trace: Trace) -> None:
+    role, content = message["role"], message.get("content")
+    if role == "user":
+        trace.ask(text_of(content))
+    elif role in {"tool", "function"}:
+        trace.result(message.get("tool_call_id"), content, name=message.get("name"))
+    elif role == "assistant":
+        calls = message.get("tool_calls") or []
+        old = message.get("function_call")
+        for call in [*calls, *([{"function": old}] if old else [])]:
+            _read_call(call, trace)
+        text = text_of(content if content is not None else message.get("refusal"))
+        if not calls and not old and text:
+            trace.answer = text
+
+
+def _read_call(call: Any, trace: Trace) -> None:
+    if not isinstance(call, dict):
+        trace.problem("a call that is no object")
+    elif isinstance(custom := call.get("custom"), dict):
+        trace.call(custom.get("name"), {"input": custom.get("input")}, call.get("id"))
+    else:
+        function = call.get("function")
+        function = function if isinstance(function, dict) else {}
+        trace.call(function.get("name"), function.get("arguments"), call.get("id"))
+
+
+def _read_function_call(item: dict[str, Any], trace: Trace) -> None:
+    trace.call(item.get("name"), item.get("arguments"), item.get("call_id") or item.get("id"))
+
+
+def _read_custom_call(item: dict[str, Any], trace: Trace) -> None:
+    trace.call(item.get("name"), {"input": item.get("input")}, item.get("call_id") or item.get("id"))
+
+
+def _read_mcp_call(item: dict[str, Any], trace: Trace) -> None:
+    call = trace.call(item.get("name"), item.get("arguments"), item.get("id"))
+    error = item.get("error")
+    if error is not None:
+        end(call, _error_text(error), failed=True)
+    elif item.get("output") is not None or item.get("status") in {"completed", "failed", None}:
+        end(call, item.get("output"), failed=item.get("status") == "failed")
+
+
+def _error_text(error: Any) -> str:
+    if isinstance(error, dict):
+        return text_of(error.get("content") or error.get("message") or error)
+    return text_of(error)
+
+
+_RESULTS = ("results", "outputs", "output", "result")
+_NOT_ARGUMENTS = {"id", "type", "status", "call_id", "error", *_RESULTS}
+
+
+def _read_hosted(item: dict[str, Any], trace: Trace) -> None:
+    """A tool that the server runs, such as file search: call and result are one item."""
+    args = {key: value for key, value in item.items() if key not in _NOT_ARGUMENTS and value is not None}
+    call = trace.call(item["type"].removesuffix("_call"), args, item.get("call_id") or item.get("id"))
+    status = item.get("status")
+    output = next((item[key] for key in _RESULTS if item.get(key) is not None), None)
+    # Calls of the user's own computer or shell have their results in items of their own.
+    if output is not None or "call_id" not in item or status == "failed":
+        end(
+            call,
+            output if item.get("error") is None else item["error"],
+            failed=status in {"failed", "incomplete"},
+        )
+
+
+_ITEMS: dict[str, Callable[[dict[str, Any], Trace], None]] = {
+    "message": _read_message,
+    "function_call": _read_function_call,
+    "custom_tool_call": _read_custom_call,
+    "mcp_call": _read_mcp_call,
+}
+
+
+def _read_spans(spans: Iterable[Any], trace: Trace) -> None:
+    """What a `TracingProcessor` of the Agents SDK exports."""
+    found = sorted(
+        (span for span in spans if isinstance(span, dict) and span.get("object") == "trace.span"),
+        key=lambda span: str(span.get("started_at")),
+    )
+    for span in spans:
+        if isinstance(span, dict) and span.get("object") == "trace":
+            trace.more["trace_id"] = span.get("id")
+    for span in found:
+        data = span.get("span_data")
+        if not isinstance(data, dict):
+            trace.problem("a span without span_data")
+        elif data.get("type") == "function":
+            call = trace.call(data.get("name"), data.get("input"), span.get("id"))
+            if span.get("ended_at") is not None or data.get("output") is not None:
+                end(call, data.get("output"), failed=span.get("error") is not None)
+        elif data.get("type") in {"response", "generation"}:
+            _count(data.get("usage"), trace)
+            _read_generation(data, trace)
+    started = [span.get("started_at") for span in found]
+    ended = [span.get("ended_at") for span in found]
+    trace.elapsed_sec = seconds_between(started, ended)
+
+
+def _read_generation(data: Mapping[str, Any], trace: Trace) -> None:
+    """The question and the answer; the calls are spans of their own."""
+    seen = Trace("openai", "all")
+    for key in ("input", "output"):
+        if isinstance(value := data.get(key), list) or isinstance(value, dict):
+            read(value, seen)
+        elif isinstance(value, str) and key == "input":
+            seen.ask(value)
+    if seen.question is not None and trace.question is None:
+        trace.question = seen.question
+    trace.answer = seen.answer
+
+
+def _count(usage: Any, trace: Trace) -> None:
+    if isinstance(usage, dict):
+        trace.count(
+            input_tokens=usage.get("input_tokens", usage.get("prompt_tokens")),
+            output_tokens=usage.get("output_tokens", usage.get("completion_tokens")),
+        )

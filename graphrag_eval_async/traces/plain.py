@@ -1,0 +1,55 @@
+"""Objects of agent frameworks as plain JSON values, by what they can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+MAX_DEPTH = 150
+"""How deep a trace may nest; deeper parts are cut off as text."""
+
+
+def as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
+    """A value of dicts, lists, strings, numbers, booleans and None.
+
+    Pydantic models get a key ``class`` with the name of their class if they have none: a few formats tell
+    their events by that alone. Exceptions become ``{"type", "message"}``; what has no JSON form, its `repr`.
+    """
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if depth <= 0:
+        return _repr(value)
+    depth -= 1
+    if isinstance(value, Mapping):
+        return {str(key): as_json(child, depth) for key, child in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [as_json(child, depth) for child in value]
+    if isinstance(value, BaseException):
+        return {"type": type(value).__name__, "message": str(value)}
+    return _object(value, depth)
+
+
+def _object(value: Any, depth: int) -> Any:
+    if isinstance(value, type):
+        return _repr(value)
+    for method in ("export", "model_dump", "tolist", "isoformat"):
+        convert = getattr(value, method, None)
+        if callable(convert):
+            try:
+                plain = as_json(convert(), depth)
+            except Exception:  # noqa: BLE001, S112  (whatever a method of a foreign object raises)
+                continue
+            if method == "model_dump" and isinstance(plain, dict):
+                plain.setdefault("class", type(value).__name__)
+            return plain
+    if is_dataclass(value):
+        return {field.name: as_json(getattr(value, field.name), depth) for field in fields(value)}
+    return _repr(value)
+
+
+def _repr(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001  (whatever an object of the caller's does when it is shown)
+        return f"<{type(value).__name__}>"

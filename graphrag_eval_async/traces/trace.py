@@ -1,0 +1,310 @@
+"""What an adapter has read of a trace, and the response that it makes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+import orjson
+
+from graphrag_eval_async.errors import UsageError
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.records import Question
+
+FAILURES = ("Error:", "An error occurred while running the tool")
+"""How the output of a failed call begins where its format has no other way to tell: by default."""
+
+MAX_PROBLEMS = 20
+"""How many problems a response lists."""
+
+MAX_CHARACTERS = 200
+"""How long the text of one is."""
+
+Failed = Callable[[str, str], bool] | Sequence[str]
+
+
+class TraceOptions(TypedDict, total=False):
+    """The options of all adapters.
+
+    Attributes:
+        question_id: of the question that the trace answers. Without it, the question is found by its text.
+        questions: for that, those of the reference set, which is iterable over them: the one with the same
+            text, or else the same but for case, blanks and punctuation, which `trace_problems` says.
+        failed: which results are errors where the trace does not say: how their texts begin, `FAILURES` by
+            default, or a function of the step's name and the text.
+        step_names: by the name of a tool, that of the step: ``{"run_sparql": "sparql_query"}``.
+        turn: "last" takes the steps since the last message of the user, "all" takes those of all turns.
+    """
+
+    question_id: str | None
+    questions: Iterable[Question] | QuestionTexts | None
+    failed: Failed
+    step_names: Mapping[str, str]
+    turn: Literal["last", "all"]
+
+
+@dataclass
+class Call:
+    """One call of a tool.
+
+    Attributes:
+        name: of the tool; None if only its result is there.
+        id: None if it has none.
+        args: JSON, or text that is no JSON object.
+        output: text; None as long as there is none.
+        failed: None if the trace does not say.
+        ended: whether its result is there.
+    """
+
+    name: str | None
+    id: str | None = None
+    args: Any = None
+    output: str | None = None
+    failed: bool | None = None
+    ended: bool = False
+
+
+@dataclass
+class Trace:
+    """Collects what an adapter reads, in the order of the trace.
+
+    Attributes:
+        format: its name.
+        calls: of the current turn or, with `turn` "all", of all.
+        question: the last text of the user.
+        answer: the last text of the agent that came without calls.
+        error: why the agent failed, if it did.
+        tokens: by ``input_tokens`` and so on.
+        elapsed_sec: in seconds.
+        more: keys for the response as they are, such as the ids of the trace.
+    """
+
+    format: str
+    turn: Literal["last", "all"] = "last"
+    calls: list[Call] = field(default_factory=list)
+    question: str | None = None
+    answer: str | None = None
+    error: str | None = None
+    tokens: Counter[str] = field(default_factory=Counter)
+    elapsed_sec: float | None = None
+    more: dict[str, Any] = field(default_factory=dict)
+    problems: Counter[str] = field(default_factory=Counter)
+    _early: list[Call] = field(default_factory=list)
+
+    def problem(self, text: str) -> None:
+        """Note what is wrong with the trace, once more if it is so again."""
+        self.problems[text[:MAX_CHARACTERS]] += 1
+
+    def ask(self, text: str) -> None:
+        """The user says something, which begins a turn."""
+        self.question, self.answer = text, None
+        if self.turn == "last":
+            self._take_early()
+            if self.calls:
+                count = len(self.calls)
+                self.problem(
+                    f"{count} call{'s' * (count > 1)} of earlier turns left out; turn='all' keeps them"
+                )
+            self.calls = []
+
+    def call(self, name: Any, args: Any, id: Any = None) -> Call:  # noqa: A002  (as formats name it)
+        """The agent calls a tool; `args` that are text are JSON, if they can be."""
+        call = Call(_text_or_none(name), _text_or_none(id))
+        if call.name is None:
+            self.problem("a call without a name")
+        if isinstance(args, str) and args.strip():
+            try:
+                args = orjson.loads(args)
+            except orjson.JSONDecodeError:
+                self.problem(f"{_label(call)}: arguments are not JSON")
+        call.args = {} if args is None or args == "" else args
+        self.answer = None
+        self.calls.append(call)
+        early = next((each for each in self._early if call.id is not None and each.id == call.id), None)
+        if early is not None:
+            self._early.remove(early)
+            call.output, call.failed, call.ended = early.output, early.failed, True
+        return call
+
+    def result(
+        self,
+        id: Any,  # noqa: A002  (as formats name it)
+        output: Any,
+        *,
+        failed: bool | None = None,
+        name: Any = None,
+    ) -> None:
+        """A call ends; the first that has this id and no result, or without an id this name."""
+        key, name = _text_or_none(id), _text_or_none(name)
+        for call in self.calls:
+            is_meant = call.id == key if key is not None else (name is None or call.name == name)
+            if not call.ended and is_meant:
+                end(call, output, failed=failed)
+                return
+        if key is not None and any(call.id == key for call in self.calls):
+            self.problem(f"{key}: more than one result; the first counts")
+            return
+        orphan = Call(name, key)
+        end(orphan, output, failed=failed)
+        self._early.append(orphan)
+
+    def _take_early(self) -> None:
+        """Results whose calls never came are steps, too."""
+        for call in self._early:
+            self.problem(f"{_label(call)}: a result without a call")
+            self.calls.append(call)
+        self._early = []
+
+    def count(self, **tokens: Any) -> None:
+        """Add tokens of one request, where they are numbers."""
+        for key, value in tokens.items():
+            if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+                self.tokens[key] += int(value)
+
+
+def end(call: Call, output: Any, *, failed: bool | None = None) -> None:
+    """Give a call its result."""
+    call.output, call.failed, call.ended = text_of(output), failed, True
+
+
+def to_response(
+    trace: Trace,
+    *,
+    question_id: str | None = None,
+    questions: Iterable[Question] | QuestionTexts | None = None,
+    failed: Failed = FAILURES,
+    step_names: Mapping[str, str] | None = None,
+    turn: Literal["last", "all"] = "last",  # noqa: ARG001  (`Trace` heeds it)
+) -> dict[str, Any]:
+    """The response that a trace makes; see `TraceOptions`.
+
+    Raises:
+        UsageError: an option has a value it cannot have.
+    """
+    trace._take_early()
+    is_failed = _as_function(failed)
+    names = step_names or {}
+    steps = [_step(call, trace, is_failed, names) for call in trace.calls]
+    if question_id is None and questions is not None:
+        texts = questions if isinstance(questions, QuestionTexts) else QuestionTexts(questions)
+        question_id = texts.find(trace)
+    response: dict[str, Any] = {} if question_id is None else {"question_id": question_id}
+    if trace.error is not None:
+        response["error"] = trace.error
+    if trace.answer is not None:
+        response["actual_answer"] = trace.answer
+    response["actual_steps"] = steps
+    tokens = trace.tokens
+    if tokens and "total_tokens" not in tokens:
+        tokens["total_tokens"] = tokens["input_tokens"] + tokens["output_tokens"]
+    response |= tokens
+    if trace.elapsed_sec is not None:
+        response["elapsed_sec"] = trace.elapsed_sec
+    response |= {"trace_format": trace.format, **trace.more}
+    if question_id is None and trace.question is not None:
+        response["question"] = trace.question
+    if trace.problems:
+        response["trace_problems"] = listed(trace.problems)
+    return response
+
+
+def _step(
+    call: Call, trace: Trace, failed: Callable[[str, str], bool], names: Mapping[str, str]
+) -> dict[str, Any]:
+    name = call.name if call.name is not None else "unknown"
+    step: dict[str, Any] = {"name": names.get(name, name)}
+    if call.id is not None:
+        step["id"] = call.id
+    if call.args is not None:
+        step["args"] = call.args
+    if not call.ended:
+        trace.problem(f"{_label(call)}: no result")
+        return step | {"status": "error", "error": "the trace has no result of this call"}
+    output = call.output or ""
+    is_error = call.failed if call.failed is not None else bool(failed(step["name"], output))
+    return step | {"status": "error" if is_error else "success", "output": output}
+
+
+def _label(call: Call) -> str:
+    return " ".join(filter(None, (call.name, call.id))) or "a call"
+
+
+def _as_function(failed: Failed) -> Callable[[str, str], bool]:
+    if callable(failed):
+        return failed
+    if isinstance(failed, str) or not all(isinstance(text, str) and text for text in failed):
+        raise UsageError(f"failed: expected a list of texts, or a function of name and text, got {failed!r}")
+    beginnings = tuple(failed)
+    return lambda _, output: output.lstrip().startswith(beginnings)
+
+
+class QuestionTexts:
+    """Finds questions by their texts; built once for many traces."""
+
+    def __init__(self, questions: Iterable[Question]) -> None:
+        self._exact: dict[str, list[str]] = {}
+        self._normalised: dict[str, list[str]] = {}
+        for question in questions:
+            self._exact.setdefault(question.text.strip(), []).append(question.id)
+            self._normalised.setdefault(_normalised(question.text), []).append(question.id)
+
+    def find(self, trace: Trace) -> str | None:
+        """The id of the question that the user asked; None, with a problem, if that is not clear."""
+        if trace.question is None:
+            trace.problem("no question id, and no text of a question")
+            return None
+        asked = trace.question.strip()
+        found = self._exact.get(asked)
+        if found is None:
+            found = self._normalised.get(_normalised(asked), [])
+            if len(found) == 1:
+                trace.problem("the question was found by its text, but for case, blanks and punctuation")
+        if len(found) == 1:
+            return found[0]
+        how = f"{len(found)} questions of the reference set have" if found else "no question has"
+        trace.problem(f"{how} the text {asked[:100]!r}")
+        return None
+
+
+def _normalised(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+def text_of(value: Any) -> str:
+    """What a tool returned as text: text as it is, the texts of blocks, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, list) and value and all(isinstance(block, dict) for block in value):
+        texts = [block_text(block) for block in value]
+        if None not in texts:
+            return "\n".join(text for text in texts if text is not None)
+    try:
+        return orjson.dumps(value).decode()
+    except (TypeError, ValueError):
+        return repr(value)
+
+
+def block_text(block: Mapping[str, Any]) -> str | None:
+    """The text of a block of content; None if it is of another kind."""
+    kind = block.get("type", block.get("block_type"))
+    if kind in {"text", "input_text", "output_text", "refusal"}:
+        text = block.get("text", block.get("refusal", block.get("content")))
+        return text if isinstance(text, str) else None
+    return None
+
+
+def _text_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) else None if value is None else str(value)
+
+
+def listed(problems: Counter[str]) -> list[str]:
+    """Problems as a list, with how often each was seen."""
+    texts = [text if count == 1 else f"{text} ({count} times)" for text, count in problems.items()]
+    more = len(texts) - MAX_PROBLEMS
+    return texts if more <= 0 else [*texts[:MAX_PROBLEMS], f"... and {more} more"]

@@ -1,0 +1,28 @@
+"""One scenario, as every format tells it: two calls in one turn, of which one fails, and an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+QUESTION = "Which feeders leave the Harbour substation?"
+ANSWER = "Feeders F7 and F9."
+QUERY = "SELECT ?f WHERE { ?f grid:leaves grid:Harbour }"
+RESULTS = '{"head":{"vars":["f"]},"results":{"bindings":[]}}'
+PROBLEM = "the index is being rebuilt"
+
+STEPS: list[dict[str, Any]] = [
+    {
+        "name": "sparql_query",
+        "id": "call_1",
+        "args": {"query": QUERY},
+        "status": "success",
+        "output": RESULTS,
+    },
+    {
+        "name": "retrieval_search",
+        "id": "call_2",
+        "args": {"text": "feeders Harbour", "k": 3},
+        "status": "error",
+        "output": PROBLEM,
+    },
+]

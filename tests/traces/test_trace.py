@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from collections import namedtuple
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from graphrag_eval_async import Evaluator, UsageError, load_reference
+from graphrag_eval_async.traces.plain import as_json
+from graphrag_eval_async.traces.trace import QuestionTexts, Trace, to_response
+
+REFERENCE: list[dict[str, Any]] = [
+    {
+        "template_id": "t",
+        "questions": [
+            {"id": "q1", "question_text": "Which feeders leave Harbour?"},
+            {"id": "q2", "question_text": "Which feeders leave Lindau?"},
+            {"id": "q3", "question_text": "Twice"},
+            {"id": "q4", "question_text": "Twice"},
+        ],
+    }
+]
+
+
+def asked(text: str | None) -> dict[str, Any]:
+    trace = Trace("chat")
+    if text is not None:
+        trace.ask(text)
+    return to_response(trace, questions=QuestionTexts(load_reference(REFERENCE)))
+
+
+def test_the_question_is_found_by_its_text() -> None:
+    assert asked(" Which feeders leave Lindau?\n") == {
+        "question_id": "q2",
+        "actual_steps": [],
+        "trace_format": "chat",
+    }
+
+
+@pytest.mark.parametrize("text", ["which feeders  leave harbour", "Which FEEDERS leave 'Harbour'?!"])
+def test_the_question_is_found_by_its_words_and_that_is_said(text: str) -> None:
+    response = asked(text)
+    assert response["question_id"] == "q1"
+    assert response["trace_problems"] == [
+        "the question was found by its text, but for case, blanks and punctuation"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("Which feeders leave Harbor?", "no question has the text 'Which feeders leave Harbor?'"),
+        ("Twice", "2 questions of the reference set have the text 'Twice'"),
+        ("?", "no question has the text '?'"),
+        (None, "no question id, and no text of a question"),
+    ],
+)
+def test_a_question_that_is_not_found_is_not_guessed(text: str | None, problem: str) -> None:
+    response = asked(text)
+    assert "question_id" not in response
+    assert response["trace_problems"] == [problem]
+    assert response.get("question") == text
+
+
+async def test_problems_are_in_the_result() -> None:
+    trace = Trace("chat")
+    trace.call("sparql_query", "{", "c1")
+    result = await Evaluator(REFERENCE).evaluate(to_response(trace, question_id="q1"))
+    assert result["trace_problems"] == [
+        "sparql_query c1: arguments are not JSON",
+        "sparql_query c1: no result",
+    ]
+    assert result["metadata"] == {"trace_format": "chat"}
+
+
+def test_problems_are_counted_and_bounded() -> None:
+    trace = Trace("chat")
+    for number in range(30):
+        trace.problem(f"{number}")
+        trace.problem("x" * 1000)
+    listed = to_response(trace, question_id="q1")["trace_problems"]
+    assert len(listed) == 21
+    assert listed[:2] == ["0", f"{'x' * 200} (30 times)"]
+    assert listed[-1] == "... and 11 more"
+
+
+def test_a_result_that_comes_before_its_call() -> None:
+    trace = Trace("chat")
+    trace.result("c1", "rows")
+    trace.call("sparql_query", {}, "c1")
+    [step] = to_response(trace, question_id="q1")["actual_steps"]
+    assert (step["status"], step["output"]) == ("success", "rows")
+    assert not trace.problems
+
+
+@pytest.mark.parametrize("failed", ["Error", [""], [1]])
+def test_what_cannot_tell_failures(failed: Any) -> None:
+    with pytest.raises(UsageError, match="failed: expected"):
+        to_response(Trace("chat"), question_id="q1", failed=failed)
+
+
+def test_objects_of_frameworks_as_json() -> None:
+    class Model:
+        def model_dump(self) -> dict[str, Any]:
+            return {"text": "x", "parts": (1, {2})}
+
+    class Broken:
+        def model_dump(self) -> dict[str, Any]:
+            raise RuntimeError
+
+        def __repr__(self) -> str:
+            return "<broken>"
+
+    @dataclass
+    class Data:
+        model: Any
+
+    named = namedtuple("named", "a b")
+    value = {"m": Data(Model()), "b": Broken(), "e": ValueError("no"), "n": named(1, None), "t": int}
+    assert as_json(value) == {
+        "m": {"model": {"text": "x", "parts": [1, [2]], "class": "Model"}},
+        "b": "<broken>",
+        "e": {"type": "ValueError", "message": "no"},
+        "n": [1, None],
+        "t": "<class 'int'>",
+    }
+    deep: Any = 1
+    for _ in range(1000):
+        deep = [deep]
+    assert as_json(deep)
