@@ -176,7 +176,7 @@ def test_the_methods() -> None:
     assert public(package.RunningAggregates) == expected
     assert public(package.Last) == {"count"}
     assert public(package.Seconds) == {"seconds"}
-    assert public(package.Follower) == {"aclose", "batches", "begin", "lag"}
+    assert public(package.Follower) == {"aclose", "batches", "begin", "lag", "not_found"}
     files = package.read_jsonl("-")
     members = {"batches", "exclude", "size", "can_be_shuffled"}
     assert public(type(files)) | {"consumed"} == {*members, "consumed"} <= public(files)  # type: ignore[arg-type]

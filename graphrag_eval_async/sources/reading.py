@@ -170,7 +170,9 @@ class JsonlFiles:
                     if gunzip is None:
                         yield piece
                         continue
-                    yield await anyio.to_thread.run_sync(gunzip.feed, piece)
+                    texts = gunzip.feed(piece)
+                    while (text := await anyio.to_thread.run_sync(next, texts, None)) is not None:
+                        yield text
                     _check(path, gunzip)
         finally:
             await chunks.aclose()
