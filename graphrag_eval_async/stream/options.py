@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import UsageError, check_boolean, check_integer
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import Reject
 
@@ -49,12 +49,9 @@ class StreamOptions:
 
     def __post_init__(self) -> None:
         for name in ("max_in_flight", "max_line_bytes"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise UsageError(f"{name}: expected an integer of 1 or more, got {value!r}")
+            check_integer(name, getattr(self, name))
         for name in ("ordered", "stages"):
-            if not isinstance(getattr(self, name), bool):
-                raise UsageError(f"{name}: expected a boolean, got {getattr(self, name)!r}")
+            check_boolean(name, getattr(self, name))
         if not isinstance(self.aggregates, RunningAggregates | None):
             raise UsageError(f"aggregates: expected a RunningAggregates, got {self.aggregates!r}")
         check_on_reject(self.on_reject)
