@@ -185,4 +185,4 @@ def test_the_methods() -> None:
 
 def test_options_that_are_passed_on() -> None:
     assert OF_EVALUATOR.split() == [*EvaluatorOptions.__annotations__]
-    assert ARGUMENTS[package.evaluate_stream][1].split() == [*StreamKeywords.__annotations__]
+    assert {*ARGUMENTS[package.evaluate_stream][1].split()} == {*StreamKeywords.__annotations__}
