@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +16,6 @@ from graphrag_eval_async.reference import Reference
 from graphrag_eval_async.steps import check_step
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Sequence
 
     from graphrag_eval_async.reference import Templates

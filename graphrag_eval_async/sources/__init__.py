@@ -148,7 +148,7 @@ class _ObjectReader:
             data = bytes(item)
             if len(data) > PIECE_BYTES:
                 return self._split(data)
-            if b"\n" in data or data.startswith(b"["):
+            if b"\n" in data:
                 data = with_one_object_per_line(data)
             return [self._lines(data.removesuffix(b"\n").split(b"\n"))]
         record = write_line(item, self._number, self._offset)
@@ -159,6 +159,7 @@ class _ObjectReader:
 
     def _split(self, data: bytes) -> Iterator[list[Record]]:
         rewriter = Rewriter()
+        rewriter.is_lines = b"\n" not in data
         pieces = []
         for piece in cut(data):
             pieces.append(piece if rewriter.is_lines else rewriter.feed(piece))

@@ -119,7 +119,7 @@ async def test_the_loop_goes_on_during_a_large_line(tmp_path: Path, shape: str, 
 
 
 TEXTS = {
-    "an array": b'[{"question_id":"q"}' + b',{"question_id":"q"}' * 100_000 + b"]",
+    "an array": b'[{"question_id":"q"}' + b',\n{"question_id":"q"}' * 100_000 + b"]",
     "an array with a long string": b'[{"question_id":"' + rb"\"" * 2**22 + b'"}]',
     "blank lines": b"\n" * 2**25 + b'{"question_id":"q"}',
 }
