@@ -246,3 +246,23 @@ def describe(value: object) -> str:
     if isinstance(value, int):
         return repr(value) if value.bit_length() <= 64 else f"an int of {value.bit_length()} bits"
     return type(value).__name__
+
+
+def check_integer(name: str, value: object, least: int = 1) -> None:
+    """Check an option that is a number of things.
+
+    Raises:
+        UsageError: it is not an integer of `least` or more.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise UsageError(f"{name}: expected an integer of {least} or more, got {describe(value)}")
+
+
+def check_boolean(name: str, value: object) -> None:
+    """Check an option that is on or off.
+
+    Raises:
+        UsageError: it is not a boolean.
+    """
+    if not isinstance(value, bool):
+        raise UsageError(f"{name}: expected a boolean, got {describe(value)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import msgspec
+import orjson
 from msgspec import Meta, Struct, defstruct
 
 from graphrag_eval_async.config import Config
@@ -126,16 +127,5 @@ def json_schema(name: str) -> dict[str, Any]:
         if model is not None:  # Other keys go into the request.
             model["additionalProperties"] = True
             model["properties"]["api_base"] = model["properties"]["base_url"]
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_portable(schema)}
-
-
-def _portable(value: Any) -> Any:
-    """The schema with patterns as ECMAScript has them."""
-    if isinstance(value, dict):
-        return {
-            key: item.replace(r"\A", "^").replace(r"\Z", "$")
-            if key == "pattern" and isinstance(item, str)
-            else _portable(item)
-            for key, item in value.items()
-        }
-    return [*map(_portable, value)] if isinstance(value, list | tuple) else value
+    text = orjson.dumps(schema).replace(rb"\\A", b"^").replace(rb"\\Z", b"$")  # As ECMAScript has them.
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **orjson.loads(text)}

@@ -176,7 +176,7 @@ def test_the_methods() -> None:
     assert public(package.RunningAggregates) == expected
     assert public(package.Last) == {"count"}
     assert public(package.Seconds) == {"seconds"}
-    assert public(package.Follower) == {"aclose", "batches", "begin", "lag"}
+    assert public(package.Follower) == {"aclose", "batches", "begin", "lag", "not_found"}
     files = package.read_jsonl("-")
     members = {"batches", "exclude", "size", "can_be_shuffled"}
     assert public(type(files)) | {"consumed"} == {*members, "consumed"} <= public(files)  # type: ignore[arg-type]
@@ -185,4 +185,4 @@ def test_the_methods() -> None:
 
 def test_options_that_are_passed_on() -> None:
     assert OF_EVALUATOR.split() == [*EvaluatorOptions.__annotations__]
-    assert ARGUMENTS[package.evaluate_stream][1].split() == [*StreamKeywords.__annotations__]
+    assert {*ARGUMENTS[package.evaluate_stream][1].split()} == {*StreamKeywords.__annotations__}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from graphrag_eval_async.aggregates.steps import counts_of
-from graphrag_eval_async.errors import UsageError, describe
+from graphrag_eval_async.errors import UsageError, check_integer, describe
 from graphrag_eval_async.records.caching import remember
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ class Last:
     count: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.count, int) or isinstance(self.count, bool) or self.count < 1:
-            raise UsageError(f"count: expected an integer of 1 or more, got {describe(self.count)}")
+        check_integer("count", self.count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from rich.table import Table
 
 from graphrag_eval_async.cli.text import by_frequency, number, one_line, percent
 from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.records.tabular import rows_of_means
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 WIDTH = 80  # where there is no terminal to ask
 HEADING_WIDTH = 12  # of one metric; longer words of its name are broken
@@ -29,26 +30,15 @@ INTERVALS = 3  # beside each other in a table, so that there is room for the nam
 
 def render_table(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     """Counts of samples and means of metrics: a row for each template, one for micro and one for macro."""
-    names = [*map(name_cell, snapshot["per_template"]), "micro", "macro"]
-    groups = [*snapshot["per_template"].values(), snapshot["micro"], snapshot["macro"]]
-    metrics = [metric for metric, stats in snapshot["macro"].items() if "mean" in stats]
-    columns = [["samples", *map(_samples, groups)], ["errors", *map(_errors, groups)]]
-    columns += [[_heading(metric), *(_mean(group, metric) for group in groups)] for metric in metrics]
-    return draw((_means(names, part) for part in _parts(columns)), stream)
+    metrics, rows = rows_of_means(snapshot)
+    names, samples, errors, *means = zip(*rows, strict=True)
+    columns = [_column("samples", str, samples), _column("errors", str, errors)]
+    columns += [_column(_heading(each), number, mean) for each, mean in zip(metrics, means, strict=True)]
+    return draw((_means([*map(name_cell, names)], part) for part in _parts(columns)), stream)
 
 
-def _samples(group: Mapping[str, Any]) -> str:
-    errors = group.get("number_of_error_samples")
-    return "" if errors is None else str(errors + group["number_of_success_samples"])
-
-
-def _errors(group: Mapping[str, Any]) -> str:
-    return str(group.get("number_of_error_samples", ""))
-
-
-def _mean(group: Mapping[str, Any], metric: str) -> str:
-    stats = group.get(metric, ())
-    return number(stats["mean"]) if "mean" in stats else ""
+def _column(heading: str, show: Callable[[Any], str], values: Iterable[Any]) -> list[str]:
+    return [heading, *("" if value is None else show(value) for value in values)]
 
 
 def _parts(columns: Iterable[Sequence[str]]) -> list[list[Sequence[str]]]:

@@ -20,8 +20,6 @@ from graphrag_eval_async.config.model import (
     CustomEvaluationConfig,
     EmbeddingConfig,
     GenerationConfig,
-    RetrievalAnswerConfig,
-    RetrievalContextConfig,
 )
 from graphrag_eval_async.config.reading import Reader, join
 from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning
@@ -123,23 +121,15 @@ def _effective(config: Config, *, judge: bool) -> Config:
     return replace(config, answer_correctness=AnswerCorrectnessConfig(), answer_relevance=relevance)
 
 
-_SECTIONS: dict[str, Callable[[], Any]] = {
-    "answer_correctness": AnswerCorrectnessConfig,
-    "answer_relevance": AnswerRelevanceConfig,
-    "retrieval_answer": RetrievalAnswerConfig,
-    "retrieval_context": RetrievalContextConfig,
-}
-
-
 def _turn_on(config: Config) -> Config:
     """The configuration with the sections that ``metrics: all`` stands for."""
     embeds = config.llm is not None and config.llm.embedding is not None
     sections = {
-        name: getattr(config, name) or _SECTIONS[name]()
-        for name in _SECTIONS
-        if embeds or name != "answer_relevance" or getattr(config, name) is not None
+        name: make()
+        for name, make in METRICS.items()
+        if name != "ragas_answer_correctness" and (embeds or name != "answer_relevance")
     }
-    return replace(config, turned_on=None, **sections)
+    return replace(config, turned_on=None, **(sections | config.metrics))
 
 
 def _check_values(config: Config, problem: Problem) -> None:

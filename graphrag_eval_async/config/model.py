@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from graphrag_eval_async.config.secrecy import Shown, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Text = Annotated[str, Meta(pattern=r"\S", description="a string that is not empty")]
 Name = Annotated[
@@ -234,11 +237,11 @@ class Config(Section, frozen=True, kw_only=True):
         return [name for name in METRICS if embed.get(name)]
 
 
-METRICS = (
-    "answer_correctness",
-    "answer_relevance",
-    "retrieval_answer",
-    "retrieval_context",
-    "ragas_answer_correctness",
-)
-"""The sections of `Config` that are metrics."""
+METRICS: dict[str, Callable[[], Section]] = {
+    "answer_correctness": AnswerCorrectnessConfig,
+    "answer_relevance": AnswerRelevanceConfig,
+    "retrieval_answer": RetrievalAnswerConfig,
+    "retrieval_context": RetrievalContextConfig,
+    "ragas_answer_correctness": RagasAnswerCorrectnessConfig,
+}
+"""The sections of `Config` that are metrics, by name."""

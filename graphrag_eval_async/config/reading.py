@@ -15,6 +15,7 @@ from graphrag_eval_async.config.model import Config, EmbeddingConfig, Generation
 from graphrag_eval_async.config.secrecy import VARIABLE, FromEnvironment, expand
 from graphrag_eval_async.errors import describe
 from graphrag_eval_async.records.copying import AmbiguousObject
+from graphrag_eval_async.records.shapes import did_you_mean
 
 MAX_DEPTH = 100
 
@@ -121,7 +122,7 @@ class Reader:
         value = as_published(kind, value)
         for name in value:
             if name not in known:
-                self.problem(join(key, name), _unknown(name, [*known]))
+                self.problem(join(key, name), f"unknown key; {did_you_mean(name, known)}")
         members = {}
         for name, field in known.items():
             if name in value:
@@ -176,11 +177,6 @@ def _is_section(kind: Any) -> bool:
 def _is_of_judge(key: str) -> bool:
     """Whether strings at the key read the environment, and may be secrets."""
     return key == "llm" or key.startswith("llm.")
-
-
-def _unknown(name: str, known: list[str]) -> str:
-    close = get_close_matches(name[:64], known, 1)
-    return f"unknown key; did you mean {close[0]}?" if close else f"unknown key; known are {', '.join(known)}"
 
 
 def join(key: str, name: str) -> str:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO, Literal, overload
 
+from graphrag_eval_async.errors import in_utf8
 from graphrag_eval_async.records.line import Line
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def reject(line: Line | Unwritable, reason: Reason, message: str) -> Reject:
     digest = hashlib.sha256(data).hexdigest()
     if len(message) > MESSAGE_CHARACTERS:
         message = message[:MESSAGE_CHARACTERS] + "..."
-    message = message.encode(errors="backslashreplace").decode()  # A key may hold a lone surrogate.
+    message = in_utf8(message)  # A key may hold a lone surrogate.
     path = line.file.path if isinstance(line, Line) and line.file is not None else None
     return Reject(line.number, line.offset, reason, message, data[:HEAD_BYTES], len(data), digest, data, path)
 

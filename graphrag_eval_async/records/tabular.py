@@ -62,19 +62,23 @@ def _numbers(stats: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def means_table(snapshot: Mapping[str, Any]) -> str:
     """Samples, errors and means, as HTML: a row for each template, one for micro and one for macro."""
+    metrics, rows = rows_of_means(snapshot)
+    return html_table(("template", "samples", "errors", *metrics), rows)
+
+
+def rows_of_means(snapshot: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
+    """The metrics, and rows of a name, samples, errors and the means of these; None where there is none."""
     groups = [*snapshot["per_template"].items(), ("micro", snapshot["micro"]), ("macro", snapshot["macro"])]
     metrics = [metric for metric, stats in snapshot["macro"].items() if "mean" in stats]
-    rows = [[name, *_counts(group), *(_mean(group.get(key)) for key in metrics)] for name, group in groups]
-    return html_table(("template", "samples", "errors", *metrics), rows)
+    return metrics, [
+        [name, *_counts(group), *(group.get(key, {}).get("mean") for key in metrics)]
+        for name, group in groups
+    ]
 
 
 def _counts(group: Mapping[str, Any]) -> tuple[Any, Any]:
     errors = group.get("number_of_error_samples")
     return (None, None) if errors is None else (errors + group["number_of_success_samples"], errors)
-
-
-def _mean(stats: Mapping[str, Any] | None) -> Any:
-    return None if stats is None else stats.get("mean")
 
 
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

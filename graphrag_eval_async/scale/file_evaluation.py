@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import pickle
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Unpack
 
 import orjson
 
-from graphrag_eval_async.errors import RejectedResponse, UsageError
+from graphrag_eval_async.errors import RejectedResponse, UsageError, check_integer
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.posix import require_posix
@@ -124,14 +124,13 @@ async def evaluate_file(
     return EvaluatedFile(run.aggregates, rejects, run.missing)
 
 
-def count_jobs(jobs: Any) -> int:
+def count_jobs(jobs: int) -> int:
     """How many processes there may be, given a number or 0 for as many as there are cores to be used.
 
     Raises:
         UsageError: it is no such number.
     """
-    if not isinstance(jobs, int) or isinstance(jobs, bool) or jobs < 0:
-        raise UsageError(f"jobs: expected an integer of 0 or more, got {jobs!r}")
+    check_integer("jobs", jobs, 0)
     if jobs:
         return jobs
     can_tell = hasattr(os, "sched_getaffinity")

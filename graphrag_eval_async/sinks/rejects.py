@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
+from graphrag_eval_async.errors import in_utf8
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -44,7 +46,7 @@ class RejectWriter:
             OSError: it cannot be written.
         """
         assert self.lines is not None  # noqa: S101
-        more = {} if reject.path is None else {"file": as_text(reject.path)}
+        more = {} if reject.path is None else {"file": in_utf8(reject.path)}
         self.lines.write(reject_line(reject, more, self._max_bytes - self.lines.length))
 
 
@@ -55,7 +57,7 @@ def reject_line(reject: Reject, more: Mapping[str, Any], room: int) -> Iterator[
         "line": reject.line,
         "offset": reject.offset,
         "reason": reject.reason,
-        "message": as_text(reject.message),
+        "message": in_utf8(reject.message),
         "length": reject.length,
         "sha256": reject.sha256,
     }
@@ -81,8 +83,3 @@ def reject_line(reject: Reject, more: Mapping[str, Any], room: int) -> Iterator[
 def _base64(content: BinaryIO) -> Iterator[bytes]:
     while piece := content.read(PIECE_BYTES):
         yield base64.b64encode(piece)
-
-
-def as_text(text: str) -> str:
-    """Text with its lone surrogates escaped: file names and quoted keys may have them, JSON cannot."""
-    return text.encode(errors="backslashreplace").decode()

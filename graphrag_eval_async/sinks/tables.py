@@ -6,6 +6,7 @@ import csv
 import os
 from contextlib import suppress
 from importlib.util import find_spec
+from itertools import islice
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +118,7 @@ def _write_csv(path: str, columns: Columns, rows: Iterable[Mapping[str, Any]]) -
             table.writerow(escape_formula(cell) if isinstance(cell, str) else cell for cell in cells)
 
 
-def _write_parquet(path: str, columns: Columns, rows: Iterable[Mapping[str, Any]]) -> None:
+def _write_parquet(path: str, columns: Columns, rows: Iterator[Mapping[str, Any]]) -> None:
     import pyarrow
     from pyarrow import parquet
 
@@ -125,7 +126,7 @@ def _write_parquet(path: str, columns: Columns, rows: Iterable[Mapping[str, Any]
     fields = [(name, kinds.get(kind, pyarrow.string)()) for name, kind in columns.items()]
     schema = pyarrow.schema(fields)
     with parquet.ParquetWriter(path, schema) as writer:
-        for batch in _batches(rows):
+        while batch := [*islice(rows, ROWS)]:
             cells = {name: [_cell(row.get(name), kind) for row in batch] for name, kind in columns.items()}
             writer.write_table(pyarrow.table(cells, schema=schema))
 
@@ -133,14 +134,3 @@ def _write_parquet(path: str, columns: Columns, rows: Iterable[Mapping[str, Any]
 def _cell(value: Any, kind: str) -> Any:
     is_text = value is None or isinstance(value, str)
     return value if is_text or kind != "string" else orjson.dumps(value).decode()
-
-
-def _batches(rows: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    batch: list[Mapping[str, Any]] = []
-    for row in rows:
-        batch.append(row)
-        if len(batch) == ROWS:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

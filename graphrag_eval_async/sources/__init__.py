@@ -14,10 +14,10 @@ from anyio.streams.text import TextReceiveStream
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Line, LongLine, Record, write_line
-from graphrag_eval_async.sources.documents import one_object_per_line, with_one_object_per_line
+from graphrag_eval_async.sources.documents import Rewriter, one_object_per_line, with_one_object_per_line
 from graphrag_eval_async.sources.files import CHUNK_BYTES
 from graphrag_eval_async.sources.following import Follower, follow_jsonl
-from graphrag_eval_async.sources.lines import PIECE_BYTES, is_blank, long_line, split_lines
+from graphrag_eval_async.sources.lines import PIECE_BYTES, cut, is_blank, long_line, split_lines
 from graphrag_eval_async.sources.reading import JsonlFiles, read_jsonl
 from graphrag_eval_async.sources.waiting import Lag
 
@@ -117,11 +117,17 @@ async def from_iterable(
     if isinstance(source, AsyncIterable):
         async for item in source:
             for batch in reader.read(item):
-                yield batch
+                if batch:
+                    yield batch
+                else:
+                    await asyncio.sleep(0)
     else:
         for item in source:
             for batch in reader.read(item):
-                yield batch
+                if batch:
+                    yield batch
+                else:
+                    await asyncio.sleep(0)
 
 
 class _ObjectReader:
@@ -133,17 +139,17 @@ class _ObjectReader:
         self._offset = 0
 
     def read(self, item: Any) -> Iterable[list[Record]]:
-        """The records of an item, in batches that are split one at a time."""
+        """The records of an item, in batches that are made one at a time; some are empty."""
         if isinstance(item, Line | LongLine):
             return [[item]]
         if isinstance(item, str):
             item = item.encode(errors="surrogatepass")
         if isinstance(item, bytes | bytearray | memoryview):
             data = bytes(item)
-            if b"\n" in data:
-                data = with_one_object_per_line(data)
             if len(data) > PIECE_BYTES:
                 return self._split(data)
+            if b"\n" in data:
+                data = with_one_object_per_line(data)
             return [self._lines(data.removesuffix(b"\n").split(b"\n"))]
         record = write_line(item, self._number, self._offset)
         self._count(record.data)
@@ -152,7 +158,13 @@ class _ObjectReader:
         return [[record]]
 
     def _split(self, data: bytes) -> Iterator[list[Record]]:
-        text = BytesIO(data)
+        rewriter = Rewriter()
+        rewriter.is_lines = b"\n" not in data
+        pieces = []
+        for piece in cut(data):
+            pieces.append(piece if rewriter.is_lines else rewriter.feed(piece))
+            yield []
+        text = BytesIO(b"".join([*pieces, rewriter.finish()]))
         while lines := text.readlines(PIECE_BYTES):
             yield self._lines([line.removesuffix(b"\n") for line in lines])
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records.line import BROKEN_LINE
+from graphrag_eval_async.sources.lines import cut
 
 if TYPE_CHECKING:
     import os
@@ -30,11 +32,14 @@ async def one_object_per_line(chunks: AsyncGenerator[bytes]) -> AsyncGenerator[b
     An object over several lines becomes one line that is not JSON: see `BROKEN_LINE`. Only arrays and objects
     at the start of the text are looked for, and other objects over several lines behind one of these.
     """
-    rewriter = _Rewriter()
+    rewriter = Rewriter()
     try:
         async for chunk in chunks:
-            if text := chunk if rewriter.is_lines else rewriter.feed(chunk):
-                yield text
+            for piece in (chunk,) if rewriter.is_lines else cut(chunk):
+                if text := piece if rewriter.is_lines else rewriter.feed(piece):
+                    yield text
+                else:
+                    await asyncio.sleep(0)
         if rest := rewriter.finish():
             yield rest
     finally:
@@ -43,7 +48,7 @@ async def one_object_per_line(chunks: AsyncGenerator[bytes]) -> AsyncGenerator[b
 
 def with_one_object_per_line(text: bytes) -> bytes:
     """The same of a whole text."""
-    rewriter = _Rewriter()
+    rewriter = Rewriter()
     return rewriter.feed(text) + rewriter.finish()
 
 
@@ -55,7 +60,7 @@ def is_one_object_per_line(path: str | os.PathLike[str]) -> bool:
     return not (_ARRAY.match(start) or _OBJECT.match(start))
 
 
-class _Rewriter:
+class Rewriter:
     """Rewrites a text chunk by chunk.
 
     Attributes:

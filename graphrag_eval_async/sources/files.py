@@ -18,7 +18,7 @@ from graphrag_eval_async.posix import after_fork, open_flags
 from graphrag_eval_async.threads import run_to_end
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Iterator
 
 CHUNK_BYTES = 1 << 20
 """Chunks are large, since each is handed over to a thread and back."""
@@ -106,25 +106,26 @@ class Gunzip:
         self._member: Any = None
         self._is_first = True
 
-    def feed(self, data: bytes) -> bytes:
-        """What these bytes give, at most a thousand times as much; if they are corrupt, all before that."""
-        pieces = []
-        while data and self.problem is None:
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """What these bytes give, in pieces of at most `CHUNK_BYTES`; if they are corrupt, all before that."""
+        more = False  # Whether what was fed before gives more.
+        while (data or more) and self.problem is None:
             if self._member is None:
                 if not self._is_first and not (data := data.lstrip(b"\0")):
                     break  # Zeros may fill up a file.
                 self._member = zlib.decompressobj(GZIP)
                 self._is_first = False
-            pieces.append(self._decompress(data))
-            data = self._member.unused_data
+            content = self._decompress(data)
+            yield content
+            data, more = self._member.unconsumed_tail, len(content) == CHUNK_BYTES
             if self._member.eof:
+                data, more = self._member.unused_data, False
                 self._member = None
-        return b"".join(pieces)
 
     def _decompress(self, data: bytes) -> bytes:
         before = self._member.copy()
         try:
-            content: bytes = self._member.decompress(data)
+            content: bytes = self._member.decompress(data, CHUNK_BYTES)
         except zlib.error as error:
             self.problem = str(error)
         else:

@@ -8,12 +8,12 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import UsageError, check_integer
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.records import Position
 from graphrag_eval_async.sources.checkpoints import FollowState
 from graphrag_eval_async.sources.identity import Access
-from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, lines_of
+from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, lines_of
 from graphrag_eval_async.sources.listing import as_logs
 from graphrag_eval_async.sources.tails import Tails
 from graphrag_eval_async.sources.waiting import Stop, Waiting
@@ -107,7 +107,8 @@ def follow_jsonl(
         timeout=None if idle_timeout is None else _seconds("idle_timeout", idle_timeout),
         stop=stop,
     )
-    return Follower(waiting, start, check_line_bytes(max_line_bytes))
+    check_integer("max_line_bytes", max_line_bytes)
+    return Follower(waiting, start, max_line_bytes)
 
 
 class Follower:

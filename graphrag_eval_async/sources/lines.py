@@ -9,7 +9,6 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import BYTE_ORDER_MARK, Line, LongLine, Record
 from graphrag_eval_async.records.line import MAX_LINE_BYTES as MAX_LINE_BYTES
 from graphrag_eval_async.records.reject import HEAD_BYTES
@@ -69,17 +68,6 @@ async def lines_of(batches: AsyncGenerator[list[Record]]) -> AsyncGenerator[Any]
                 yield line
     finally:
         await batches.aclose()
-
-
-def check_line_bytes(max_line_bytes: Any) -> int:
-    """`max_line_bytes` itself.
-
-    Raises:
-        UsageError: it is not an integer of 1 or more.
-    """
-    if type(max_line_bytes) is not int or max_line_bytes < 1:
-        raise UsageError(f"max_line_bytes: expected an integer of 1 or more, got {max_line_bytes!r}")
-    return max_line_bytes
 
 
 class Splitter:

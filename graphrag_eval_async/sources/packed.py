@@ -137,9 +137,10 @@ def _inflate(descriptor: int, path: str | None = None) -> Iterator[bytes]:
         if not block:
             gunzip.finish()
             break
-        text = gunzip.feed(block)
-        size += len(text)
-        yield from cut(text) if text else (b"",)
+        for text in gunzip.feed(block):
+            size += len(text)
+            yield from cut(text)
+        yield b""  # A block may give nothing, and others want their turn.
     if gunzip.problem is not None and path is not None:
         LOGGER.warning(
             "%s: cannot be decompressed, lost after %d bytes of its text: %s", path, size, gunzip.problem

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from graphrag_eval_async.errors import SourceError, UsageError
+from graphrag_eval_async.errors import SourceError, UsageError, check_integer
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.records import FileId
 from graphrag_eval_async.sources.documents import is_one_object_per_line, one_object_per_line
 from graphrag_eval_async.sources.files import Gunzip, open_file, read_descriptor, unreadable
 from graphrag_eval_async.sources.identity import generation_key, identify
-from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, check_line_bytes, cut, lines_of, split_lines
+from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, cut, lines_of, split_lines
 from graphrag_eval_async.sources.listing import MEMBERS, as_paths, fits
 from graphrag_eval_async.sources.shuffled import ShuffledLines, size_of
 
@@ -71,7 +71,8 @@ class JsonlFiles:
         self.lines: int | None = None
         self._paths = as_paths(path)
         self._excluded: set[str] = set()
-        self._max_line_bytes = check_line_bytes(max_line_bytes)
+        check_integer("max_line_bytes", max_line_bytes)
+        self._max_line_bytes = max_line_bytes
         if shuffle is not None:
             _check_shuffled(shuffle, self._paths)
         self._seed = shuffle
@@ -170,7 +171,9 @@ class JsonlFiles:
                     if gunzip is None:
                         yield piece
                         continue
-                    yield await anyio.to_thread.run_sync(gunzip.feed, piece)
+                    texts = gunzip.feed(piece)
+                    while (text := await anyio.to_thread.run_sync(next, texts, None)) is not None:
+                        yield text
                     _check(path, gunzip)
         finally:
             await chunks.aclose()
@@ -182,8 +185,7 @@ class JsonlFiles:
 def _check_shuffled(seed: Any, paths: Sequence[str]) -> None:
     """Check the paths themselves; files of directories and globs are checked when they are read."""
     require_posix("shuffle")
-    if type(seed) is not int or seed < 0:
-        raise UsageError(f"shuffle: expected an integer of 0 or more, got {seed!r}")
+    check_integer("shuffle", seed, 0)
     if "-" in paths:
         raise UsageError("shuffle: standard input cannot be shuffled, only files")
     for path in paths:

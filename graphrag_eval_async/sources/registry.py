@@ -105,7 +105,7 @@ class Registry:
             if original is None and (start := checkpoints.find_content(descriptor, name, bases)):
                 LOGGER.warning("%s: has %d bytes that an earlier run has read; skipped", name, start.offset)
                 checkpoints.note_copy(identity.root, start.key)
-        elif start is not None and start.passed_over and identity.root in checkpoints.copies:
+        elif start.passed_over and identity.root in checkpoints.copies:
             start, original = still_copy(self.open, opened, start, checkpoints)
         if start is None:
             skip = self.skip or original is not None or self.access.is_old(descriptor)

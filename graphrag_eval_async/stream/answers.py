@@ -10,7 +10,7 @@ from contextvars import copy_context
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.sinks.rejects import as_text
+from graphrag_eval_async.errors import in_utf8
 from graphrag_eval_async.threads import first_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class NoResponse(Exception):  # noqa: N818
 
     def __init__(self, value: Any, reason: Reason, message: str) -> None:
         super().__init__(message)
-        self.data = as_text(repr(value)).encode()
+        self.data = in_utf8(repr(value)).encode()
         self.reason = reason
 
 
@@ -66,7 +66,7 @@ def message_of(error: BaseException) -> str:
     if len(text) > MAX_ERROR_CHARACTERS:
         text = f"{text[:MAX_ERROR_CHARACTERS]}..."
     name = type(error).__name__
-    return as_text(f"{name}: {text}" if text else name)
+    return in_utf8(f"{name}: {text}" if text else name)
 
 
 def call_in_thread(

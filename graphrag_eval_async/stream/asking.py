@@ -12,7 +12,7 @@ from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import UsageError, check_boolean, check_integer
 from graphrag_eval_async.evaluator import is_large, weight
 from graphrag_eval_async.records import Line, Reject, read_record, write_line
 from graphrag_eval_async.records.reject import reject
@@ -59,14 +59,11 @@ class Agent:
         if not callable(self.function):
             raise UsageError(f"agent: expected a function of a question, got {self.function!r}")
         for name in ("max_concurrency", "repeats"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise UsageError(f"{name}: expected an integer of 1 or more, got {value!r}")
+            check_integer(name, getattr(self, name))
         timeout = self.timeout
         if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout < inf):
             raise UsageError(f"timeout: expected seconds, more than 0, or None, got {timeout!r}")
-        if type(self.retry_errors) is not bool:
-            raise UsageError(f"retry_errors: expected a boolean, got {self.retry_errors!r}")
+        check_boolean("retry_errors", self.retry_errors)
 
     @property
     def blocks(self) -> bool:

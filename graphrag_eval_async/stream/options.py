@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal
 
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import UsageError, check_boolean, check_integer
+from graphrag_eval_async.evaluator import EvaluatorOptions
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import Reject
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
 
-    from graphrag_eval_async.config import Config
-    from graphrag_eval_async.evaluator import StepsGroups
     from graphrag_eval_async.inference.until import Until
-    from graphrag_eval_async.judge import Judge
-    from graphrag_eval_async.metrics import OnFatal
     from graphrag_eval_async.sinks.journal import Dedupe, Journal
-    from graphrag_eval_async.steps import Comparator
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
 
 MAX_IN_FLIGHT = 256
@@ -49,12 +44,9 @@ class StreamOptions:
 
     def __post_init__(self) -> None:
         for name in ("max_in_flight", "max_line_bytes"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise UsageError(f"{name}: expected an integer of 1 or more, got {value!r}")
+            check_integer(name, getattr(self, name))
         for name in ("ordered", "stages"):
-            if not isinstance(getattr(self, name), bool):
-                raise UsageError(f"{name}: expected a boolean, got {getattr(self, name)!r}")
+            check_boolean(name, getattr(self, name))
         if not isinstance(self.aggregates, RunningAggregates | None):
             raise UsageError(f"aggregates: expected a RunningAggregates, got {self.aggregates!r}")
         check_on_reject(self.on_reject)
@@ -72,20 +64,14 @@ def check_on_reject(on_reject: object) -> None:
         raise UsageError(f'on_reject: expected "collect", "raise" or a plain function, got {on_reject!r}')
 
 
-class StreamKeywords(TypedDict, total=False):
-    """The options of `evaluate_stream`."""
+class StreamKeywords(EvaluatorOptions, total=False):
+    """The options of `evaluate_stream`: besides these, those of an evaluator."""
 
     ordered: bool
     max_in_flight: int
     max_line_bytes: int
     aggregates: RunningAggregates | None
     on_reject: OnReject
-    steps_groups: StepsGroups | None
-    step_aliases: Mapping[str, Sequence[str]] | None
-    comparators: Mapping[str, Comparator] | None
-    config: str | os.PathLike[str] | Mapping[str, Any] | Config | None
-    judge: Judge | None
-    on_fatal: OnFatal
     stages: bool
     journal: str | os.PathLike[str] | Journal | None
     dedupe: Dedupe

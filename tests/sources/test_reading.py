@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async import evaluate_stream, read_jsonl
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import Line, LongLine
-from graphrag_eval_async.sources.files import Gunzip
+from graphrag_eval_async.sources.files import CHUNK_BYTES, Gunzip
 from graphrag_eval_async.sources.lines import PIECE_BYTES
 from tests.conftest import answer, templates
 from tests.sources.followed import open_files
@@ -80,10 +80,20 @@ async def test_gzip(tmp_path: Path, content: bytes) -> None:
 def test_members_and_zeros_between_them_in_any_pieces(members: list[tuple[bytes, int]], size: int) -> None:
     data = b"".join(gzip.compress(content) + b"\0" * zeros for content, zeros in members)
     gunzip = Gunzip()
-    content = b"".join(gunzip.feed(data[start : start + size]) for start in range(0, len(data), size))
+    content = b"".join(
+        text for start in range(0, len(data), size) for text in gunzip.feed(data[start : start + size])
+    )
     gunzip.finish()
     assert gunzip.problem is None
     assert content == b"".join(content for content, _ in members)
+
+
+def test_little_that_gives_much_comes_in_pieces() -> None:
+    packed = gzip.compress(b"\n" * (5 * CHUNK_BYTES))
+    gunzip = Gunzip()
+    sizes = list(map(len, gunzip.feed(packed)))
+    assert sum(sizes) == 5 * CHUNK_BYTES
+    assert max(sizes) == CHUNK_BYTES
 
 
 @given(st.lists(st.binary(max_size=200), min_size=1, max_size=3), st.integers(1, 1000), st.data())
@@ -92,7 +102,9 @@ def test_gzip_that_is_cut_off(members: list[bytes], size: int, draw: st.DataObje
     data = b"".join(packed)
     end = draw.draw(st.integers(0, len(data) - 1))
     gunzip = Gunzip()
-    content = b"".join(gunzip.feed(data[start : min(end, start + size)]) for start in range(0, end, size))
+    content = b"".join(
+        text for start in range(0, end, size) for text in gunzip.feed(data[start : min(end, start + size)])
+    )
     gunzip.finish()
     whole = [sum(map(len, packed[:count])) for count in range(len(packed) + 1)]
     assert (gunzip.problem is None) == (end in whole)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import gzip
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
@@ -83,10 +84,8 @@ SHAPES = {
 }
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("journal", [False, True])
-async def test_the_loop_goes_on_during_a_large_line(tmp_path: Path, shape: str, journal: bool) -> None:
+async def longest_gap(source: Any, **options: Any) -> tuple[float, int]:
+    """The longest gap of the loop while a source is evaluated, and how many results and rejects came."""
     longest = 0.0
 
     async def watch() -> None:
@@ -97,12 +96,41 @@ async def test_the_loop_goes_on_during_a_large_line(tmp_path: Path, shape: str, 
             now = perf_counter()
             longest, before = max(longest, now - before), now
 
-    path = tmp_path / "responses.jsonl"
-    path.write_bytes(SHAPES[shape] + b"\n")
     gc.collect()
     watching = asyncio.create_task(watch())
-    async with evaluate_stream(REFERENCE, path, journal=tmp_path / "journal" if journal else None) as stream:
-        results = [result["question_id"] async for result in stream]
-        assert len(results) + stream.rejects.total == 1
+    async with evaluate_stream(REFERENCE, source, **options) as stream:
+        count = 0
+        async for _ in stream:
+            count += 1
+        count += stream.rejects.total
     watching.cancel()
+    return longest, count
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("journal", [False, True])
+async def test_the_loop_goes_on_during_a_large_line(tmp_path: Path, shape: str, journal: bool) -> None:
+    path = tmp_path / "responses.jsonl"
+    path.write_bytes(SHAPES[shape] + b"\n")
+    longest, count = await longest_gap(path, journal=tmp_path / "journal" if journal else None)
+    assert count == 1
+    assert longest < SLACK * LIMIT_SECONDS
+
+
+TEXTS = {
+    "an array": b'[{"question_id":"q"}' + b',\n{"question_id":"q"}' * 100_000 + b"]",
+    "an array with a long string": b'[{"question_id":"' + rb"\"" * 2**22 + b'"}]',
+    "blank lines": b"\n" * 2**25 + b'{"question_id":"q"}',
+}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("shape", TEXTS)
+@pytest.mark.parametrize("packed", [False, True], ids=["pushed", "gzip"])
+async def test_the_loop_goes_on_during_a_large_text(tmp_path: Path, shape: str, packed: bool) -> None:
+    path = tmp_path / "responses.jsonl.gz"
+    path.write_bytes(gzip.compress(TEXTS[shape]))
+    longest, count = await longest_gap(path if packed else [TEXTS[shape]])
+    assert count == (100_001 if shape == "an array" else 1)
     assert longest < SLACK * LIMIT_SECONDS

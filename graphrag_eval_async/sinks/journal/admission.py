@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
+from graphrag_eval_async.errors import in_utf8
 from graphrag_eval_async.records import Line, LongLine, Position, Unwritable
 from graphrag_eval_async.sinks.journal.done import DIGEST_BYTES, Contents, Done, Place, Size
-from graphrag_eval_async.sinks.rejects import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +52,7 @@ class Admission:
         file = record.file if isinstance(record, Line | LongLine) else None
         position = None
         if file is not None and file.followed:
-            position = Position(as_text(file.path), file.key, record.offset, length, sha256.hex())
+            position = Position(in_utf8(file.path), file.key, record.offset, length, sha256.hex())
         seen = digest
         if position is not None and self.done.is_unfinished(position) and isinstance(record, Line):
             seen = hashlib.sha256(record.data.rstrip()).digest()[:DIGEST_BYTES]  # Its end may be CRLF.
@@ -77,7 +77,7 @@ class Admission:
         """What a source says of the file, made once for the lines of one."""
         if file is not self._file:
             self._file = file
-            self._names = {} if file is None else {"path": as_text(file.path), "file": file.key}
+            self._names = {} if file is None else {"path": in_utf8(file.path), "file": file.key}
         return self._names
 
     def _was_there(self, digest: bytes, position: Position | None) -> bool:

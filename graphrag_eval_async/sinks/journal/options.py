@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import UsageError, check_boolean, check_integer
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
 
@@ -66,12 +66,8 @@ class Journal:
             raise UsageError(f"journal: expected a path or a Journal, got {self.path!r}")
         if not isinstance(self.rejects, str | os.PathLike | None):
             raise UsageError(f"journal.rejects: expected a path, got {self.rejects!r}")
-        if not isinstance(self.force, bool):
-            raise UsageError(f"journal.force: expected a boolean, got {self.force!r}")
-        if type(self.max_reject_bytes) is not int or self.max_reject_bytes < 0:
-            raise UsageError(
-                f"journal.max_reject_bytes: expected an integer of 0 or more, got {self.max_reject_bytes!r}"
-            )
+        check_boolean("journal.force", self.force)
+        check_integer("journal.max_reject_bytes", self.max_reject_bytes, 0)
         if self.fsync not in ("never", "interval", "always"):
             raise UsageError(f'journal.fsync: expected "never", "interval" or "always", got {self.fsync!r}')
         if self.on_restored is not None and not callable(self.on_restored):
