@@ -132,13 +132,17 @@ class AppendFile:
 
     def replace_by(self, other: AppendFile) -> None:
         """Give the name and the mode of this file to another one of the same directory, and become that."""
-        os.fchmod(other._descriptor, stat.S_IMODE(os.fstat(self._descriptor).st_mode))
+        other.take_mode(self)
         other.sync()
         os.replace(other.path, self._place)
         sync_directory(self._place)
         self.close()
         self._descriptor, self.size = other._descriptor, other.size
         other._descriptor = -1
+
+    def take_mode(self, other: AppendFile) -> None:
+        """Let those read and write it who may do so with another."""
+        os.fchmod(self._descriptor, stat.S_IMODE(os.fstat(other._descriptor).st_mode))
 
     def close(self) -> None:
         """Close the file, and release its lock."""

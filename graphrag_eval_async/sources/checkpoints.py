@@ -171,10 +171,10 @@ class Checkpoints:
         self.copies[root] = original
         self._is_kept = False
 
-    def forget_copy(self, root: str, key: str) -> None:
-        """Keep that the file with that key is no copy after all, and is read from its start."""
+    def forget_copy(self, root: str, key: str, begin: int = 0) -> None:
+        """Keep that the file with that key is no copy after all, and is read from an offset on."""
         self.copies.pop(root, None)
-        self._origins[key] = 0
+        self._origins[key] = begin
         self._is_kept = False
 
     def changes(self) -> FollowState | None:
@@ -265,8 +265,9 @@ def compare(tail: Tail, checkpoints: Checkpoints) -> None:
     elif (size := repeated(tail.descriptor, original.descriptor, tail.offset)) is not None:
         tail.offset = size
     elif original.is_intact():
-        LOGGER.warning("%s: no longer repeats %s; it is read from its start", tail.name, original.name)
-        checkpoints.forget_copy(tail.identity.root, tail.file.key)
-        tail.original, tail.offset, tail.origin, tail.finished = None, 0, -1, False
+        LOGGER.warning("%s: no longer repeats %s; read from byte %d", tail.name, original.name, tail.begin)
+        checkpoints.forget_copy(tail.identity.root, tail.file.key, tail.begin)
+        tail.original, tail.offset, tail.origin = None, tail.begin, tail.begin or -1
+        tail.finished = False
     else:
         tail.suspect()  # It was truncated just now.

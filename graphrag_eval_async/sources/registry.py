@@ -99,7 +99,7 @@ class Registry:
     def _new(self, opened: Opened, name: str, bases: Collection[str]) -> Tail:
         (descriptor, identity), checkpoints = opened, self.checkpoints
         start = checkpoints.find(identity.root, descriptor)
-        original = None
+        original, begin = None, 0
         if start is None:
             original = find_original(self.open, opened, bases) if bases else None
             if original is None and (start := checkpoints.find_content(descriptor, name, bases)):
@@ -108,9 +108,11 @@ class Registry:
         elif start.passed_over and identity.root in checkpoints.copies:
             start, original = still_copy(self.open, opened, start, checkpoints)
         if start is None:
-            skip = self.skip or original is not None or self.access.is_old(descriptor)
-            offset = line_start(descriptor, os.fstat(descriptor).st_size) if skip else 0
-            start = Start(checkpoints.new_key(identity.root), offset, 1, passed_over=skip)
+            skip = self.skip or self.access.is_old(descriptor)
+            is_read = not skip and original is None
+            offset = 0 if is_read else line_start(descriptor, os.fstat(descriptor).st_size)
+            start = Start(checkpoints.new_key(identity.root), offset, 1, passed_over=not is_read)
+            begin = offset if skip else 0
         checkpoints.note_start(start)
         tail = Tail(
             file=FileId(name, start.key, followed=True),
@@ -120,6 +122,7 @@ class Registry:
             offset=start.offset,
             number=start.number,
             origin=start.offset if start.passed_over else -1,
+            begin=begin,
         )
         self.tails[identity.place] = tail
         if original is not None:

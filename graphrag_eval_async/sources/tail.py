@@ -32,6 +32,7 @@ class Tail:
     changed: float = float("-inf")  # and when they were found to have changed.
     after: Tail | None = None  # What is to be read before it.
     origin: int = -1  # Where reading began, if not at the start: an unfinished line there is not ours.
+    begin: int = 0  # Where reading begins should it prove to be no copy.
     finished: bool = False  # Whether its unfinished last line was given up.
     original: Tail | None = None  # What it repeats, up to the offset; nothing of it is read meanwhile.
     splitter: Splitter | None = None  # Once there is something to split; belongs to the event loop.

@@ -183,9 +183,11 @@ class Tails:
             return None
         met = self.registry.tails.get(opened[1].place)
         if met is None or met.identity != opened[1]:
-            named = (tail for tail in self.registry.open if tail.name == path or tail.name in formers)
+            # Where nothing had the name for a while, it is another file.
+            present = (tail for tail in self.registry.open if tail not in self._departed)
+            named = (tail for tail in present if tail.name in (path, *formers))
             if replaced := next((tail for tail in named if is_replaced(tail, opened)), None):
-                LOGGER.info("%s: replaced after %d bytes that it repeats; resumed", path, replaced.offset)
+                LOGGER.warning("%s: replaced; its first %d bytes are not read again", path, replaced.offset)
                 self.registry.move(replaced, opened)
                 return replaced
         tail = self.registry.register(opened, path, formers)

@@ -217,8 +217,17 @@ class Resuming:
             self._options.paths,
             is_first=is_first,
             copies=self.journal.conditions.copies,
-            keep=self.journal.note,
+            keep=self._keep,
         )
+
+    async def _keep(self, origins: Mapping[str, int], copies: Mapping[str, str]) -> None:
+        """Keep where reading begins: earlier than in an earlier run in what proves to be no copy."""
+        assert self.journal is not None  # noqa: S101
+        changed = {
+            key: offset for key, offset in origins.items() if offset < self.admission.done.passed_over(key)
+        }
+        self.admission.done.pass_over(changed)
+        await self.journal.note(origins, copies)
 
     async def commit(self, evaluations: Sequence[Evaluation]) -> None:
         """Keep whole results, in their order.

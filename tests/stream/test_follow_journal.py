@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import threading
@@ -316,6 +317,21 @@ async def test_replaced_by_a_longer_version_of_itself(log: Log, stops: bool) -> 
     assert await log.follow() == []
 
 
+async def test_a_log_that_was_missing_for_a_while_is_another_one(log: Log) -> None:
+    """Agents that are started again may begin with the same error."""
+    first = log.text()
+    log.append(first)
+    source = follow_jsonl(log.path, poll_interval=0.001)
+    async with evaluate_stream(REFERENCE, source, journal=log.journal) as stream:
+        assert (await anext(stream))["response_id"] == "r1"
+        log.path.unlink()
+        looked = source._waiting._tails._departed
+        while not looked:  # noqa: ASYNC110  (it was seen to be missing)
+            await asyncio.sleep(0.001)
+        log.append(first, log.text())
+        assert [(await anext(stream))["response_id"] for _ in range(2)] == ["r1", "r2"]
+
+
 @pytest.mark.parametrize("left", [False, True])
 async def test_a_folder_that_is_copied(log: Log, left: bool) -> None:
     for name in ("a.jsonl", "b.jsonl", "log.jsonl"):
@@ -332,6 +348,47 @@ async def test_a_folder_that_is_copied(log: Log, left: bool) -> None:
     log.append(log.text())
     assert await log.follow(copied) == ["r7"]
     assert await log.follow(copied) == []
+
+
+@pytest.mark.parametrize("live", [False, True])
+async def test_a_copy_of_an_earlier_run_that_becomes_different(log: Log, live: bool) -> None:
+    """Its lines are evaluated from the first on, at once."""
+    log.append(log.text(), log.text())
+    log.copy("log.1.jsonl")
+    folder = log.path.parent
+    assert await log.follow(folder) == ["r1", "r2"]
+    if live:
+        source = follow_jsonl(folder, poll_interval=0.001)
+        async with evaluate_stream(REFERENCE, source, journal=log.journal) as stream:
+            log.append(log.text())
+            assert (await anext(stream))["response_id"] == "r3"
+            with (folder / "log.1.jsonl").open("ab") as other:
+                other.write(log.text())
+            assert [(await anext(stream))["response_id"] for _ in range(3)] == ["r1", "r2", "r4"]
+    else:
+        with (folder / "log.1.jsonl").open("ab") as other:
+            other.write(log.text())
+        assert await log.follow(folder) == ["r1", "r2", "r3"]
+    assert await log.follow(folder) == []
+
+
+@pytest.mark.parametrize("options", [{"start": "end"}, {"ignore_older": 3600}])
+async def test_a_copy_of_what_is_skipped_that_becomes_different(log: Log, options: dict[str, Any]) -> None:
+    log.append(log.text())
+    log.copy("log.1.jsonl")
+    folder = log.path.parent
+    for name in ("log.jsonl", "log.1.jsonl"):
+        os.utime(folder / name, (1, 1))
+    source = follow_jsonl(folder, poll_interval=0.001, **options)
+    async with evaluate_stream(REFERENCE, source, journal=log.journal) as stream:
+        task = asyncio.create_task(anext(stream))
+        while stream.journal is None or not stream.journal.conditions.followed:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        with (folder / "log.1.jsonl").open("ab") as other:
+            other.write(log.text())
+        assert (await task)["response_id"] == "r2"
+        log.append(log.text())
+        assert (await anext(stream))["response_id"] == "r3"
 
 
 async def test_a_file_that_claims_its_key_itself(log: Log) -> None:

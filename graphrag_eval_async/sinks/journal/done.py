@@ -151,6 +151,14 @@ class _File:
             _, stretch[1], more = stretches.pop(index)
             stretch[2] += more
 
+    def uncover(self, end: int) -> None:
+        """Remove the stretch from the start of the file to an offset, which was added without its lines."""
+        first = self._stretches[0]
+        if first[1] == end:
+            del self._stretches[0]
+        else:
+            first[0] = end
+
     def beginning(self) -> tuple[int, int]:
         """How many bytes from the start of the file are done, and how many lines these are."""
         start, end, lines = self._stretches[0] if self._stretches else (0, 0, 0)
@@ -162,6 +170,7 @@ class Done:
 
     def __init__(self) -> None:
         self._files: defaultdict[str, _File] = defaultdict(_File)
+        self._passed_over: dict[str, int] = {}
 
     def add(self, position: Place, *, whole: bool = True) -> None:
         """Add a line, which may be there already."""
@@ -175,11 +184,18 @@ class Done:
             file.last = position
 
     def pass_over(self, origins: Mapping[str, int]) -> None:
-        """Skip the lines before an offset, given by the key of the file."""
+        """Skip the lines before an offset, given by the key of the file, instead of an earlier offset."""
         for key, offset in origins.items():
+            if key in self._passed_over:
+                self._files[key].uncover(self._passed_over.pop(key))
             file = self._files[key]
             if offset and not file.beginning()[0]:
                 file.add(0, offset, lines=0)
+                self._passed_over[key] = offset
+
+    def passed_over(self, key: str) -> int:
+        """Before which offset lines of a file are skipped."""
+        return self._passed_over.get(key, 0)
 
     def __contains__(self, position: Place) -> bool:
         return position[1] in self._files and position[2] in self._files[position[1]]

@@ -175,6 +175,8 @@ def _mend(
     if not damaged:
         return
     with closing(AppendFile(aside, flags=os.O_NOFOLLOW)) as kept:
+        if not kept.size:
+            kept.take_mode(file)
         for start, stop_at in damaged:
             copy(start, stop_at, kept)
         kept.sync()

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 import shutil
+import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -128,6 +129,14 @@ def test_a_bit_that_is_another(tmp_path: Path, quiet: Quiet, suffix: str, step: 
         assert stream.journal.damaged == 1 + data.count(b"\n") - whole.count(b"\n") or (
             stream.journal.damaged == 1 and data.count(b"\n") < whole.count(b"\n")
         )
+
+
+def test_what_is_set_aside_is_as_private_as_the_journal(tmp_path: Path, quiet: Quiet) -> None:
+    path = copy_of(quiet, tmp_path)
+    path.write_bytes(flipped(quiet.journal.read_bytes(), 800))
+    path.chmod(0o600)
+    assert_whole(path, quiet)
+    assert stat.S_IMODE(path.with_name("results.jsonl.damaged").stat().st_mode) == 0o600
 
 
 def result_without(*keys: str) -> Callable[[bytes], bytes]:
