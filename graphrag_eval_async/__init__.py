@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         RejectedResponse,
         RejectedResponses,
         SourceError,
+        TraceError,
         UsageError,
         WorkerError,
     )
@@ -59,6 +60,16 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps import average_precision, recall_at_k
     from graphrag_eval_async.stream import EvaluationStream, evaluate_agent, evaluate_stream
     from graphrag_eval_async.stream.ending import Decision
+    from graphrag_eval_async.traces import (
+        TraceFormat,
+        response_from_anthropic,
+        response_from_langchain,
+        response_from_llamaindex,
+        response_from_mcp,
+        response_from_openai,
+        response_from_pydantic_ai,
+        response_from_trace,
+    )
 
 _MODULES = {
     "aggregates": "Last Seconds",
@@ -73,7 +84,7 @@ _MODULES = {
     "errors": (
         "AggregationError ConfigError GraphragEvalError GraphragEvalWarning JournalError JournalLocked "
         "JournalMismatch JudgeError JudgeUnavailable MissingResponses ReferenceDataError RejectedResponse "
-        "RejectedResponses SourceError UsageError WorkerError"
+        "RejectedResponses SourceError TraceError UsageError WorkerError"
     ),
     "evaluator": "Evaluator",
     "inference.compared": "Comparison",
@@ -89,6 +100,10 @@ _MODULES = {
     "steps": "average_precision recall_at_k",
     "stream": "EvaluationStream evaluate_agent evaluate_stream",
     "stream.ending": "Decision",
+    "traces": (
+        "TraceFormat response_from_anthropic response_from_langchain response_from_llamaindex "
+        "response_from_mcp response_from_openai response_from_pydantic_ai response_from_trace"
+    ),
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
@@ -142,6 +157,8 @@ __all__ = [
     "SourceError",
     "StepsConfig",
     "TokenUsage",
+    "TraceError",
+    "TraceFormat",
     "Until",
     "UsageError",
     "WorkerError",
@@ -157,6 +174,13 @@ __all__ = [
     "read_jsonl",
     "recall_at_k",
     "reference_step_from_sparql",
+    "response_from_anthropic",
+    "response_from_langchain",
+    "response_from_llamaindex",
+    "response_from_mcp",
+    "response_from_openai",
+    "response_from_pydantic_ai",
+    "response_from_trace",
     "results_to_rows",
     "run_evaluation",
     "run_evaluation_sync",

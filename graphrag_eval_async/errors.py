@@ -96,6 +96,10 @@ class WorkerError(GraphragEvalError):
     """
 
 
+class TraceError(GraphragEvalError, ValueError):
+    """What was given as a trace of an agent is none; the message says what it has instead."""
+
+
 class JournalError(GraphragEvalError):
     """A journal cannot be read or written; what stands in it stays valid. The message names the file."""
 

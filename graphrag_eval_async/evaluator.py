@@ -12,6 +12,7 @@ from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedRespons
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record, write_line
 from graphrag_eval_async.records.aliases import names_by_alias, rename_steps
 from graphrag_eval_async.records.evaluation import Evaluation, count_unjudged, kinds_of
+from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.records.outcomes import says_something
 from graphrag_eval_async.records.results import count_metrics
 from graphrag_eval_async.reference import PreparedSteps, Reference, Templates, load_reference
@@ -29,6 +30,7 @@ from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
     from types import TracebackType
 
     from graphrag_eval_async.config import Config
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.metrics import Judging, OnFatal
     from graphrag_eval_async.records import Question, Record, Response
     from graphrag_eval_async.steps import Comparator
+    from graphrag_eval_async.traces.format import TraceFormat
 
 StepsGroups = Literal["last", "all"]
 
@@ -57,6 +60,7 @@ class EvaluatorOptions(TypedDict, total=False):
     config: str | os.PathLike[str] | Mapping[str, Any] | Config | None
     judge: Judge | None
     on_fatal: OnFatal
+    format: str | TraceFormat | None
 
 
 class Evaluator:
@@ -79,6 +83,7 @@ class Evaluator:
         config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
         judge: Judge | None = None,
         on_fatal: OnFatal = "raise",
+        format: str | TraceFormat | None = None,  # noqa: A002  (its name on the command line)
     ) -> None:
         """Prepare the reference set.
 
@@ -97,6 +102,8 @@ class Evaluator:
                 correctness.
             on_fatal: what becomes of a judge that will not answer any call, because of its key, model or
                 quota: "raise" raises `JudgeUnavailable`, "continue" makes it the error of each metric.
+            format: what lines hold in place of responses: traces of agents, such as "openai", or "auto"; see
+                `TraceFormat`, which names the options, too.
 
         Raises:
             ReferenceDataError: the reference set cannot be right.
@@ -113,13 +120,18 @@ class Evaluator:
         self._step_aliases: Any = step_aliases
         self._aliases = names_by_alias(self._step_aliases, self.reference.step_names)
         self._prepared = self.reference.prepared
+        self._format = None if format is None else as_format(format)
         if comparators and self.reference is reference:  # Loaded before, and without them.
             self._prepared = PreparedSteps(self.reference.questions, comparators)
 
     def __reduce__(self) -> Any:
         if self._judging is not None:
             raise TypeError("an evaluator that judges cannot be pickled")
-        options = {"steps_groups": self._mode, "step_aliases": self._step_aliases}
+        options = {
+            "steps_groups": self._mode,
+            "step_aliases": self._step_aliases,
+            "format": self._format,
+        }
         make = partial(Evaluator, comparators=self._comparators, **options)
         return make, (self.reference,)
 
@@ -140,7 +152,7 @@ class Evaluator:
             record: Record = Line(1, 0, bytes(text))
         else:
             record = write_line(text, 1, 0)
-        reading = partial(read_record, record, self.reference.questions)
+        reading = partial(self.reader(), record)
         read = await run_in_thread(reading) if is_large(record) else reading()
         if isinstance(read, Reject):
             raise RejectedResponse(read)
@@ -151,6 +163,15 @@ class Evaluator:
             if evaluation.plan.due:
                 await self.judge(evaluation, session)
         return evaluation.as_dict()  # type: ignore[no-any-return]
+
+    def reader(self, max_line_bytes: int = MAX_LINE_BYTES) -> Callable[[Record], Response | Reject]:
+        """What makes responses of records."""
+        questions = self.reference.questions
+        if self._format is None:
+            return lambda record: read_record(record, questions, max_line_bytes)
+        from graphrag_eval_async.traces.format import record_reader
+
+        return record_reader(self._format, questions, max_line_bytes)
 
     def score_at_once(self, record: Record, response: Response, sample: int) -> Evaluation | None:
         """The evaluation of the response in `record`, or None where that would hold up an event loop."""
@@ -216,7 +237,7 @@ class Evaluator:
 
         questions = [question.as_dict() for question in self.reference]
         judging, aliases = self._judging, sorted(self._aliases.items())
-        own = [sorted(self._comparators), *filter(None, [aliases])]
+        own = [sorted(self._comparators), *filter(None, [aliases, self._format and repr(self._format)])]
         config = [self._mode, judging and judging.fingerprint, *own]
         return {
             "version": RESULTS_VERSION,
@@ -316,6 +337,13 @@ def _configured(
     checked = load_config({} if config is None else config, judge=judge is not None)
     judging = Judging(checked, judge=judge, on_fatal=on_fatal) if metrics_on(checked) else None
     return steps_groups or checked.steps.groups, judging, dict(checked.aliases)
+
+
+def as_format(format: Any) -> TraceFormat:  # noqa: A002
+    """A format that was given by its name or as a `TraceFormat`."""
+    from graphrag_eval_async.traces.format import TraceFormat
+
+    return format if isinstance(format, TraceFormat) else TraceFormat(name=format)
 
 
 def is_large(record: Record) -> bool:

@@ -24,6 +24,7 @@ Reason = Literal[
     "too_long",
     "too_deep",
     "incomplete",
+    "not_a_trace",
 ]
 
 HEAD_BYTES = 4096

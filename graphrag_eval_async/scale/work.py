@@ -11,7 +11,7 @@ import orjson
 
 from graphrag_eval_async.batch import take_result
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.records import Reject, read_record
+from graphrag_eval_async.records import Reject
 from graphrag_eval_async.scale.ranges import RangeLines
 
 if TYPE_CHECKING:
@@ -114,8 +114,9 @@ class Evaluating(Work):
         lines = RangeLines(range_, self.max_line_bytes)
         results = _Results(self, emit)
         rejected = 0
+        read = self.evaluator.reader(self.max_line_bytes)
         for record in lines:
-            response = read_record(record, self.evaluator.reference.questions, self.max_line_bytes)
+            response = read(record)
             if isinstance(response, Reject):
                 rejected += self.reject(response, reply, lines.before)
             else:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.reference import Reference, Templates
     from graphrag_eval_async.sinks.journal import OpenJournal
     from graphrag_eval_async.steps import Comparator
+    from graphrag_eval_async.traces.format import TraceFormat
 
 
 class EvaluationStream:
@@ -201,6 +202,7 @@ def evaluate_stream(
     config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
     judge: Judge | None = None,
     on_fatal: OnFatal = "raise",
+    format: str | TraceFormat | None = None,  # noqa: A002  (its name on the command line)
     stages: bool = False,
     journal: str | os.PathLike[str] | Journal | None = None,
     dedupe: Dedupe = "position",
@@ -222,13 +224,15 @@ def evaluate_stream(
             nobody asks for these, the first of each reason is logged, and the end is a `GraphragEvalWarning`.
             "raise" ends the stream with `RejectedResponse` once the results before it are out. A callable is
             called with each `Reject` as it is found, which then is counted but not kept.
-        steps_groups: see `Evaluator`, as for the following five.
+        steps_groups: see `Evaluator`, as for the following five, and `format`.
         step_aliases: by the name of a step in the reference set, other names that agents give it.
         comparators: the caller's own, by name of reference step.
         config: which metrics are judged, by which models and within which limits; without it only the steps
             are scored.
         judge: the caller's own.
         on_fatal: what becomes of a judge that will not answer any call; "raise" ends the stream.
+        format: of the traces that `responses` holds, one in a line, such as "openai" or "auto"; or a
+            `TraceFormat`, which has options.
         stages: whether a result that is to be judged comes twice: first when its steps are scored, with the
             names of the metrics that are still to come in `pending`, and then whole. Aggregates count it
             once, and `ordered` is the order of whole results.
@@ -274,6 +278,7 @@ def evaluate_stream(
         config=config,
         judge=judge,
         on_fatal=on_fatal,
+        format=format,
     )
     options = StreamOptions(
         ordered=ordered,

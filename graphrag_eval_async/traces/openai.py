@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from graphrag_eval_async.traces.plain import as_json
+from graphrag_eval_async.traces.plain import history_of, list_of
 from graphrag_eval_async.traces.times import seconds_between
-from graphrag_eval_async.traces.trace import Trace, TraceOptions, end, text_of, to_response
+from graphrag_eval_async.traces.trace import Trace, TraceOptions, end, said, text_of, to_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +28,7 @@ def response_from_openai(messages: Any, **options: Unpack[TraceOptions]) -> dict
         UsageError: an option has a value it cannot have.
     """
     trace = Trace("openai", options.get("turn", "last"))
-    read(as_json(messages), trace)
+    read(history_of(messages), trace)
     return to_response(trace, **options)
 
 
@@ -36,8 +36,8 @@ def read(history: Any, trace: Trace) -> None:
     """Read a history of plain JSON values."""
     if isinstance(history, dict):
         _count(history.get("usage"), trace)
-        history = next((history[key] for key in _LISTS if isinstance(history.get(key), list)), [history])
-    if any(isinstance(each, dict) and each.get("object") in {"trace", "trace.span"} for each in history):
+    history = list_of(history, *_LISTS)
+    if any(isinstance(each, dict) and each.get("object") in ("trace", "trace.span") for each in history):
         _read_spans(history, trace)
         return
     for item in history:
@@ -71,17 +71,16 @@ def _read_item(item: dict[str, Any], trace: Trace) -> None:
 def _read_message(message: dict[str, Any], trace: Trace) -> None:
     role, content = message["role"], message.get("content")
     if role == "user":
-        trace.ask(text_of(content))
-    elif role in {"tool", "function"}:
+        trace.ask(said(content))
+    elif role in ("tool", "function"):
         trace.result(message.get("tool_call_id"), content, name=message.get("name"))
     elif role == "assistant":
         calls = message.get("tool_calls") or []
         old = message.get("function_call")
         for call in [*calls, *([{"function": old}] if old else [])]:
             _read_call(call, trace)
-        text = text_of(content if content is not None else message.get("refusal"))
-        if not calls and not old and text:
-            trace.answer = text
+        if not calls and not old:
+            trace.reply(content if content is not None else message.get("refusal"))
 
 
 def _read_call(call: Any, trace: Trace) -> None:
@@ -108,7 +107,7 @@ def _read_mcp_call(item: dict[str, Any], trace: Trace) -> None:
     error = item.get("error")
     if error is not None:
         end(call, _error_text(error), failed=True)
-    elif item.get("output") is not None or item.get("status") in {"completed", "failed", None}:
+    elif item.get("output") is not None or item.get("status") in ("completed", "failed", None):
         end(call, item.get("output"), failed=item.get("status") == "failed")
 
 
@@ -133,7 +132,7 @@ def _read_hosted(item: dict[str, Any], trace: Trace) -> None:
         end(
             call,
             output if item.get("error") is None else item["error"],
-            failed=status in {"failed", "incomplete"},
+            failed=status in ("failed", "incomplete"),
         )
 
 
@@ -162,7 +161,7 @@ def _read_spans(spans: Iterable[Any], trace: Trace) -> None:
             call = trace.call(data.get("name"), data.get("input"), span.get("id"))
             if span.get("ended_at") is not None or data.get("output") is not None:
                 end(call, data.get("output"), failed=span.get("error") is not None)
-        elif data.get("type") in {"response", "generation"}:
+        elif data.get("type") in ("response", "generation"):
             _count(data.get("usage"), trace)
             _read_generation(data, trace)
     started = [span.get("started_at") for span in found]

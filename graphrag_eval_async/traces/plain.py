@@ -6,8 +6,35 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import orjson
+
+from graphrag_eval_async.errors import TraceError
+
 MAX_DEPTH = 150
 """How deep a trace may nest; deeper parts are cut off as text."""
+
+
+def history_of(value: Any) -> Any:
+    """A history as plain JSON values: of objects, or of JSON text.
+
+    Raises:
+        TraceError: text is not JSON.
+    """
+    if isinstance(value, bytes | bytearray | str):
+        try:
+            return orjson.loads(value)
+        except orjson.JSONDecodeError as error:
+            raise TraceError(f"a trace that is text must be JSON: {error}") from None
+    return as_json(value)
+
+
+def list_of(history: Any, *keys: str) -> list[Any]:
+    """The list of messages, items or events: itself, or what an object has under one of some keys."""
+    if isinstance(history, list):
+        return history
+    if isinstance(history, dict):
+        return next((history[key] for key in keys if isinstance(history.get(key), list)), [history])
+    return [history]
 
 
 def as_json(value: Any, depth: int = MAX_DEPTH) -> Any:

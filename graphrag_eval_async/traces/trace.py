@@ -152,6 +152,11 @@ class Trace:
         end(orphan, output, failed=failed)
         self._early.append(orphan)
 
+    def reply(self, content: Any) -> None:
+        """The agent says something, without calls."""
+        if text := said(content):
+            self.answer = text
+
     def _take_early(self) -> None:
         """Results whose calls never came are steps, too."""
         for call in self._early:
@@ -186,7 +191,7 @@ def to_response(
         UsageError: an option has a value it cannot have.
     """
     trace._take_early()
-    is_failed = _as_function(failed)
+    is_failed = as_function(failed)
     names = step_names or {}
     steps = [_step(call, trace, is_failed, names) for call in trace.calls]
     if question_id is None and questions is not None:
@@ -233,7 +238,7 @@ def _label(call: Call) -> str:
     return " ".join(filter(None, (call.name, call.id))) or "a call"
 
 
-def _as_function(failed: Failed) -> Callable[[str, str], bool]:
+def as_function(failed: Failed) -> Callable[[str, str], bool]:
     if callable(failed):
         return failed
     if isinstance(failed, str) or not all(isinstance(text, str) and text for text in failed):
@@ -290,10 +295,24 @@ def text_of(value: Any) -> str:
         return repr(value)
 
 
-def block_text(block: Mapping[str, Any]) -> str | None:
+def said(content: Any) -> str:
+    """What a message says: text, or the blocks of it that are text, without calls, thoughts and images."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict):
+        content = [content]
+    if not isinstance(content, list):
+        return ""
+    texts = (block if isinstance(block, str) else block_text(block) for block in content)
+    return "\n".join(text for text in texts if text)
+
+
+def block_text(block: Any) -> str | None:
     """The text of a block of content; None if it is of another kind."""
+    if not isinstance(block, dict):
+        return None
     kind = block.get("type", block.get("block_type"))
-    if kind in {"text", "input_text", "output_text", "refusal"}:
+    if kind in ("text", "input_text", "output_text", "refusal"):
         text = block.get("text", block.get("refusal", block.get("content")))
         return text if isinstance(text, str) else None
     return None

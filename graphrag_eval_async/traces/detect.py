@@ -1,0 +1,127 @@
+"""Recognises the format of a trace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Unpack
+
+from graphrag_eval_async.errors import TraceError
+from graphrag_eval_async.traces import anthropic, langchain, llamaindex, mcp, openai, pydantic_ai
+from graphrag_eval_async.traces.plain import history_of, list_of
+from graphrag_eval_async.traces.trace import Trace, TraceOptions, to_response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FORMATS: dict[str, Callable[[Any, Trace], None]] = {
+    "openai": openai.read,
+    "responses": openai.read,
+    "agents": openai.read,
+    "langchain": langchain.read,
+    "anthropic": anthropic.read,
+    "pydantic-ai": pydantic_ai.read,
+    "llamaindex": llamaindex.read,
+    "mcp": mcp.read,
+}
+"""What reads one trace, by the name of its format."""
+
+OTLP = ("resourceSpans", "resource_spans", "resourceLogs", "resourceMetrics")
+"""Keys of lines of OpenTelemetry, which hold spans of many traces."""
+
+LISTS = ("messages", "output", "generated_items", "items", "events", "input", "choices")
+"""Keys of an object that may hold the history."""
+
+
+def response_from_trace(trace: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
+    """The response that a trace makes whose format is recognised; the key `trace_format` says which it is.
+
+    Args:
+        trace: one history of any of the formats that `response_from_openai` and so on read.
+        options: see `TraceOptions`.
+
+    Raises:
+        TraceError: it has no known format.
+        UsageError: an option has a value it cannot have.
+    """
+    return read_trace(history_of(trace), "auto", **options)
+
+
+def read_trace(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict[str, Any]:  # noqa: A002
+    """The response that a JSON value makes in one of `FORMATS`, or in the one that is recognised ("auto").
+
+    Raises:
+        TraceError: it has no known format.
+        UsageError: an option has a value it cannot have.
+    """
+    name = detect(value) if format == "auto" else format
+    trace = Trace(name, options.get("turn", "last"))
+    FORMATS[name](value, trace)
+    if format != "auto" and not (trace.calls or trace.question or trace.answer or trace.more):
+        raise TraceError(f"nothing of the format {name} is in it; it has {_shown(value)}")
+    return to_response(trace, **options)
+
+
+def detect(value: Any) -> str:
+    """The name of the format of a trace.
+
+    Raises:
+        TraceError: it has no known format, or is a line of OpenTelemetry, which holds many traces.
+    """
+    if isinstance(value, dict) and any(key in value for key in OTLP):
+        raise TraceError("a line of OpenTelemetry holds spans of many traces; read it with the format otlp")
+    items = [item for item in list_of(value, *LISTS) if isinstance(item, dict)]
+    found = next((name for item in items if (name := _format_of(item))), None)
+    if found is None and any("role" in item or isinstance(item.get("message"), dict) for item in items):
+        found = "openai"  # Texts alone look alike in all formats that have roles.
+    if found is None:
+        raise TraceError(f"no known format; it has {_shown(value)}. Known are {', '.join(FORMATS)}")
+    return found
+
+
+def _shown(value: Any) -> str:
+    """What a value has, for an error: the keys of an object, or of the first in a list."""
+    if isinstance(value, list):
+        return f"a list, first of {_shown(value[0])}" if value else "an empty list"
+    if isinstance(value, dict):
+        return (
+            f"the keys {', '.join(repr(str(key)[:50]) for key in list(value)[:10])}" if value else "no keys"
+        )
+    return f"a {type(value).__name__}"
+
+
+_ITEMS = frozenset({"tool_call_item", "tool_call_output_item", "message_output_item", "handoff_call_item"})
+_LANGCHAIN = frozenset({"human", "ai", "tool", "system", "AIMessageChunk"})
+_BLOCKS = ("tool_use", "tool_result")
+
+
+def _format_of(item: dict[str, Any]) -> str | None:
+    """The format that has such a message, item or event; None if several have."""
+    kind, role, content = item.get("type"), item.get("role"), item.get("content")
+    if "jsonrpc" in item:
+        return "mcp"
+    if "parts" in item and item.get("kind") in ("request", "response"):
+        return "pydantic-ai"
+    is_event = isinstance(item.get("event"), str) and item["event"].startswith("on_")
+    if (
+        is_event
+        or "lc" in item
+        or (isinstance(kind, str) and kind in _LANGCHAIN and ("content" in item or "data" in item))
+    ):
+        return "langchain"
+    if "tool_kwargs" in item or "tool_output" in item or (role is not None and "blocks" in item):
+        return "llamaindex"
+    if (
+        item.get("object") in ("trace", "trace.span")
+        or "raw_item" in item
+        or (isinstance(kind, str) and kind in _ITEMS)
+    ):
+        return "openai"
+    if isinstance(kind, str) and (kind.endswith(("_call", "_call_output")) or kind == "message"):
+        return "anthropic" if kind == "message" and _has_blocks(content) else "openai"
+    if role == "tool" or "tool_calls" in item or "function_call" in item:
+        return "openai"
+    return "anthropic" if role is not None and _has_blocks(content) else None
+
+
+def _has_blocks(content: Any) -> bool:
+    blocks = content if isinstance(content, list) else []
+    return any(isinstance(block, dict) and str(block.get("type")).endswith(_BLOCKS) for block in blocks)

@@ -1,0 +1,141 @@
+"""Lines of logs that hold traces rather than responses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import orjson
+
+from graphrag_eval_async.errors import TraceError, UsageError
+from graphrag_eval_async.records import Line, Reject, read_record
+from graphrag_eval_async.records.decoding import InvalidRecord, load
+from graphrag_eval_async.records.reject import reject
+from graphrag_eval_async.traces.detect import FORMATS, read_trace
+from graphrag_eval_async.traces.trace import FAILURES, Failed, QuestionTexts, as_function
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from graphrag_eval_async.records import Question, Record, Response
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceFormat:
+    """How the lines of a log are read that hold one trace each.
+
+    Attributes:
+        name: of the format; "auto" recognises it, line by line.
+        select: where in a line the trace stands, as a path of keys and indices such as ``payload.messages``;
+            None if it is all of the line.
+        question_id: where in a line the id of its question stands, as such a path. Without it, the question
+            is found by its text: see `TraceOptions`.
+        failed, step_names, turn: as in `TraceOptions`.
+
+    Raises:
+        UsageError: one has a value it cannot have.
+    """
+
+    name: str = "auto"
+    select: str | None = None
+    question_id: str | None = None
+    failed: Failed = FAILURES
+    step_names: Mapping[str, str] | None = None
+    turn: Literal["last", "all"] = "last"
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if self.name not in {"auto", *FORMATS}:
+            known = ", ".join(["auto", *FORMATS])
+            raise UsageError(f"format: expected one of {known}, got {self.name!r}")
+        for key in ("select", "question_id"):
+            path = getattr(self, key)
+            if path is not None and (not isinstance(path, str) or not all(path.split("."))):
+                raise UsageError(f"{key}: expected a path such as payload.messages, got {path!r}")
+        if self.turn not in ("last", "all"):
+            raise UsageError(f'turn: expected "last" or "all", got {self.turn!r}')
+        as_function(self.failed)
+
+    def convert(self, value: Any, questions: QuestionTexts | Iterable[Question] | None) -> dict[str, Any]:
+        """The response that the trace in the JSON value of a line makes.
+
+        Raises:
+            TraceError: there is no trace in it.
+        """
+        trace = value if self.select is None else find(value, self.select, "the trace")
+        if self.name == "auto" and isinstance(trace, dict) and "actual_steps" in trace:
+            return trace  # It is a response already.
+        question_id = None
+        if self.question_id is not None:
+            question_id = find(value, self.question_id, "the question id")
+            question_id = question_id if isinstance(question_id, str) else str(question_id)
+        return read_trace(
+            trace,
+            self.name,
+            question_id=question_id,
+            questions=questions,
+            failed=self.failed,
+            step_names=self.step_names or {},
+            turn=self.turn,
+        )
+
+
+def find(value: Any, path: str, what: str) -> Any:
+    """What stands at a path of keys and indices; a key may itself have dots.
+
+    Raises:
+        TraceError: nothing does.
+    """
+    parts = path.split(".")
+    found = _find(value, parts)
+    if found is None:
+        keys = ", ".join(map(repr, list(value)[:10])) if isinstance(value, dict) else type(value).__name__
+        raise TraceError(f"{what} is not at {path!r}; the line has {keys}")
+    return found
+
+
+def _find(value: Any, parts: list[str]) -> Any:
+    if not parts:
+        return value
+    if isinstance(value, list):
+        index = parts[0]
+        is_there = index.isdecimal() and int(index) < len(value)
+        return _find(value[int(index)], parts[1:]) if is_there else None
+    if isinstance(value, dict):
+        for count in range(len(parts), 0, -1):
+            key = ".".join(parts[:count])
+            if key in value and (found := _find(value[key], parts[count:])) is not None:
+                return found
+    return None
+
+
+def record_reader(
+    format: TraceFormat,  # noqa: A002  (as users name it)
+    questions: Mapping[str, Question],
+    max_line_bytes: int,
+) -> Callable[[Record], Response | Reject]:
+    """What makes a response of a record that holds a trace."""
+
+    def read(record: Record) -> Response | Reject:
+        return read_record(record, questions, max_line_bytes)
+
+    texts = QuestionTexts(questions.values()) if format.question_id is None else None
+
+    def read_traced(record: Record) -> Response | Reject:
+        if not isinstance(record, Line):
+            return read(record)
+        try:
+            value = load(record.data, max_line_bytes)
+        except InvalidRecord:
+            return read(record)
+        try:
+            response = format.convert(value, texts)
+        except TraceError as error:
+            return reject(record, "not_a_trace", str(error))
+        found = read(record._replace(data=orjson.dumps(response)))
+        if not isinstance(found, Reject):
+            return found
+        problems = "; ".join(response.get("trace_problems", ()))
+        return reject(record, found.reason, f"{found.message}; {problems}" if problems else found.message)
+
+    return read_traced

@@ -1,0 +1,105 @@
+"""Events and chat histories of LlamaIndex."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from graphrag_eval_async.traces.plain import history_of, list_of
+from graphrag_eval_async.traces.trace import Trace, TraceOptions, end, said, text_of, to_response
+
+
+def response_from_llamaindex(history: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
+    """The response that a run of LlamaIndex makes.
+
+    Args:
+        history: the events of a workflow agent (`handler.stream_events()`), as objects or by `model_dump`, or
+            the messages of a chat history, which do not tell errors.
+        options: see `TraceOptions`.
+
+    Returns:
+        a response for `evaluate_stream`. What is wrong with the trace is listed in `trace_problems`.
+
+    Raises:
+        TraceError: text is not JSON.
+        UsageError: an option has a value it cannot have.
+    """
+    trace = Trace("llamaindex", options.get("turn", "last"))
+    read(history_of(history), trace)
+    return to_response(trace, **options)
+
+
+def read(history: Any, trace: Trace) -> None:
+    """Read a history of plain JSON values. Events are told by their keys: their dumps do not name them."""
+    for item in list_of(history, "events", "messages", "store"):
+        if not isinstance(item, dict):
+            trace.problem("an event that is no object")
+        elif "tool_output" in item:
+            _read_result(item, trace)
+        elif "tool_kwargs" in item:
+            trace.call(item.get("tool_name"), item.get("tool_kwargs"), item.get("tool_id"))
+        elif "role" in item:
+            _read_message(item, trace)
+        else:
+            _read_event(item, trace)
+
+
+def _read_event(item: dict[str, Any], trace: Trace) -> None:
+    """What an agent is given, or puts out."""
+    if isinstance(response := item.get("response"), dict):
+        if not item.get("tool_calls"):
+            trace.reply(_blocks(response))
+    elif trace.question is None:
+        if isinstance(given := item.get("input"), list):
+            _read_question(given, trace)
+        elif isinstance(text := item.get("user_msg"), str):
+            trace.ask(text)
+
+
+def _blocks(message: dict[str, Any]) -> Any:
+    blocks = message.get("blocks")
+    return blocks if isinstance(blocks, list) and blocks else message.get("content")
+
+
+def _read_question(messages: list[Any], trace: Trace) -> None:
+    asked = [each for each in messages if isinstance(each, dict) and each.get("role") == "user"]
+    if asked:
+        trace.question = said(_blocks(asked[-1]))
+
+
+def _read_result(event: dict[str, Any], trace: Trace) -> None:
+    output, key = event["tool_output"], event.get("tool_id")
+    output = output if isinstance(output, dict) else {"content": output}
+    text = _blocks(output)
+    failed = output.get("is_error")
+    for call in trace.calls:
+        if call.id == key and not call.ended:
+            break
+    else:
+        call = trace.call(event.get("tool_name"), event.get("tool_kwargs"), key)
+    text = text_of(text if text is not None else output.get("raw_output"))
+    end(call, text, failed=failed if isinstance(failed, bool) else None)
+
+
+def _read_message(message: dict[str, Any], trace: Trace) -> None:
+    role = message["role"]
+    more = message.get("additional_kwargs")
+    more = more if isinstance(more, dict) else {}
+    content = _blocks(message)
+    if role == "user":
+        trace.ask(said(content))
+    elif role == "tool":
+        trace.result(more.get("tool_call_id"), content)
+    elif role == "assistant":
+        blocks = content if isinstance(content, list) else []
+        calls = [
+            block for block in blocks if isinstance(block, dict) and block.get("block_type") == "tool_call"
+        ]
+        for call in calls:
+            trace.call(call.get("tool_name"), call.get("tool_kwargs"), call.get("tool_call_id"))
+        for call in (more.get("tool_calls") or ()) if not calls else ():
+            function = call.get("function") if isinstance(call, dict) else None
+            if isinstance(function, dict):
+                calls.append(call)
+                trace.call(function.get("name"), function.get("arguments"), call.get("id"))
+        if not calls:
+            trace.reply(content)

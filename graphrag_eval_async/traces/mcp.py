@@ -1,0 +1,60 @@
+"""Calls of tools by the Model Context Protocol, as JSON-RPC requests and answers."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from graphrag_eval_async.traces.plain import history_of, list_of
+from graphrag_eval_async.traces.trace import Trace, TraceOptions, to_response
+
+
+def response_from_mcp(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
+    """The response that the messages between a client and its MCP servers make. They have no answer.
+
+    Args:
+        messages: requests `tools/call` and their answers, of one question, in the order of sending.
+        options: see `TraceOptions`.
+
+    Returns:
+        a response for `evaluate_stream`. What is wrong with the trace is listed in `trace_problems`.
+
+    Raises:
+        TraceError: text is not JSON.
+        UsageError: an option has a value it cannot have.
+    """
+    trace = Trace("mcp", options.get("turn", "last"))
+    read(history_of(messages), trace)
+    return to_response(trace, **options)
+
+
+def read(history: Any, trace: Trace) -> None:
+    """Read a history of plain JSON values."""
+    others: set[str] = set()  # Ids of requests that call no tool.
+    for message in list_of(history, "messages"):
+        if not isinstance(message, dict):
+            trace.problem("a message that is no object")
+            continue
+        key, method = message.get("id"), message.get("method")
+        if method == "tools/call":
+            params = message.get("params")
+            params = params if isinstance(params, dict) else {}
+            trace.call(params.get("name"), params.get("arguments"), key)
+            others.discard(str(key))
+        elif method is not None:
+            others.add(str(key))
+        elif str(key) not in others:
+            _read_answer(message, key, trace)
+
+
+def _read_answer(message: dict[str, Any], key: Any, trace: Trace) -> None:
+    error, result = message.get("error"), message.get("result")
+    if error is not None:
+        text = error.get("message") if isinstance(error, dict) else error
+        trace.result(key, text if text is not None else error, failed=True)
+    elif isinstance(result, dict):
+        content = result.get("content")
+        structured = result.get("structuredContent", result.get("structured_content"))
+        failed = result.get("isError", result.get("is_error", False))
+        trace.result(key, content or structured, failed=bool(failed))
+    elif "result" in message:
+        trace.result(key, result)

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import copy
+import json
+from contextlib import suppress
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphrag_eval_async import Evaluator, TraceError, evaluate_stream, load_reference
+from graphrag_eval_async.traces import (
+    TraceFormat,
+    response_from_anthropic,
+    response_from_langchain,
+    response_from_llamaindex,
+    response_from_mcp,
+    response_from_openai,
+    response_from_pydantic_ai,
+    response_from_trace,
+)
+from graphrag_eval_async.traces.detect import FORMATS, detect, read_trace
+from tests.traces.histories import CHAT, EVENTS, HISTORIES, WITHOUT_ANSWER, WITHOUT_QUESTION
+from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, RESULTS, STEPS
+
+READERS: dict[str, Any] = {
+    "openai": response_from_openai,
+    "langchain": response_from_langchain,
+    "anthropic": response_from_anthropic,
+    "pydantic-ai": response_from_pydantic_ai,
+    "llamaindex": response_from_llamaindex,
+    "mcp": response_from_mcp,
+}
+REFERENCE: list[dict[str, Any]] = [
+    {
+        "template_id": "t",
+        "questions": [
+            {
+                "id": "q1",
+                "question_text": QUESTION,
+                "reference_answer": ANSWER,
+                "reference_steps": [
+                    [
+                        {
+                            "name": "sparql_query",
+                            "output": RESULTS,
+                            "output_media_type": "application/sparql-results+json",
+                        }
+                    ]
+                ],
+            }
+        ],
+    }
+]
+each_history = pytest.mark.parametrize(
+    ("name", "form", "history"), HISTORIES, ids=[f"{name} {form}" for name, form, _ in HISTORIES]
+)
+
+
+@each_history
+@pytest.mark.parametrize("how", ["reader", "recognised", "text"])
+def test_the_scenario(name: str, form: str, history: Any, how: str) -> None:
+    read = READERS[name] if how == "reader" else response_from_trace
+    given = orjson.dumps(history) if how == "text" else history
+    before = copy.deepcopy(history)
+    response = read(given, question_id="q1", failed=[PROBLEM])
+    assert history == before
+    steps = response["actual_steps"]
+    for step in steps:  # Values that are not text are written as JSON.
+        if step["status"] == "success":
+            step["output"] = json.dumps(json.loads(step["output"]), separators=(",", ":"))
+    assert steps == STEPS
+    assert response.get("actual_answer") == (None if name in WITHOUT_ANSWER else ANSWER)
+    assert response["trace_format"] == name
+    assert response["question_id"] == "q1"
+    assert "trace_problems" not in response
+    assert response.get("total_tokens") in (None, 47)
+    assert form
+
+
+@each_history
+async def test_a_line_of_a_log_is_evaluated(name: str, form: str, history: Any) -> None:
+    if {name, form} & WITHOUT_QUESTION:
+        history = {"payload": history, "meta": {"question.id": "q1"}}
+        format_: Any = TraceFormat(name=name, select="payload", question_id="meta.question.id")
+    else:
+        format_ = name
+    async with evaluate_stream(REFERENCE, [orjson.dumps(history)], format=format_) as stream:
+        [result] = [result async for result in stream]
+    assert result["steps_score"] == 1
+    assert result["question_id"] == "q1"
+
+
+async def test_traces_and_responses_in_one_log() -> None:
+    response = {"question_id": "q1", "actual_steps": []}
+    lines = [orjson.dumps(CHAT), orjson.dumps(response), b'{"x": 1}', b"{", orjson.dumps([{"role": "user"}])]
+    async with evaluate_stream(REFERENCE, lines, format="auto") as stream:
+        results = [result["steps_score"] async for result in stream]
+    assert results == [1, 0]
+    assert stream.rejects.counts == {"not_a_trace": 1, "invalid_json": 1, "missing_question_id": 1}
+    assert "it has the keys 'x'" in stream.rejects[0].message
+    assert "no question has the text ''" in stream.rejects[2].message
+
+
+async def test_a_path_that_leads_nowhere() -> None:
+    chosen = TraceFormat(name="openai", select="payload.messages")
+    async with evaluate_stream(REFERENCE, [{"payload": {"items": []}}], format=chosen) as stream:
+        assert [result async for result in stream] == []
+    assert stream.rejects[0].reason == "not_a_trace"
+    assert stream.rejects[0].message == "the trace is not at 'payload.messages'; the line has 'payload'"
+
+
+async def test_one_evaluator_for_single_traces() -> None:
+    evaluator = Evaluator(REFERENCE, format="auto")
+    assert (await evaluator.evaluate(orjson.dumps(EVENTS)))["steps_score"] == 1
+
+
+@pytest.mark.parametrize(
+    ("trace", "message"),
+    [
+        ({}, "it has no keys"),
+        ([], "it has an empty list"),
+        (5, "it has a int"),
+        ([[1]], "it has a list, first of a list, first of a int"),
+        ({"a": 1}, "it has the keys 'a'. Known are openai, "),
+        ({"resourceSpans": []}, "the format otlp"),
+        (b"{", "must be JSON"),
+    ],
+)
+def test_what_is_no_trace(trace: Any, message: str) -> None:
+    with pytest.raises(TraceError, match=message):
+        response_from_trace(trace)
+
+
+def test_what_is_of_another_format() -> None:
+    with pytest.raises(
+        TraceError, match="nothing of the format mcp is in it; it has a list, first of the keys"
+    ):
+        read_trace([{"role": "user", "content": "x"}], "mcp")
+
+
+# Damage
+
+
+def parts_of(history: Any) -> list[Any]:
+    return history if isinstance(history, list) else next(v for v in history.values() if isinstance(v, list))
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_what_is_left_of_a_damaged_history_is_kept(data: st.DataObject) -> None:
+    """Of parts that are dropped, repeated or reordered, all calls and results are steps or problems."""
+    name, _, whole = data.draw(st.sampled_from(HISTORIES))
+    parts = parts_of(whole)
+    left = data.draw(st.lists(st.sampled_from(range(len(parts))), max_size=8))
+    history = [parts[index] for index in left]
+    response = READERS[name](history, question_id="q1", turn="all")
+    text = json.dumps(history)
+    kept = json.dumps([response["actual_steps"], response.get("trace_problems", [])])
+    for step in STEPS:
+        if f'"{step["id"]}"' in text:
+            assert step["id"] in kept
+    if text.count(PROBLEM) == 1 and response.get("trace_problems") is None:
+        assert PROBLEM in kept
+    for step in response["actual_steps"]:
+        assert step["status"] in {"success", "error"}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda children: (
+        st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=5), children, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def replaced(value: Any, path: list[int], by: Any) -> Any:
+    """A value with one part of it replaced: the path counts members at each level."""
+    if not path or not isinstance(value, list | dict) or not value:
+        return by
+    keys = list(value) if isinstance(value, dict) else range(len(value))
+    key = keys[path[0] % len(value)]
+    changed = copy.copy(value)
+    changed[key] = replaced(value[key], path[1:], by)
+    return changed
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.data())
+def test_any_part_may_be_anything(data: st.DataObject) -> None:
+    name, _, history = data.draw(st.sampled_from(HISTORIES))
+    for _ in range(data.draw(st.integers(1, 3))):
+        path = data.draw(st.lists(st.integers(0, 20), max_size=7))
+        history = replaced(history, path, data.draw(JSON))
+    for reader in {name, data.draw(st.sampled_from(sorted(FORMATS)))}:
+        try:
+            response = read_trace(history, reader, question_id="q1")
+        except TraceError:
+            continue
+        orjson.dumps(response)
+    with suppress(TraceError):
+        assert detect(history) in FORMATS
+
+
+def test_deep_traces() -> None:
+    deep: Any = "x"
+    for _ in range(190):
+        deep = [deep]
+    for name in FORMATS:
+        odd = [{"role": role, "content": deep} for role in ("user", "tool", "assistant")]
+        with suppress(TraceError):  # Most find nothing of their own in it.
+            assert read_trace([*odd, deep, *CHAT], name, turn="all")["trace_problems"]
+
+
+def test_a_reference_loaded_once() -> None:
+    reference = load_reference(REFERENCE)
+    response = response_from_trace(CHAT, questions=reference)
+    assert response["question_id"] == "q1"
