@@ -71,6 +71,7 @@ class Evaluator:
 
     Attributes:
         reference: the reference set.
+        trace_format: of lines that hold traces; None where they hold responses.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class Evaluator:
         self._step_aliases: Any = step_aliases
         self._aliases = names_by_alias(self._step_aliases, self.reference.step_names)
         self._prepared = self.reference.prepared
-        self._format = None if format is None else as_format(format)
+        self.trace_format = None if format is None else as_format(format)
         if comparators and self.reference is reference:  # Loaded before, and without them.
             self._prepared = PreparedSteps(self.reference.questions, comparators)
 
@@ -130,7 +131,7 @@ class Evaluator:
         options = {
             "steps_groups": self._mode,
             "step_aliases": self._step_aliases,
-            "format": self._format,
+            "format": self.trace_format,
         }
         make = partial(Evaluator, comparators=self._comparators, **options)
         return make, (self.reference,)
@@ -167,11 +168,11 @@ class Evaluator:
     def reader(self, max_line_bytes: int = MAX_LINE_BYTES) -> Callable[[Record], Response | Reject]:
         """What makes responses of records."""
         questions = self.reference.questions
-        if self._format is None:
+        if self.trace_format is None:
             return lambda record: read_record(record, questions, max_line_bytes)
         from graphrag_eval_async.traces.format import record_reader
 
-        return record_reader(self._format, questions, max_line_bytes)
+        return record_reader(self.trace_format, questions, max_line_bytes)
 
     def score_at_once(self, record: Record, response: Response, sample: int) -> Evaluation | None:
         """The evaluation of the response in `record`, or None where that would hold up an event loop."""
@@ -237,7 +238,10 @@ class Evaluator:
 
         questions = [question.as_dict() for question in self.reference]
         judging, aliases = self._judging, sorted(self._aliases.items())
-        own = [sorted(self._comparators), *filter(None, [aliases, self._format and repr(self._format)])]
+        own = [
+            sorted(self._comparators),
+            *filter(None, [aliases, self.trace_format and repr(self.trace_format)]),
+        ]
         config = [self._mode, judging and judging.fingerprint, *own]
         return {
             "version": RESULTS_VERSION,
