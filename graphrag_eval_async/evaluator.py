@@ -47,7 +47,7 @@ LARGE_BYTES = 128 * 1024
 """From this size on, a response is read and scored in threads, since decoding, checking and comparing it
 would hold up the event loop; so it is scored if its reference steps are as large."""
 
-RESULTS_VERSION = "1"
+RESULTS_VERSION = "2"
 """To be raised with each change by which an equal response gets another result: part of `fingerprints`."""
 
 
@@ -113,7 +113,9 @@ class Evaluator:
         """
         _check_arguments(comparators, steps_groups, on_fatal)
         self._comparators = dict(comparators or {})
-        self._mode, self._judging, aliases = _configured(config, judge, on_fatal, steps_groups)
+        self._mode, self._strict_types, self._judging, aliases = _configured(
+            config, judge, on_fatal, steps_groups
+        )
         self._opened: tuple[asyncio.AbstractEventLoop, JudgeSession] | None = None
         self.reference = load_reference(reference, comparators=comparators)
         if isinstance(step_aliases, Mapping | None):
@@ -128,11 +130,13 @@ class Evaluator:
     def __reduce__(self) -> Any:
         if self._judging is not None:
             raise TypeError("an evaluator that judges cannot be pickled")
-        options = {
+        options: dict[str, Any] = {
             "steps_groups": self._mode,
             "step_aliases": self._step_aliases,
             "format": self.trace_format,
         }
+        if self._strict_types:
+            options["config"] = {"steps": {"strict_types": True}}
         make = partial(Evaluator, comparators=self._comparators, **options)
         return make, (self.reference,)
 
@@ -214,7 +218,13 @@ class Evaluator:
                 evaluation.facts = Facts(attempted=bool(steps), failed=failed)
             else:
                 scored = score_steps(
-                    prepared.groups, steps, budget, mode=self._mode, quick=quick, usable=response.usable
+                    prepared.groups,
+                    steps,
+                    budget,
+                    mode=self._mode,
+                    quick=quick,
+                    usable=response.usable,
+                    strict_types=self._strict_types,
                 )
                 evaluation.score = scored.score
                 evaluation.matches = scored.matches
@@ -238,10 +248,9 @@ class Evaluator:
 
         questions = [question.as_dict() for question in self.reference]
         judging, aliases = self._judging, sorted(self._aliases.items())
-        own = [
-            sorted(self._comparators),
-            *filter(None, [aliases, self.trace_format and repr(self.trace_format)]),
-        ]
+        own = [sorted(self._comparators), *filter(None, [aliases, self._strict_types])]
+        if self.trace_format is not None:
+            own.append(repr(self.trace_format))
         config = [self._mode, judging and judging.fingerprint, *own]
         return {
             "version": RESULTS_VERSION,
@@ -331,16 +340,16 @@ def _configured(
     judge: Judge | None,
     on_fatal: OnFatal,
     steps_groups: StepsGroups | None,
-) -> tuple[StepsGroups, Judging | None, dict[str, Sequence[str]]]:
-    """Which groups of steps are scored, what is judged, and the configured aliases of steps."""
+) -> tuple[StepsGroups, bool, Judging | None, dict[str, Sequence[str]]]:
+    """Which groups of steps are scored, how strictly, what is judged, and the configured aliases of steps."""
     if config is None and judge is None:
-        return steps_groups or "last", None, {}
+        return steps_groups or "last", False, None, {}
     from graphrag_eval_async.config import load_config  # which streams without a judge do not need
     from graphrag_eval_async.metrics import Judging, metrics_on
 
     checked = load_config({} if config is None else config, judge=judge is not None)
     judging = Judging(checked, judge=judge, on_fatal=on_fatal) if metrics_on(checked) else None
-    return steps_groups or checked.steps.groups, judging, dict(checked.aliases)
+    return steps_groups or checked.steps.groups, checked.steps.strict_types, judging, dict(checked.aliases)
 
 
 def as_format(format: Any) -> TraceFormat:  # noqa: A002
