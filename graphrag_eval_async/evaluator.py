@@ -217,14 +217,9 @@ class Evaluator:
             if steps is None or failed:
                 evaluation.facts = Facts(attempted=bool(steps), failed=failed)
             else:
+                budget.strict_types = self._strict_types
                 scored = score_steps(
-                    prepared.groups,
-                    steps,
-                    budget,
-                    mode=self._mode,
-                    quick=quick,
-                    usable=response.usable,
-                    strict_types=self._strict_types,
+                    prepared.groups, steps, budget, mode=self._mode, quick=quick, usable=response.usable
                 )
                 evaluation.score = scored.score
                 evaluation.matches = scored.matches

@@ -231,7 +231,8 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
     result["sample"] = evaluation.sample
     if "id" in fields:
         result["response_id"] = fields["id"]
-    _carry_over(fields, ("trace_problems",), result)
+    if "trace_problems" in fields:
+        result["trace_problems"] = fields["trace_problems"]
     if response.metadata:
         result["metadata"] = response.metadata
     if evaluation.source is not None:

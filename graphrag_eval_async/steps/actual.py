@@ -74,23 +74,13 @@ class _Unreadable(str):
 class ActualStep:
     """An actual step with its output read at most once, however many reference steps it is compared with.
 
-    `budget` is what comparators may spend on searching. `strict_types` refuses tables with untyped cells.
-    `quick` counts what tables take to read against the budget, which is that of an event loop.
+    `budget` is what comparators may spend on searching.
     """
 
-    __slots__ = ("_known", "budget", "quick", "step", "strict_types")
+    __slots__ = ("_known", "budget", "step")
 
-    def __init__(
-        self,
-        step: Mapping[str, Any],
-        budget: Budget | None = None,
-        *,
-        strict_types: bool = False,
-        quick: bool = False,
-    ) -> None:
+    def __init__(self, step: Mapping[str, Any], budget: Budget | None = None) -> None:
         self.step = step
-        self.quick = quick
-        self.strict_types = strict_types
         self.budget = budget or Budget()
         self._known: dict[Callable[[Any], Any], Any] = {}
 
@@ -114,13 +104,13 @@ class ActualStep:
         """The results that an output holds which is not a JSON object, remembered as well.
 
         Raises:
-            MalformedStep: it is no table, or an untyped one although `strict_types` is set.
-            ComparisonBudgetExceeded: the table is too sparse, or if `quick`, too large.
+            MalformedStep: it is no table, or an untyped one although types are to be strict.
+            ComparisonBudgetExceeded: the table is too sparse, or too large for an event loop.
         """
-        if self.quick and read_table not in self._known:
+        if self.budget.quick and read_table not in self._known:
             self.budget.spend(steps_to_read(self.step.get("output")))
         table = self.output(read_table)
-        if self.strict_types and not table.typed:
+        if self.budget.strict_types and not table.typed:
             raise MalformedStep("output: the cells have no types")
         return self._read({"output": table.document}, results_of)
 
@@ -141,6 +131,6 @@ class ActualStep:
         """The output, decoded if it was read as SPARQL results or as a table."""
         document = self._known.get(read_document)
         table = self._known.get(read_table)
-        if type(table) is Table and (table.typed or not self.strict_types):
+        if type(table) is Table and (table.typed or not self.budget.strict_types):
             return table.document
         return self.step.get("output") if type(document) in {_Unreadable, NoneType} else document

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import RejectedResponse
 from graphrag_eval_async.evaluator import is_large, weight
-from graphrag_eval_async.records import LongLine, Reject
+from graphrag_eval_async.records import LongLine, Reject, read_record
 from graphrag_eval_async.records.evaluation import part_of
 from graphrag_eval_async.sinks.rejects import RejectWriter
 from graphrag_eval_async.stream.bounded_map import Later, Unread
@@ -51,7 +51,10 @@ class Intake:
         self._resuming = resuming
         self._on_reject = options.on_reject
         self._stages = options.stages
-        self._read_record = evaluator.reader(options.max_line_bytes)
+        self._max_line_bytes = options.max_line_bytes
+        self._read_trace = None
+        if evaluator.trace_format is not None:
+            self._read_trace = evaluator.reader(options.max_line_bytes)
 
     def evaluate(self, record: Record) -> Outcome | Unread[Evaluation]:
         """The evaluation, or what is to be awaited for it; None where there is none."""
@@ -77,7 +80,9 @@ class Intake:
             source = self._resuming.admission.admit(record)
             if source is None:
                 return None, None
-        return self._read_record(record), source
+        if self._read_trace is not None:
+            return self._read_trace(record), source
+        return read_record(record, self._evaluator.reference.questions, self._max_line_bytes), source
 
     def take(
         self,

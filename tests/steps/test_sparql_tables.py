@@ -34,7 +34,9 @@ NAMES = ["t", "name", "age"]
 def score(expected: str, output: Any, *, strict: bool = False, **options: Any) -> tuple[float, str]:
     step = {"name": "q", "output": expected, "output_media_type": SPARQL, **options}
     actual = {"name": "q", "status": "success", "output": output}
-    scored = score_steps([[prepare_step(step)]], [actual], mode="last", strict_types=strict)
+    budget = Budget()
+    budget.strict_types = strict
+    scored = score_steps([[prepare_step(step)]], [actual], budget, mode="last")
     assert not scored.errors
     return scored.score, failure_of(scored.facts)
 

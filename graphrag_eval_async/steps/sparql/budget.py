@@ -59,14 +59,16 @@ class Budget:
     Attributes:
         free: how many more comparisons are free; below 0 once they are used up.
         stopped: whether `stop` was called.
+        quick: whether it is that of an event loop, against which also counts what tables take to read.
+        strict_types: whether tables with untyped cells are refused.
     """
 
-    __slots__ = ("_left", "free", "stopped")
+    __slots__ = ("_left", "free", "quick", "stopped", "strict_types")
 
     def __init__(self, steps: int = SEARCH_STEPS, free: int = FREE_COMPARISONS) -> None:
         self._left = steps
         self.free = free
-        self.stopped = False
+        self.stopped = self.quick = self.strict_types = False
 
     def begin(self) -> None:
         """Spend what comparing two steps takes that is not one of the `free` ones.
