@@ -260,6 +260,57 @@ def test_fixed_sentences_of_frameworks_are_failures(text: str) -> None:
     assert [step["status"] for step in steps] == ["success", "error"]
 
 
+def test_a_tool_that_the_server_of_anthropic_runs() -> None:
+    blocks = [
+        {"type": "text", "text": "Let me see."},
+        {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "Harbour"}},
+        {
+            "type": "web_search_tool_result",
+            "tool_use_id": "s1",
+            "content": {"type": "web_search_tool_result_error", "error_code": "unavailable"},
+        },
+        {"type": "text", "text": ANSWER},
+    ]
+    usage = {"input_tokens": 2, "cache_read_input_tokens": 30, "output_tokens": 7}
+    answer = {"type": "message", "role": "assistant", "content": blocks, "usage": usage}
+    response = response_from_trace(answer, question_id="q1")
+    [step] = response["actual_steps"]
+    assert (step["name"], step["status"], step["output"]) == ("web_search", "error", "unavailable")
+    assert response["actual_answer"] == ANSWER
+    assert (response["input_tokens"], response["total_tokens"]) == (32, 39)
+
+
+def test_an_answer_of_pydantic_ai_that_is_no_text() -> None:
+    name = {"tool_name": "final_result", "tool_call_id": "o"}
+    messages = [
+        {"kind": "response", "parts": [{"part_kind": "tool-call", **name, "args": {"feeders": ["F7"]}}]},
+        {
+            "kind": "request",
+            "parts": [{"part_kind": "tool-return", **name, "content": "Final result processed."}],
+        },
+    ]
+    response = response_from_trace(messages, question_id="q1")
+    assert response["actual_answer"] == '{"feeders":["F7"]}'
+    assert [step["name"] for step in response["actual_steps"]] == ["final_result"]
+
+
+def test_a_server_of_mcp_that_asks_under_the_id_of_a_call() -> None:
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "a"}}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {}}
+    sampled = {"jsonrpc": "2.0", "id": 1, "result": {"role": "assistant", "content": {"type": "text"}}}
+    done = {"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": "rows"}]}}
+    notified = {"jsonrpc": "2.0", "method": "notifications/progress"}
+    for messages in ([call, asked, sampled, notified, done], [[call, asked], sampled, [done]]):
+        response = response_from_trace(messages, question_id="q1")
+        assert [step.get("output") for step in response["actual_steps"]] == ["rows"]
+        assert "trace_problems" not in response
+
+
+def test_messages_with_parts_are_not_taken_for_chat() -> None:
+    with pytest.raises(TraceError, match="first of the keys 'role', 'parts'"):
+        response_from_trace([{"role": "user", "parts": [{"type": "text", "content": "Which?"}]}])
+
+
 def test_a_reference_loaded_once() -> None:
     reference = load_reference(REFERENCE)
     response = response_from_trace(CHAT, questions=reference)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from graphrag_eval_async.traces.detect import read_trace
+from tests.traces.histories import HISTORIES
 
 COUNT = 10_000
 
@@ -95,8 +96,13 @@ def test_calls_that_are_no_list_are_a_problem(name: str, message: Any, calls: An
     [
         ("openai", {"role": "assistant", "content": "x", "tool_calls": ["lost?"]}),
         ("langchain", {"type": "ai", "content": "x", "tool_calls": ["lost?"]}),
+        ("anthropic", {"role": "assistant", "content": [{"type": "text", "text": "x"}, 5]}),
+        ("pydantic-ai", {"kind": "response", "parts": ["lost?", {"part_kind": "text", "content": "x"}]}),
+        ("mcp", {"jsonrpc": "2.0", "id": 1}),
     ],
 )
 def test_members_of_the_wrong_type_are_a_problem(name: str, message: Any) -> None:
-    asked = {"role": "user", "content": "Which?"}
-    assert read_trace([asked, message], name, question_id="q1")["trace_problems"]
+    whole = next(history for format_, _, history in HISTORIES if format_ == name)
+    whole = whole["messages"] if isinstance(whole, dict) else whole
+    assert "trace_problems" not in read_trace(whole, name, question_id="q1")
+    assert read_trace([*whole, message], name, question_id="q1")["trace_problems"]
