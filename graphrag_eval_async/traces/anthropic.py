@@ -49,14 +49,17 @@ def _read_message(message: dict[str, Any], trace: Trace) -> None:
     texts: list[Any] = []  # What is said after the last call and result.
     kinds = set()
     for block in blocks:
-        kind = str(block.get("type")) if isinstance(block, dict) else None
+        if not isinstance(block, dict):
+            if not isinstance(block, str | None):
+                trace.problem(f"a block that is no object: {text_of(block)}")
+            texts.append(block)
+            continue
+        kind = str(block.get("type"))
         if kind in _CALLS:
             trace.call(block.get("name"), block.get("input"), block.get("id"))
-        elif kind is not None and kind.endswith("tool_result"):
+        elif kind.endswith("tool_result"):
             _read_result(block, trace)
         else:
-            if kind is None and not isinstance(block, str | None):
-                trace.problem(f"a block that is no object: {text_of(block)}")
             texts.append(block)
             continue
         kinds.add("call" if kind == "tool_use" else "call of the server" if kind in _CALLS else "result")

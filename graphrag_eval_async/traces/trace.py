@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 import orjson
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.traces.pending import Early, Pending
+from graphrag_eval_async.traces.calls import Call as Call
+from graphrag_eval_async.traces.calls import Early, Pending
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Question
@@ -51,27 +52,6 @@ class TraceOptions(TypedDict, total=False):
     failed: Failed
     step_names: Mapping[str, str]
     turn: Literal["last", "all"]
-
-
-@dataclass
-class Call:
-    """One call of a tool.
-
-    Attributes:
-        name: of the tool; None if only its result is there.
-        id: None if it has none.
-        args: JSON, or text that is no JSON object.
-        output: text; None as long as there is none.
-        failed: None if the trace does not say.
-        ended: whether its result is there.
-    """
-
-    name: str | None
-    id: str | None = None
-    args: Any = None
-    output: str | None = None
-    failed: bool | None = None
-    ended: bool = False
 
 
 @dataclass

@@ -1,12 +1,31 @@
-"""Calls that wait for their results, found in constant time by id or by name."""
+"""Calls of tools; those that wait for their results are found in constant time by id or by name."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import Any
 
-if TYPE_CHECKING:
-    from graphrag_eval_async.traces.trace import Call
+
+@dataclass
+class Call:
+    """One call of a tool.
+
+    Attributes:
+        name: of the tool; None if only its result is there.
+        id: None if it has none.
+        args: JSON, or text that is no JSON object.
+        output: text; None as long as there is none.
+        failed: None if the trace does not say.
+        ended: whether its result is there.
+    """
+
+    name: str | None
+    id: str | None = None
+    args: Any = None
+    output: str | None = None
+    failed: bool | None = None
+    ended: bool = False
 
 
 class Pending:
