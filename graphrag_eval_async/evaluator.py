@@ -47,7 +47,7 @@ LARGE_BYTES = 128 * 1024
 """From this size on, a response is read and scored in threads, since decoding, checking and comparing it
 would hold up the event loop; so it is scored if its reference steps are as large."""
 
-RESULTS_VERSION = "1"
+RESULTS_VERSION = "2"
 """To be raised with each change by which an equal response gets another result: part of `fingerprints`."""
 
 
@@ -71,6 +71,7 @@ class Evaluator:
 
     Attributes:
         reference: the reference set.
+        trace_format: of lines that hold traces; None where they hold responses.
     """
 
     def __init__(
@@ -112,7 +113,9 @@ class Evaluator:
         """
         _check_arguments(comparators, steps_groups, on_fatal)
         self._comparators = dict(comparators or {})
-        self._mode, self._judging, aliases = _configured(config, judge, on_fatal, steps_groups)
+        self._mode, self._strict_types, self._judging, aliases = _configured(
+            config, judge, on_fatal, steps_groups
+        )
         self._opened: tuple[asyncio.AbstractEventLoop, JudgeSession] | None = None
         self.reference = load_reference(reference, comparators=comparators)
         if isinstance(step_aliases, Mapping | None):
@@ -120,18 +123,20 @@ class Evaluator:
         self._step_aliases: Any = step_aliases
         self._aliases = names_by_alias(self._step_aliases, self.reference.step_names)
         self._prepared = self.reference.prepared
-        self._format = None if format is None else as_format(format)
+        self.trace_format = None if format is None else as_format(format)
         if comparators and self.reference is reference:  # Loaded before, and without them.
             self._prepared = PreparedSteps(self.reference.questions, comparators)
 
     def __reduce__(self) -> Any:
         if self._judging is not None:
             raise TypeError("an evaluator that judges cannot be pickled")
-        options = {
+        options: dict[str, Any] = {
             "steps_groups": self._mode,
             "step_aliases": self._step_aliases,
-            "format": self._format,
+            "format": self.trace_format,
         }
+        if self._strict_types:
+            options["config"] = {"steps": {"strict_types": True}}
         make = partial(Evaluator, comparators=self._comparators, **options)
         return make, (self.reference,)
 
@@ -167,11 +172,11 @@ class Evaluator:
     def reader(self, max_line_bytes: int = MAX_LINE_BYTES) -> Callable[[Record], Response | Reject]:
         """What makes responses of records."""
         questions = self.reference.questions
-        if self._format is None:
+        if self.trace_format is None:
             return lambda record: read_record(record, questions, max_line_bytes)
         from graphrag_eval_async.traces.format import record_reader
 
-        return record_reader(self._format, questions, max_line_bytes)
+        return record_reader(self.trace_format, questions, max_line_bytes)
 
     def score_at_once(self, record: Record, response: Response, sample: int) -> Evaluation | None:
         """The evaluation of the response in `record`, or None where that would hold up an event loop."""
@@ -213,7 +218,13 @@ class Evaluator:
                 evaluation.facts = Facts(attempted=bool(steps), failed=failed)
             else:
                 scored = score_steps(
-                    prepared.groups, steps, budget, mode=self._mode, quick=quick, usable=response.usable
+                    prepared.groups,
+                    steps,
+                    budget,
+                    mode=self._mode,
+                    quick=quick,
+                    usable=response.usable,
+                    strict_types=self._strict_types,
                 )
                 evaluation.score = scored.score
                 evaluation.matches = scored.matches
@@ -237,7 +248,9 @@ class Evaluator:
 
         questions = [question.as_dict() for question in self.reference]
         judging, aliases = self._judging, sorted(self._aliases.items())
-        own = [sorted(self._comparators), *filter(None, [aliases, self._format and repr(self._format)])]
+        own = [sorted(self._comparators), *filter(None, [aliases, self._strict_types])]
+        if self.trace_format is not None:
+            own.append(repr(self.trace_format))
         config = [self._mode, judging and judging.fingerprint, *own]
         return {
             "version": RESULTS_VERSION,
@@ -327,16 +340,16 @@ def _configured(
     judge: Judge | None,
     on_fatal: OnFatal,
     steps_groups: StepsGroups | None,
-) -> tuple[StepsGroups, Judging | None, dict[str, Sequence[str]]]:
-    """Which groups of steps are scored, what is judged, and the configured aliases of steps."""
+) -> tuple[StepsGroups, bool, Judging | None, dict[str, Sequence[str]]]:
+    """Which groups of steps are scored, how strictly, what is judged, and the configured aliases of steps."""
     if config is None and judge is None:
-        return steps_groups or "last", None, {}
+        return steps_groups or "last", False, None, {}
     from graphrag_eval_async.config import load_config  # which streams without a judge do not need
     from graphrag_eval_async.metrics import Judging, metrics_on
 
     checked = load_config({} if config is None else config, judge=judge is not None)
     judging = Judging(checked, judge=judge, on_fatal=on_fatal) if metrics_on(checked) else None
-    return steps_groups or checked.steps.groups, judging, dict(checked.aliases)
+    return steps_groups or checked.steps.groups, checked.steps.strict_types, judging, dict(checked.aliases)
 
 
 def as_format(format: Any) -> TraceFormat:  # noqa: A002

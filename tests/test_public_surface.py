@@ -62,6 +62,8 @@ def test_the_public_names() -> None:
         "SourceError",
         "StepsConfig",
         "TokenUsage",
+        "TraceError",
+        "TraceFormat",
         "Until",
         "UsageError",
         "WorkerError",
@@ -77,6 +79,13 @@ def test_the_public_names() -> None:
         "read_jsonl",
         "recall_at_k",
         "reference_step_from_sparql",
+        "response_from_anthropic",
+        "response_from_langchain",
+        "response_from_llamaindex",
+        "response_from_mcp",
+        "response_from_openai",
+        "response_from_pydantic_ai",
+        "response_from_trace",
         "results_to_rows",
         "run_evaluation",
         "run_evaluation_sync",
@@ -86,7 +95,7 @@ def test_the_public_names() -> None:
         assert inspect.getdoc(getattr(package, name)), name
 
 
-OF_EVALUATOR = "comparators steps_groups step_aliases config judge on_fatal"
+OF_EVALUATOR = "comparators steps_groups step_aliases config judge on_fatal format"
 
 
 def names(function: Any, kind: Any) -> str:
@@ -104,7 +113,7 @@ ARGUMENTS: dict[Any, tuple[str, str]] = {
         "reference responses",
         (
             "ordered max_in_flight max_line_bytes aggregates on_reject steps_groups step_aliases comparators "
-            "config judge on_fatal stages journal dedupe until"
+            "config judge on_fatal format stages journal dedupe until"
         ),
     ),
     package.evaluate_agent: (

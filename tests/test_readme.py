@@ -17,11 +17,16 @@ from tests.cli.judged import KEY, serving
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 PAGES = {"README.md": README, **{path.name: path.read_text() for path in (ROOT / "docs").glob("*.md")}}
-PYTHON = {
-    f"{name}-{number}": snippet
-    for name, page in PAGES.items()
-    for number, snippet in enumerate(re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
-}
+GO_ON = {"traces.md"}
+"""Pages whose snippets go on from one another."""
+
+
+def snippets(name: str) -> list[str]:
+    found = re.findall(r"^```python\n(.*?)^```$", PAGES[name], re.MULTILINE | re.DOTALL)
+    return ["\n".join(found)] if name in GO_ON else found
+
+
+PYTHON = {f"{name}-{number}": snippet for name in PAGES for number, snippet in enumerate(snippets(name))}
 CONSOLE = [
     line.removeprefix("$ ")
     for block in re.findall(r"^```console\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)

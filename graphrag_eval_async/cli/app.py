@@ -15,6 +15,7 @@ import typer
 
 from graphrag_eval_async.cli.aggregate import Aggregate
 from graphrag_eval_async.cli.compare import Compare
+from graphrag_eval_async.cli.convert import Convert
 from graphrag_eval_async.cli.correctness import AnswerCorrectness
 from graphrag_eval_async.cli.evaluate import Evaluate
 from graphrag_eval_async.cli.exits import Exit, Interrupts
@@ -96,6 +97,7 @@ _add("watch", Watch)
 _add("aggregate", Aggregate)
 _add("compare", Compare)
 _add("validate", Validate)
+_add("convert", Convert)
 _add("schema", Schema)
 _add("answer-correctness", AnswerCorrectness, EXIT_CODES_OF_ROWS)
 

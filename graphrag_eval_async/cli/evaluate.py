@@ -96,9 +96,16 @@ class Evaluate(RunOptions):
         config = self.read_config()
         self.check_files(config, self.responses)
         if self.jobs != 1:
-            evaluator = Evaluator(self.reference, steps_groups=self.steps_groups, config=config)
+            evaluator = Evaluator(
+                self.reference, steps_groups=self.steps_groups, config=config, format=self.traces
+            )
             check_gates(self.gates, evaluator.reference.templates, config)
-            jobs = processes_for(self.jobs, [self.responses], judged=bool(evaluator.judged))
+            jobs = processes_for(
+                self.jobs,
+                [self.responses],
+                judged=bool(evaluator.judged),
+                documents=evaluator.trace_format is None,
+            )
             if jobs > 1:
                 return self._run_in_processes(evaluator, jobs, interrupts)
             return replace(self, ordered=True, jobs=1).run(interrupts)
@@ -149,6 +156,7 @@ class Evaluate(RunOptions):
             config=unlimited,
             judge=DryJudge() if judge_of(config) is not None else None,
             steps_groups=self.steps_groups,
+            format=self.traces,
             max_in_flight=self.max_in_flight,
             max_line_bytes=self.max_line_bytes,
         )

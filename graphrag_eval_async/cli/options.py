@@ -13,6 +13,8 @@ import typer
 
 from graphrag_eval_async.cli.files import aggregates_path, file_path, input_path, output_path
 from graphrag_eval_async.cli.gates import Gate, parse_gate
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.traces import TraceFormat
 
 T = TypeVar("T")
 
@@ -42,6 +44,23 @@ def parse_level(text: str) -> float:
     if not 0 < level < 1:
         raise ValueError(f"{text!r}: expected a number between 0 and 1, such as 0.95")
     return level
+
+
+def parse_format(name: str) -> str:
+    return TraceFormat(name=name).name
+
+
+def trace_format(name: str | None, select: str | None, question_id: str | None) -> TraceFormat | None:
+    """What `--format`, `--select` and `--question-id` say; None without the first.
+
+    Raises:
+        UsageError: they do not go together, or a path is empty.
+    """
+    if name is not None:
+        return TraceFormat(name=name, select=select, question_id=question_id)
+    if select is not None or question_id is not None:
+        raise UsageError(f"--{'select' if select is not None else 'question-id'} needs --format")
+    return None
 
 
 input_argument = partial(typer.Argument, parser=parser(input_path))
@@ -80,6 +99,31 @@ Llm = Annotated[
         metavar="PROVIDER/MODEL",
         help="Judge answer correctness by this LLM, without a configuration file; such as "
         "openai/gpt-4o-mini.",
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        parser=parser(parse_format),
+        metavar="FORMAT",
+        help="Lines hold traces of agents, one in each, rather than responses: openai, responses, agents, "
+        "langchain, anthropic, pydantic-ai, llamaindex, mcp, or auto, which recognises them.",
+    ),
+]
+Select = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH",
+        help="With --format: where in a line the trace stands, such as payload.messages.",
+    ),
+]
+QuestionId = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH",
+        help="With --format: where in a line the id of the question stands, such as meta.question.  "
+        "[default: the question is found by its text]",
     ),
 ]
 Rejects = Annotated[

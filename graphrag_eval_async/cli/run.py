@@ -26,6 +26,7 @@ from graphrag_eval_async.sinks import LineFile, RejectWriter
 from graphrag_eval_async.sinks.journal import Dedupe, Fsync, Journal
 from graphrag_eval_async.sources import Responses
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, EvaluationStream, evaluate_stream
+from graphrag_eval_async.traces import TraceFormat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +90,9 @@ class RunOptions(ReportOptions):
             "otherwise]",
         ),
     ] = field(default=None, metadata={AFTER: "rejects"})
+    format: options.Format = None
+    select: options.Select = None
+    question_id: options.QuestionId = None
     ordered: Annotated[bool, typer.Option("--ordered", help="Write results in the order of the input.")] = (
         field(default=False, metadata={AFTER: "level"})
     )
@@ -100,6 +104,10 @@ class RunOptions(ReportOptions):
     @property
     def is_resumable(self) -> bool:
         return self.resume or self.resume_force
+
+    @property
+    def traces(self) -> TraceFormat | None:
+        return options.trace_format(self.format, self.select, self.question_id)
 
     def read_config(self) -> Config | None:
         return judge_config(self.config, self.llm, self.embedding)
@@ -168,6 +176,7 @@ class RunOptions(ReportOptions):
             on_fatal=self.on_fatal,
             stages=self.stages,
             steps_groups=self.steps_groups,
+            format=self.traces,
             ordered=self.ordered,
             max_in_flight=self.max_in_flight,
             max_line_bytes=self.max_line_bytes,

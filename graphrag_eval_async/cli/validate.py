@@ -15,7 +15,8 @@ from graphrag_eval_async.cli.files import open_output
 from graphrag_eval_async.cli.report import end
 from graphrag_eval_async.cli.text import describe, one_line, tell
 from graphrag_eval_async.errors import GraphragEvalWarning, ReferenceDataError
-from graphrag_eval_async.records import Reject, Rejects, read_record
+from graphrag_eval_async.evaluator import Evaluator
+from graphrag_eval_async.records import Reject, Rejects
 from graphrag_eval_async.reference import Reference, load_reference
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import open_source
@@ -37,6 +38,9 @@ class Validate:
             "--strict", help="Take what is probably a mistake, such as an unknown key, for a problem."
         ),
     ] = False
+    format: options.Format = None
+    select: options.Select = None
+    question_id: options.QuestionId = None
     max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
@@ -71,10 +75,13 @@ class Validate:
     async def _read(
         self, path: str, reference: Reference, problems: LineFile, rejects: Rejects, answered: Counter[str]
     ) -> None:
-        async with aclosing(open_source(path, max_line_bytes=self.max_line_bytes, spool=False)) as batches:
+        format_ = options.trace_format(self.format, self.select, self.question_id)
+        read = Evaluator(reference, format=format_).reader(self.max_line_bytes)
+        source = open_source(path, max_line_bytes=self.max_line_bytes, spool=False, documents=format_ is None)
+        async with aclosing(source) as batches:
             async for batch in batches:
                 for record in batch:
-                    response = read_record(record, reference.questions, self.max_line_bytes)
+                    response = read(record)
                     if isinstance(response, Reject):
                         rejects.tally(response)
                         line = one_line(f"{response.path or path}: {response}")

@@ -120,9 +120,16 @@ class LLMConfig(Section, frozen=True, kw_only=True):
 
 
 class StepsConfig(Section, frozen=True, kw_only=True):
-    """Which groups of reference steps are scored."""
+    """How reference steps are scored.
+
+    Attributes:
+        groups: which groups of them.
+        strict_types: score tables with untyped cells (CSV, Markdown, lists of objects) 0 where SPARQL results
+            are expected.
+    """
 
     groups: Literal["last", "all"] = "last"
+    strict_types: bool = False
 
 
 class AnswerCorrectnessConfig(Section, frozen=True, kw_only=True):

@@ -104,7 +104,8 @@ async def evaluate_file(
         max_line_bytes=max_line_bytes,
     )
     run: EvaluationStream | FileEvaluation
-    if jobs == 1 or evaluator.judged or unsplittable(files):
+    splits = not unsplittable(files, documents=evaluator.trace_format is None)
+    if jobs == 1 or evaluator.judged or not splits:
         run = EvaluationStream(evaluator, read_jsonl(files), in_stream)
     else:
         require_posix("jobs other than 1")

@@ -47,8 +47,8 @@ class Range(NamedTuple):
         return f"{self.path}: bytes {self.start} to {self.end}"
 
 
-def unsplittable(files: Sequence[str]) -> str | None:
-    """Why these files cannot be cut into ranges; None if they can."""
+def unsplittable(files: Sequence[str], *, documents: bool = True) -> str | None:
+    """Why these files cannot be cut into ranges; None if they can. For `documents` see `open_source`."""
     for path in files:
         if path == "-":
             return "standard input cannot be split"
@@ -56,7 +56,7 @@ def unsplittable(files: Sequence[str]) -> str | None:
             return f"{path} is compressed and cannot be split"
         if not os.path.isfile(path):
             return f"{path} is not a regular file and cannot be split"
-        if not is_one_object_per_line(path):
+        if documents and not is_one_object_per_line(path):
             return f"{path} is not one JSON object per line and cannot be split"
     return None
 

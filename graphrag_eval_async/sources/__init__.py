@@ -64,9 +64,16 @@ class Source:
 
 
 def open_source(
-    responses: Responses, *, max_line_bytes: int, spool: bool, exclude: Iterable[str] = ()
+    responses: Responses,
+    *,
+    max_line_bytes: int,
+    spool: bool,
+    exclude: Iterable[str] = (),
+    documents: bool = True,
 ) -> Source:
     """The records of any source; files of a directory or a pattern that are to be excluded are not read.
+
+    Without `documents`, each line is a record, also where the first begins an array of objects.
 
     Raises:
         UsageError: this is nothing that yields responses.
@@ -75,15 +82,17 @@ def open_source(
         responses = read_jsonl(responses)
     if isinstance(responses, JsonlFiles):
         responses.exclude(exclude)
+        responses.documents = documents
     if isinstance(responses, JsonlFiles | Follower):
         theirs = responses if isinstance(responses, Follower) else None
         return Source(responses.batches(max_line_bytes=max_line_bytes, spool=spool), theirs)
     if isinstance(responses, Stream):
-        chunks = one_object_per_line(_pieces(responses))
+        chunks = one_object_per_line(_pieces(responses)) if documents else _pieces(responses)
         return Source(split_lines(chunks, max_line_bytes=max_line_bytes, spool=spool), responses)
     if isinstance(responses, AsyncIterable):
         iterator = aiter(responses)
-        return Source(from_iterable(iterator, max_line_bytes=max_line_bytes), iterator)
+        batches = from_iterable(iterator, max_line_bytes=max_line_bytes, documents=documents)
+        return Source(batches, iterator)
     if isinstance(responses, Mapping | bytes | bytearray) or not isinstance(responses, Iterable):
         raise UsageError(
             f"responses: expected a path or an iterable of responses, got {type(responses).__name__}"
@@ -91,7 +100,7 @@ def open_source(
         )
     if isinstance(responses, list | tuple) and responses and all(map(_is_path, responses)):
         raise UsageError("responses: a list of paths; read_jsonl([...]) reads the files")
-    return Source(from_iterable(responses, max_line_bytes=max_line_bytes), None)
+    return Source(from_iterable(responses, max_line_bytes=max_line_bytes, documents=documents), None)
 
 
 def _is_path(item: Any) -> bool:
@@ -110,10 +119,10 @@ async def _pieces(stream: Stream) -> AsyncGenerator[bytes]:
 
 
 async def from_iterable(
-    source: Iterable[Any] | AsyncIterable[Any], *, max_line_bytes: int
+    source: Iterable[Any] | AsyncIterable[Any], *, max_line_bytes: int, documents: bool = True
 ) -> AsyncGenerator[list[Record]]:
     """The records that each item holds. The iterable is advanced on the event loop."""
-    reader = _ObjectReader(max_line_bytes)
+    reader = _ObjectReader(max_line_bytes, documents=documents)
     if isinstance(source, AsyncIterable):
         async for item in source:
             for batch in reader.read(item):
@@ -133,8 +142,9 @@ async def from_iterable(
 class _ObjectReader:
     """Numbers the records of an iterable and turns each into JSON text; lines of files stay as they are."""
 
-    def __init__(self, max_line_bytes: int) -> None:
+    def __init__(self, max_line_bytes: int, *, documents: bool) -> None:
         self._limit = max_line_bytes
+        self._documents = documents
         self._number = 1
         self._offset = 0
 
@@ -148,7 +158,7 @@ class _ObjectReader:
             data = bytes(item)
             if len(data) > PIECE_BYTES:
                 return self._split(data)
-            if b"\n" in data:
+            if self._documents and b"\n" in data:
                 data = with_one_object_per_line(data)
             return [self._lines(data.removesuffix(b"\n").split(b"\n"))]
         record = write_line(item, self._number, self._offset)
@@ -159,7 +169,7 @@ class _ObjectReader:
 
     def _split(self, data: bytes) -> Iterator[list[Record]]:
         rewriter = Rewriter()
-        rewriter.is_lines = b"\n" not in data
+        rewriter.is_lines = not self._documents or b"\n" not in data
         pieces = []
         for piece in cut(data):
             pieces.append(piece if rewriter.is_lines else rewriter.feed(piece))

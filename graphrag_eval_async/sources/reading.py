@@ -63,12 +63,14 @@ class JsonlFiles:
     Attributes:
         consumed: bytes on disk that were read so far.
         lines: the number of lines, without blank ones; None unless lines are shuffled.
+        documents: whether an array of objects is read as its objects.
     """
 
     def __init__(self, path: Any, *, max_line_bytes: int, shuffle: int | None = None) -> None:
         """See `read_jsonl`."""
         self.consumed = 0
         self.lines: int | None = None
+        self.documents = True
         self._paths = as_paths(path)
         self._excluded: set[str] = set()
         check_integer("max_line_bytes", max_line_bytes)
@@ -94,7 +96,10 @@ class JsonlFiles:
         except (SourceError, ValueError):
             return False
         return all(
-            path != "-" and os.path.isfile(path) and not path.endswith(".gz") and is_one_object_per_line(path)
+            path != "-"
+            and os.path.isfile(path)
+            and not path.endswith(".gz")
+            and (not self.documents or is_one_object_per_line(path))
             for path in files
         )
 
@@ -145,7 +150,9 @@ class JsonlFiles:
             descriptor = STDIN if path == "-" else open_file(path)
             try:
                 file = _file_id(path, descriptor)
-                chunks = one_object_per_line(self._chunks(path, descriptor))
+                chunks = self._chunks(path, descriptor)
+                if self.documents:
+                    chunks = one_object_per_line(chunks)
                 batches = split_lines(chunks, max_line_bytes=max_line_bytes, spool=spool, file=file)
                 try:
                     async for lines in batches:

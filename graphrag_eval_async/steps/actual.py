@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.sparql.budget import Budget
 from graphrag_eval_async.steps.sparql.results import read_document, results_of
+from graphrag_eval_async.steps.sparql.tables import Table, read_table, steps_to_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -73,13 +74,23 @@ class _Unreadable(str):
 class ActualStep:
     """An actual step with its output read at most once, however many reference steps it is compared with.
 
-    `budget` is what comparators may spend on searching.
+    `budget` is what comparators may spend on searching. `strict_types` refuses tables with untyped cells.
+    `quick` counts what tables take to read against the budget, which is that of an event loop.
     """
 
-    __slots__ = ("_known", "budget", "step")
+    __slots__ = ("_known", "budget", "quick", "step", "strict_types")
 
-    def __init__(self, step: Mapping[str, Any], budget: Budget | None = None) -> None:
+    def __init__(
+        self,
+        step: Mapping[str, Any],
+        budget: Budget | None = None,
+        *,
+        strict_types: bool = False,
+        quick: bool = False,
+    ) -> None:
         self.step = step
+        self.quick = quick
+        self.strict_types = strict_types
         self.budget = budget or Budget()
         self._known: dict[Callable[[Any], Any], Any] = {}
 
@@ -99,6 +110,20 @@ class ActualStep:
         """
         return self._read({"output": self.output(read_document)}, results_of)
 
+    def table(self) -> SparqlResults:
+        """The results that an output holds which is not a JSON object, remembered as well.
+
+        Raises:
+            MalformedStep: it is no table, or an untyped one although `strict_types` is set.
+            ComparisonBudgetExceeded: the table is too sparse, or if `quick`, too large.
+        """
+        if self.quick and read_table not in self._known:
+            self.budget.spend(steps_to_read(self.step.get("output")))
+        table = self.output(read_table)
+        if self.strict_types and not table.typed:
+            raise MalformedStep("output: the cells have no types")
+        return self._read({"output": table.document}, results_of)
+
     def _read(self, step: Mapping[str, Any], read: Callable[[Any], T]) -> T:
         known = self._known
         if read not in known:
@@ -113,6 +138,9 @@ class ActualStep:
 
     @property
     def parsed(self) -> Any:
-        """The output, decoded if it was read as SPARQL results."""
+        """The output, decoded if it was read as SPARQL results or as a table."""
         document = self._known.get(read_document)
+        table = self._known.get(read_table)
+        if type(table) is Table and (table.typed or not self.strict_types):
+            return table.document
         return self.step.get("output") if type(document) in {_Unreadable, NoneType} else document

@@ -51,6 +51,7 @@ def score_steps(
     mode: Literal["last", "all"],
     quick: bool = False,
     usable: Sequence[str | None] | None = None,
+    strict_types: bool = False,
 ) -> StepsScore:
     """Match the reference's groups of steps with the steps of a response.
 
@@ -61,14 +62,15 @@ def score_steps(
     groups, those not reached being 0. Without reference steps the score is 0.
 
     The comparisons share the `budget`; stopping it from another thread ends them. `usable` are the names of
-    the actual steps, or None of those that did not succeed or returned nothing, if known.
+    the actual steps, or None of those that did not succeed or returned nothing, if known. `strict_types`
+    refuses tables with untyped cells where SPARQL results are expected.
 
     Raises:
         ComparisonBudgetExceeded: only if `quick`: the comparisons take more than the budget; without `quick`,
             those that cannot be paid score 0 then, and `errors` says so.
     """
     usable = _usable_names(actual_steps) if usable is None else usable
-    matcher = _Matcher(actual_steps, usable, budget or Budget(), quick=quick)
+    matcher = _Matcher(actual_steps, usable, budget or Budget(), quick=quick, strict_types=strict_types)
     shares = []
     end = len(actual_steps)
     for index in reversed(range(len(groups))):
@@ -116,11 +118,13 @@ class _Matcher:
         budget: Budget,
         *,
         quick: bool,
+        strict_types: bool,
     ) -> None:
         self._actual_steps = actual_steps
         self._usable = usable
         self._budget = budget
         self._quick = quick
+        self._strict_types = strict_types
         self._compared: dict[int, ActualStep] = {}
         self.matches: list[tuple[int, int, int]] = []
         self.errors: dict[tuple[int, int, int], str] = {}
@@ -184,7 +188,10 @@ class _Matcher:
             return -1.0
         actual = self._compared.get(index)
         if actual is None:
-            actual = self._compared[index] = ActualStep(self._actual_steps[index], budget)
+            actual = ActualStep(
+                self._actual_steps[index], budget, strict_types=self._strict_types, quick=self._quick
+            )
+            self._compared[index] = actual
         try:
             return step.score(actual)
         except MalformedStep:

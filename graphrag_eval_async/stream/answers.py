@@ -10,13 +10,14 @@ from contextvars import copy_context
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.errors import in_utf8
+from graphrag_eval_async.errors import TraceError, in_utf8
 from graphrag_eval_async.threads import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphrag_eval_async.records import Question, Reason
+    from graphrag_eval_async.traces import TraceFormat
 
 MAX_ERROR_CHARACTERS = 10_000
 """How much of the message of an exception a response keeps."""
@@ -31,14 +32,21 @@ class NoResponse(Exception):  # noqa: N818
         self.reason = reason
 
 
-def as_response(value: Any, question_id: str) -> dict[str, Any]:
-    """A response of what an agent returned.
+def as_response(value: Any, question_id: str, traces: TraceFormat | None = None) -> dict[str, Any]:
+    """A response of what an agent returned: a history of its format where it returns `traces`.
 
     Raises:
         NoResponse: it is none.
     """
     if isinstance(value, str):
         return {"question_id": question_id, "actual_answer": value}
+    if traces is not None:
+        from graphrag_eval_async.traces.plain import as_json
+
+        try:
+            return traces.convert(as_json(value), question_id=question_id)
+        except TraceError as error:
+            raise NoResponse(value, "not_a_trace", f"the agent returned no trace: {error}") from None
     if isinstance(value, list | tuple):
         return {"question_id": question_id, "actual_steps": value}
     if not isinstance(value, Mapping):

@@ -22,8 +22,9 @@ from graphrag_eval_async.stream.bounded_map import Later
 from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
+    from graphrag_eval_async.evaluator import Evaluator
     from graphrag_eval_async.records import Question, Record, Response
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.sinks.journal import Source
@@ -87,15 +88,17 @@ class Asking:
     def __init__(
         self,
         agent: Agent,
-        known: Mapping[str, Question],
+        evaluator: Evaluator,
         intake: Intake,
         resuming: Resuming | None,
         options: StreamOptions,
     ) -> None:
+        known = evaluator.reference.questions
         self.lines = len(known) * agent.repeats
         self._agent = agent
         self._blocks = agent.blocks
         self._known = known
+        self._format = evaluator.trace_format
         self._questions = tuple(known.values())
         self._intake = intake
         self._resuming = resuming
@@ -203,7 +206,8 @@ class Asking:
                     return {}, error
             else:
                 value = self._agent.function(question)
-            return as_response(await value if isawaitable(value) else value, question.id), None
+            answer = await value if isawaitable(value) else value
+            return as_response(answer, question.id, self._format), None
         except Exception as error:  # noqa: BLE001  (whatever an agent raises is an answer)
             return {}, error
         finally:

@@ -75,14 +75,14 @@ class EvaluationStream:
         work: Intake | Asking = intake
         source: Responses | Asking
         if isinstance(responses, Agent):
-            work = source = Asking(responses, evaluator.reference.questions, intake, self._resuming, options)
+            work = source = Asking(responses, evaluator, intake, self._resuming, options)
         else:
             source = responses
         self._until = None
         if until is not None:
             self._until = UntilDecided(until, work, session, self._resuming, source)
         self._results: BoundedMap[Evaluation] = BoundedMap(
-            _open(source, options, self._resuming),
+            _open(source, options, self._resuming, documents=evaluator.trace_format is None),
             (self._until or work).evaluate,
             limit=options.max_in_flight,
             ordered=options.ordered,
@@ -294,14 +294,22 @@ def evaluate_stream(
     return EvaluationStream(evaluator, responses, options)
 
 
-def _open(responses: Responses | Asking, options: StreamOptions, resuming: Resuming | None) -> Source:
+def _open(
+    responses: Responses | Asking, options: StreamOptions, resuming: Resuming | None, *, documents: bool
+) -> Source:
     """The lines of any source; with a journal, those that it has do not come again."""
     written = [] if options.journal is None else options.journal.paths
     spool = callable(options.on_reject) or options.journal is not None
     if isinstance(responses, Asking):
         source = Source(responses.batches(), None)
     else:
-        source = open_source(responses, max_line_bytes=options.max_line_bytes, spool=spool, exclude=written)
+        source = open_source(
+            responses,
+            max_line_bytes=options.max_line_bytes,
+            spool=spool,
+            exclude=written,
+            documents=documents,
+        )
     if resuming is None:
         return source
     return Source(resuming.read(source, responses if isinstance(responses, Follower) else None), source)

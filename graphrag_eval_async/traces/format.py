@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 
 from graphrag_eval_async.errors import TraceError, UsageError
-from graphrag_eval_async.records import Line, Reject, read_record
+from graphrag_eval_async.records import Line, LongLine, Reject, read_record
 from graphrag_eval_async.records.decoding import InvalidRecord, load
-from graphrag_eval_async.records.reject import reject
+from graphrag_eval_async.records.reject import reject, reject_long
 from graphrag_eval_async.traces.detect import FORMATS, read_trace
 from graphrag_eval_async.traces.trace import FAILURES, Failed, QuestionTexts, as_function
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from graphrag_eval_async.records import Question, Record, Response
 
@@ -56,19 +56,19 @@ class TraceFormat:
             raise UsageError(f'turn: expected "last" or "all", got {self.turn!r}')
         as_function(self.failed)
 
-    def convert(self, value: Any, questions: QuestionTexts | Iterable[Question] | None) -> dict[str, Any]:
-        """The response that the trace in the JSON value of a line makes.
+    def convert(
+        self, value: Any, questions: QuestionTexts | None = None, *, question_id: str | None = None
+    ) -> dict[str, Any]:
+        """The response that the trace in the JSON value of a line makes; to a question, where that is known.
 
         Raises:
             TraceError: there is no trace in it.
         """
         trace = value if self.select is None else find(value, self.select, "the trace")
         if self.name == "auto" and isinstance(trace, dict) and "actual_steps" in trace:
-            return trace  # It is a response already.
-        question_id = None
-        if self.question_id is not None:
-            question_id = find(value, self.question_id, "the question id")
-            question_id = question_id if isinstance(question_id, str) else str(question_id)
+            return trace if question_id is None else trace | {"question_id": question_id}
+        if self.question_id is not None and question_id is None:
+            question_id = str(find(value, self.question_id, "the question id"))
         return read_trace(
             trace,
             self.name,
@@ -109,6 +109,25 @@ def _find(value: Any, parts: list[str]) -> Any:
     return None
 
 
+def convert_record(
+    record: Record,
+    format: TraceFormat,  # noqa: A002
+    texts: QuestionTexts | None,
+    max_line_bytes: int,
+) -> dict[str, Any] | Reject:
+    """The response that the trace of a record makes."""
+    if not isinstance(record, Line):
+        if isinstance(record, LongLine):
+            return reject_long(record)
+        return reject(record, record.reason, record.message)
+    try:
+        return format.convert(load(record.data, max_line_bytes), texts)
+    except InvalidRecord as error:
+        return reject(record, error.reason, str(error))
+    except TraceError as error:
+        return reject(record, "not_a_trace", str(error))
+
+
 def record_reader(
     format: TraceFormat,  # noqa: A002  (as users name it)
     questions: Mapping[str, Question],
@@ -122,16 +141,10 @@ def record_reader(
     texts = QuestionTexts(questions.values()) if format.question_id is None else None
 
     def read_traced(record: Record) -> Response | Reject:
-        if not isinstance(record, Line):
-            return read(record)
-        try:
-            value = load(record.data, max_line_bytes)
-        except InvalidRecord:
-            return read(record)
-        try:
-            response = format.convert(value, texts)
-        except TraceError as error:
-            return reject(record, "not_a_trace", str(error))
+        response = convert_record(record, format, texts, max_line_bytes)
+        if isinstance(response, Reject):
+            return response if response.reason == "not_a_trace" else read(record)
+        assert isinstance(record, Line)  # noqa: S101  (nothing else has a response)
         found = read(record._replace(data=orjson.dumps(response)))
         if not isinstance(found, Reject):
             return found

@@ -18,7 +18,18 @@ HELP = Path(__file__).parent / "help"
 )
 @pytest.mark.parametrize(
     "command",
-    ["", "init", "schema", "evaluate", "watch", "aggregate", "compare", "validate", "answer-correctness"],
+    [
+        "",
+        "init",
+        "schema",
+        "evaluate",
+        "watch",
+        "aggregate",
+        "compare",
+        "validate",
+        "convert",
+        "answer-correctness",
+    ],
 )
 def test_help(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setenv("COLUMNS", "200")

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async import Evaluator, TraceError, evaluate_stream, load_reference
+from graphrag_eval_async import (
+    Evaluator,
+    Question,
+    TraceError,
+    evaluate_agent,
+    evaluate_stream,
+    load_reference,
+)
 from graphrag_eval_async.traces import (
     TraceFormat,
     response_from_anthropic,
@@ -315,3 +322,20 @@ def test_a_reference_loaded_once() -> None:
     reference = load_reference(REFERENCE)
     response = response_from_trace(CHAT, questions=reference)
     assert response["question_id"] == "q1"
+
+
+async def test_an_agent_that_returns_its_messages() -> None:
+    async def agent(question: Question) -> Any:
+        return "no messages" if question.id != "q1" else CHAT
+
+    async with evaluate_agent(REFERENCE, agent, format="openai") as stream:
+        [result] = [result async for result in stream]
+    assert (result["steps_score"], result["actual_answer"]) == (1, ANSWER)
+    assert result["elapsed_sec"] > 0
+
+
+async def test_an_agent_that_returns_no_messages() -> None:
+    async with evaluate_agent(REFERENCE, lambda _: {"x": 1}, format="auto") as stream:
+        assert [result async for result in stream] == []
+    assert stream.rejects[0].reason == "not_a_trace"
+    assert "question 'q1': the agent returned no trace: no known format" in stream.rejects[0].message

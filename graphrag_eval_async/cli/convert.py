@@ -1,0 +1,82 @@
+"""``convert``: the responses that the traces of a log make."""
+
+import sys
+from collections import Counter
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import orjson
+
+from graphrag_eval_async.cli import options
+from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
+from graphrag_eval_async.cli.files import check_distinct, open_output, output_path
+from graphrag_eval_async.cli.options import AFTER
+from graphrag_eval_async.cli.report import end, list_rejects
+from graphrag_eval_async.cli.text import one_line, tell
+from graphrag_eval_async.records import Reject, Rejects
+from graphrag_eval_async.reference import load_reference
+from graphrag_eval_async.sinks import LineFile
+from graphrag_eval_async.sources import open_source
+from graphrag_eval_async.stream import MAX_LINE_BYTES
+from graphrag_eval_async.traces.format import TraceFormat, convert_record
+from graphrag_eval_async.traces.trace import QuestionTexts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convert:
+    """Write the responses that traces make; evaluate nothing.
+
+    The summary counts what was wrong with traces, such as calls without a result.
+    """
+
+    log: Annotated[str, options.input_argument(metavar="LOG", help="Traces, JSONL; - is standard input.")] = (
+        field(metadata={AFTER: None})
+    )
+    output: Annotated[
+        str,
+        options.file_option("--output", "-o", parser=output_path, help="Write responses here, as JSONL."),
+    ] = "-"
+    reference: options.ReferenceOption = None
+    format: options.Format = "auto"
+    select: options.Select = None
+    question_id: options.QuestionId = None
+    max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES
+
+    def run(self, interrupts: Interrupts) -> Exit:
+        check_distinct([self.log, self.reference], [self.output])
+        format_ = options.trace_format(self.format, self.select, self.question_id)
+        assert format_ is not None  # noqa: S101  (it has a default)
+        texts = None if self.reference is None else QuestionTexts(load_reference(self.reference))
+        rejects, problems = Rejects(), Counter[str]()
+        with open_output(LineFile, self.output) as lines:
+            ending = run_to_end(self._convert(format_, texts, lines, rejects, problems), interrupts)
+        list_rejects(rejects)
+        for text, count in problems.most_common():
+            tell(sys.stderr, one_line(f"{count} traces: {text}"))
+        return end(ending, rejects)
+
+    async def _convert(
+        self,
+        format_: TraceFormat,
+        texts: QuestionTexts | None,
+        lines: LineFile,
+        rejects: Rejects,
+        problems: Counter[str],
+    ) -> None:
+        async with aclosing(
+            open_source(self.log, max_line_bytes=self.max_line_bytes, spool=False, documents=False)
+        ) as batches:
+            async for batch in batches:
+                for record in batch:
+                    response = convert_record(record, format_, texts, self.max_line_bytes)
+                    if isinstance(response, Reject):
+                        rejects.keep(response)
+                        continue
+                    problems.update({kind_of(text) for text in response.get("trace_problems", ())})
+                    await lines.send(orjson.dumps(response, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def kind_of(problem: str) -> str:
+    """A problem without the name and the id of its call."""
+    return problem.partition(" (")[0].rpartition(": ")[2]

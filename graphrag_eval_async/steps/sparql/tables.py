@@ -1,0 +1,160 @@
+"""Tables that tools return instead of SPARQL results JSON, turned into the object that it would be.
+
+Cells of XML and TSV have types. Cells of CSV, Markdown and lists of objects are untyped. They equal any term
+of the same text: an IRI in full or in angle brackets, a literal by its lexical form. A text that is a number
+also compares as a number with cells of numeric types. JSON booleans are booleans.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any, NamedTuple
+
+import orjson
+
+from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.records.pieces import LARGE_BYTES, loads
+from graphrag_eval_async.steps.sparql.tsv import XSD, is_iri, is_variable, number_type, read_tsv
+from graphrag_eval_async.steps.sparql.xml_results import read_xml
+
+_STEPS_PER_VALUE = 8
+
+
+class Table(NamedTuple):
+    """The object that SPARQL results JSON would be, and whether its terms have types."""
+
+    document: dict[str, Any]
+    typed: bool
+
+
+def read_table(output: Any) -> Table:
+    """What an output holds that is not a JSON object.
+
+    The first character decides which format is tried: `<` XML, `?` or `$` TSV, `|` Markdown, `[` a list of
+    objects, any other CSV. The whole output must be the table; each reader's docstring says what it requires.
+
+    Raises:
+        MalformedStep: it is none of these.
+    """
+    if isinstance(output, list):
+        return Table(_read_objects(output), typed=False)
+    text = output.lstrip("\ufeff \t\r\n") if isinstance(output, str) else ""
+    first = text[:1]
+    if first == "<":
+        return Table(read_xml(text), typed=True)
+    if first in ("?", "$"):
+        return Table(read_tsv(text), typed=True)
+    if first == "|":
+        return Table(_read_markdown(text), typed=False)
+    if first == "[":
+        return Table(_read_objects(_decoded(text)), typed=False)
+    if first in ("", "{"):
+        raise MalformedStep("no table")
+    return Table(_read_csv(text), typed=False)
+
+
+def steps_to_read(output: Any) -> int:
+    """About how many steps of a `Budget` it takes to read an output as a table."""
+    if isinstance(output, list):
+        return sum(1 + len(row) if isinstance(row, dict) else 1 for row in output) * _STEPS_PER_VALUE
+    return len(output) if isinstance(output, str) else 0
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return orjson.loads(text) if len(text) < LARGE_BYTES else loads(text)
+    except ValueError as error:
+        raise MalformedStep(str(error)) from None
+
+
+def _read_objects(rows: Any) -> dict[str, Any]:
+    """From a list of objects, not all empty, whose values are texts, numbers, booleans, or null: unbound."""
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise MalformedStep("not a list of objects")
+    names = dict.fromkeys(name for row in rows for name in row)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise MalformedStep("a list of objects without keys")
+    bindings = [{name: _json_term(value) for name, value in row.items() if value is not None} for row in rows]
+    return _document(list(names), bindings)
+
+
+def _json_term(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        return _untyped(value)
+    if isinstance(value, bool):
+        return {"value": "true" if value else "false", "datatype": f"{XSD}boolean"}
+    if not isinstance(value, int | float):
+        raise MalformedStep("a list of objects that are not flat")
+    try:
+        return _untyped(str(value))
+    except ValueError:  # Too many digits for Python.
+        raise MalformedStep("a number is too long") from None
+
+
+def _read_csv(text: str) -> dict[str, Any]:
+    """From a header of variables, without question marks, and rows that are as wide.
+
+    A header alone must have several columns. Empty cells are unbound. Empty lines at the end are ignored;
+    others are rows of a table with one column.
+    """
+    try:
+        header, *rows = csv.reader(io.StringIO(text.rstrip("\r\n"), newline=""), strict=True)
+    except (csv.Error, ValueError) as error:
+        raise MalformedStep(f"not CSV: {error}") from None
+    if not all(map(is_variable, header)) or (len(header) == 1 and not rows):
+        raise MalformedStep("not CSV: the first line is no header, or all there is")
+    if len(header) == 1:
+        rows = [row or [""] for row in rows]
+    return _untyped_table(header, rows)
+
+
+def _read_markdown(text: str) -> dict[str, Any]:
+    """From a header, a line of dashes and rows that are as wide; every line begins and ends with a pipe.
+
+    Empty cells are unbound. A pipe in a cell has a backslash before it.
+    """
+    lines = [line.strip() for line in text.strip().split("\n")]
+    if len(lines) < 2 or "\0" in text or not all(map(_is_in_pipes, lines)):
+        raise MalformedStep("not one Markdown table: a line does not begin and end with a pipe")
+    header, dashes, *rows = map(_markdown_cells, lines)
+    if len(dashes) != len(header) or not all(map(_is_rule, dashes)):
+        raise MalformedStep("not one Markdown table: the second line must be dashes")
+    return _untyped_table([name.removeprefix("?") for name in header], rows)
+
+
+def _is_in_pipes(line: str) -> bool:
+    return len(line) > 1 and line[0] == line[-1] == "|" and line[-2] != "\\"
+
+
+def _markdown_cells(line: str) -> list[str]:
+    # "\0", which is not in the text, stands for a pipe that is part of a cell.
+    cells = line[1:-1].replace("\\|", "\0").split("|")
+    return [cell.strip().replace("\0", "|") for cell in cells]
+
+
+def _is_rule(cell: str) -> bool:
+    dashes = cell.removeprefix(":").removesuffix(":")
+    return bool(dashes) and not dashes.strip("-")
+
+
+def _untyped_table(names: list[str], rows: list[list[str]]) -> dict[str, Any]:
+    if len(set(names)) < len(names):
+        raise MalformedStep("a column is repeated")
+    for index, row in enumerate(rows):
+        if len(row) != len(names):
+            raise MalformedStep(f"row {index}: expected {len(names)} cells, got {len(row)}")
+    bindings = [{name: _untyped(cell) for name, cell in zip(names, row, strict=True) if cell} for row in rows]
+    return _document(names, bindings)
+
+
+def _document(names: list[str], bindings: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"head": {"vars": names}, "results": {"bindings": bindings}}
+
+
+def _untyped(text: str) -> dict[str, Any]:
+    """A term of which only the text is known; the type of a number has no effect on comparing it as text."""
+    if is_iri(text):
+        return {"value": text[1:-1]}
+    datatype = number_type(text.strip(" \t\r\n"))
+    return {"value": text, "datatype": datatype} if datatype else {"value": text}

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from tests.cli.support import from_jsonl, run
+from tests.traces.histories import ANTHROPIC, CHAT, EVENTS
+from tests.traces.scenario import ANSWER
+from tests.traces.test_formats import REFERENCE
+
+if TYPE_CHECKING:
+    from tests.cli.support import Folder
+
+HISTORIES = [CHAT, EVENTS, ANTHROPIC]
+
+
+@pytest.fixture
+def traced(folder: Folder) -> Folder:
+    folder.reference = folder.write("films.json", orjson.dumps(REFERENCE))
+    folder.lines(*({"payload": {"log": history}, "meta": {"q": "q1"}} for history in HISTORIES))
+    return folder
+
+
+SELECTED = ("--select", "payload.log")
+
+
+@pytest.mark.parametrize("question", [(), ("--question-id", "meta.q")])
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_traces_are_evaluated(traced: Folder, question: tuple[str, ...], jobs: str) -> None:
+    options = ["--format", "auto", *SELECTED, *question, "-o", traced.file("results.jsonl"), "--jobs", jobs]
+    gate = ["--fail-under", "steps_score=1"]
+    assert run("evaluate", traced.reference, traced.file("responses.jsonl"), *options, *gate) == 0
+    results = traced.read("results.jsonl")
+    assert [result["metadata"]["trace_format"] for result in results] == ["openai", "langchain", "anthropic"]
+
+
+def test_traces_are_validated_and_watched(traced: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    options = ["--format", "auto", *SELECTED]
+    assert run("validate", traced.reference, traced.file("responses.jsonl"), *options) == 0
+    assert "responses: 3, rejected lines: 0" in capfd.readouterr().out
+    idle = ["--until-idle", "50ms", "--poll-interval", "5ms"]
+    assert run("watch", traced.reference, traced.file("responses.jsonl"), *options, *idle) == 0
+    assert '"total": 3' in capfd.readouterr().out
+
+
+def test_converted_traces_are_responses(traced: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    log = traced.lines(CHAT, CHAT[:2], {"x": 1}, name="log.jsonl")
+    assert run("convert", log, "--reference", traced.reference, "-o", traced.file("converted.jsonl")) == 3
+    out, err = capfd.readouterr()
+    assert not out
+    assert "not_a_trace: no known format; it has the keys 'x'" in err
+    assert "1 traces: no result" in err
+    whole, cut = traced.read("converted.jsonl")
+    assert (whole["question_id"], whole["actual_answer"]) == ("q1", ANSWER)
+    assert cut["trace_problems"] == ["sparql_query call_1: no result", "retrieval_search call_2: no result"]
+    assert run("evaluate", traced.reference, traced.file("converted.jsonl")) == 0
+
+
+def test_without_a_reference_set_questions_have_no_id(
+    traced: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run("convert", traced.file("responses.jsonl"), *SELECTED, "--format", "auto") == 0
+    converted = from_jsonl(capfd.readouterr().out.encode())
+    assert [response.get("question_id") for response in converted] == [None] * 3
+    assert run("convert", traced.file("responses.jsonl"), *SELECTED, "--question-id", "meta.q") == 0
+    converted = from_jsonl(capfd.readouterr().out.encode())
+    assert [response["question_id"] for response in converted] == ["q1"] * 3
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--format", "otpl"], "format: expected one of auto, openai, "),
+        (["--select", "a"], "--select needs --format"),
+        (["--question-id", "a"], "--question-id needs --format"),
+        (["--format", "auto", "--select", "a..b"], "select: expected a path such as payload.messages"),
+    ],
+)
+def test_usage(traced: Folder, capfd: pytest.CaptureFixture[str], options: list[str], complaint: str) -> None:
+    assert run("evaluate", traced.reference, traced.file("responses.jsonl"), *options) == 2
+    assert complaint in capfd.readouterr().err

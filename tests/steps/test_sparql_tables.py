@@ -1,0 +1,372 @@
+"""Tables that are not SPARQL JSON, compared with references that are."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape, quoteattr
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphrag_eval_async import Evaluator
+from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.steps import QUICK_SEARCH_STEPS, Budget, failure_of, prepare_step, score_steps
+from graphrag_eval_async.steps.actual import ActualStep
+from graphrag_eval_async.steps.sparql.tables import read_table
+from tests.steps.test_sparql_oracle import XSD, encode, literal, number, oracle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.steps.test_sparql_oracle import Table, Term
+
+SPARQL = "application/sparql-results+json"
+IRI = {"type": "uri", "value": "urn:grid:t1"}
+ROWS: Table = [[IRI, literal("Lindau"), literal("40", "integer")], [IRI, None, literal("5.5", "decimal")]]
+NAMES = ["t", "name", "age"]
+
+
+def score(expected: str, output: Any, *, strict: bool = False, **options: Any) -> tuple[float, str]:
+    step = {"name": "q", "output": expected, "output_media_type": SPARQL, **options}
+    actual = {"name": "q", "status": "success", "output": output}
+    scored = score_steps([[prepare_step(step)]], [actual], mode="last", strict_types=strict)
+    assert not scored.errors
+    return scored.score, failure_of(scored.facts)
+
+
+def xml_term(term: dict[str, Any]) -> str:
+    kind = term["type"]
+    marks = "".join(
+        f" {mark}={quoteattr(term[key])}"
+        for key, mark in (("datatype", "datatype"), ("xml:lang", "xml:lang"))
+        if key in term
+    )
+    return f"<{kind}{marks}>{escape(term['value'], {chr(13): '&#13;'})}</{kind}>"
+
+
+def to_xml(table: Table, names: Sequence[str]) -> str:
+    head = "".join(f"<variable name='{name}'/>" for name in names)
+    rows = "".join(
+        "<result>"
+        + "".join(
+            f"<binding name='{name}'>{xml_term(term)}</binding>\n"
+            for name, term in zip(names, row, strict=True)
+            if term is not None
+        )
+        + "</result>"
+        for row in table
+    )
+    return (
+        '<?xml version="1.0"?>\n<sparql xmlns="http://www.w3.org/2005/sparql-results#">'
+        f"<head>{head}</head><results>{rows}</results></sparql>\n"
+    )
+
+
+def tsv_term(term: Term) -> str:
+    if term is None:
+        return ""
+    if term["type"] == "uri":
+        return f"<{term['value']}>"
+    text = term["value"].replace("\\", "\\\\").replace('"', '\\"')
+    for character, name in (("\n", "n"), ("\r", "r"), ("\t", "t")):
+        text = text.replace(character, f"\\{name}")
+    suffix = f"^^<{term['datatype']}>" if "datatype" in term else ""
+    return f'"{text}"' + (f"@{term['xml:lang']}" if "xml:lang" in term else suffix)
+
+
+def to_tsv(table: Table, names: Sequence[str]) -> str:
+    lines = ["\t".join(f"?{name}" for name in names), *("\t".join(map(tsv_term, row)) for row in table)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def texts(table: Table) -> list[list[str]]:
+    return [["" if term is None else term["value"] for term in row] for row in table]
+
+
+def to_csv(table: Table, names: Sequence[str]) -> str:
+    written = io.StringIO()
+    csv.writer(written).writerows([names, *texts(table)])
+    return written.getvalue()
+
+
+def to_objects(table: Table, names: Sequence[str]) -> str:
+    rows = [[term and term["value"] for term in row] for row in table]
+    return json.dumps([dict(zip(names, row, strict=True)) for row in rows])
+
+
+def to_markdown(table: Table, names: Sequence[str]) -> str:
+    lines = [
+        names,
+        ["---"] * len(names),
+        *([text.replace("|", "\\|") for text in row] for row in texts(table)),
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+TYPED = {"xml": to_xml, "tsv": to_tsv}
+UNTYPED = {"csv": to_csv, "objects": to_objects, "markdown": to_markdown}
+
+
+@pytest.mark.parametrize("write", [*TYPED.values(), *UNTYPED.values()], ids=[*TYPED, *UNTYPED])
+def test_the_same_table_agrees_and_another_does_not(write: Callable[..., str]) -> None:
+    expected = encode(ROWS, NAMES)
+    assert score(expected, write(ROWS, ["a", "b", "c"]))[0] == 1
+    assert score(expected, write(ROWS[:1], NAMES)) == (0, "wrong_query_result")
+    assert score(expected, write([row[:2] for row in ROWS], NAMES[:2])) == (0, "missing_columns")
+    assert score(expected, write(ROWS[::-1], NAMES), ordered=True) == (0, "wrong_order")
+    assert score(expected, write(ROWS, NAMES), strict=True)[0] == (write in TYPED.values())
+
+
+@pytest.mark.parametrize("write", [to_xml, to_tsv, to_csv, to_markdown])
+def test_a_table_without_rows_is_an_empty_result(write: Callable[..., str]) -> None:
+    assert score(encode(ROWS, NAMES), write([], NAMES)) == (0, "empty_result")
+    assert score(encode([], NAMES), write([], NAMES))[0] == 1
+
+
+def test_ask_in_xml() -> None:
+    text = '<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/><boolean>true</boolean></sparql>'
+    for truth in (True, False):
+        assert score(json.dumps({"head": {}, "boolean": truth}), text)[0] == truth
+
+
+@pytest.mark.parametrize(
+    ("expected", "output", "agrees"),
+    [
+        (IRI, "x\nurn:grid:t1\n", True),
+        (IRI, "x\n<urn:grid:t1>\n", True),
+        (IRI, "x\r\n<urn:grid:t1>\r\n\r\n", True),
+        (IRI, [{"x": "urn:grid:t1", "y": 1}], True),
+        (literal("5", "integer"), "x\n5.0", True),
+        (literal("5", "integer"), "x\n5e0", True),
+        (literal("5", "integer"), [{"x": 5.0}], True),
+        (literal("5"), [{"x": 5.0}], False),
+        (literal("5"), [{"x": 5}], True),
+        (literal("5"), "x\n5", True),
+        (literal("05"), "x\n5", False),
+        (literal("true", "boolean"), "x\ntrue", True),
+        (literal("1", "boolean"), [{"x": True}], True),
+        (literal("a, b"), 'x\n"a, b"', True),
+        (literal("a, b"), "x\na, b", False),
+        (literal("a|b"), "|x|\n|:-:|\n| a\\|b |", True),
+        (literal("a|b"), "|x|\n|---|\n| a|b |", False),
+        (literal("a"), "|x|\n|---|\n|a|\n\nThat is all.", False),
+        (literal("a"), "?x\n'a'", True),
+        (literal("a\tb"), '?x\n"a\\tb"', True),
+        (literal("\u00e9"), '?x\n"\\u00E9"', True),
+        (literal("7", "integer"), "?x\n7\n", True),
+        (literal("a"), "?x\na\n", False),
+        (literal("a"), '?x\n"a" and more\n', False),
+    ],
+)
+def test_single_cells(expected: Term, output: Any, agrees: bool) -> None:
+    assert score(encode([[expected]], ["x"]), output)[0] == agrees
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "",
+        "Nothing was found.",
+        "Transformers, lines and cables",
+        "word",
+        "First, I looked.\nThen, I stopped.",
+        "a,b\n1",
+        "a,a\n1,2",
+        'a,b\n"1,2',
+        "?a\t?b\n<urn:x>",
+        "?a\t\n<urn:x>\t",
+        "?a\t?a\n1\t1",
+        '?a\n"\\q"',
+        '?a\n"\\UFFFFFFFF"',
+        '?a\n"',
+        "?a\n<",
+        "?a\n+-",
+        "|a|b|",
+        "|a|b|\n|--|\n|1|2|",
+        "|a\0|\n|--|\n|1|",
+        "[]",
+        "[{}]",
+        "[1]",
+        '[{"a": [1]}]',
+        [{"a": 10**5000}],
+        [{1: "a"}],
+        "[" * 200,
+        7,
+        None,
+        True,
+        {"a": 1},
+        "<",
+        "<html/>",
+        "<p>No</p>",
+        "<sparql/>",
+        "<sparql>text</sparql>",
+        "<sparql><head/><head/></sparql>",
+        "<sparql><head><variable/></head></sparql>",
+        "<sparql><head/><boolean>maybe</boolean></sparql>",
+        "<sparql><head/><results><result><binding name='a'/></result></results></sparql>",
+        "<sparql><results><result><binding name='a'><uri>u</uri><uri>v</uri></binding>",
+        "<sparql><results><result><binding name='a'><triple></triple></binding></result></results></sparql>",
+        '<!DOCTYPE a [<!ENTITY b "c">]><sparql><head/></sparql>',
+        '<!DOCTYPE a SYSTEM "file:///etc/passwd"><sparql><head/></sparql>',
+        "<sparql>\ud800</sparql>",
+    ],
+)
+def test_what_is_no_table(output: Any) -> None:
+    actual = ActualStep({"output": output})
+    with pytest.raises(MalformedStep):
+        actual.table()
+
+
+def test_triples_in_xml() -> None:
+    part = {"type": "uri", "value": "urn:x"}
+    triple: Term = {"type": "triple", "value": dict.fromkeys(("subject", "predicate", "object"), part)}
+    inner = "".join(f"<{place}><uri>urn:x</uri></{place}>" for place in ("subject", "predicate", "object"))
+    text = to_xml([[literal("here")]], ["t"]).replace("<literal>here</literal>", f"<triple>{inner}</triple>")
+    assert score(encode([[triple]], ["t"]), text)[0] == 1
+    deep = "<triple><subject>" * 5000
+    with pytest.raises(MalformedStep, match="levels"):
+        read_table(f"<sparql><results><result><binding name='a'>{deep}")
+
+
+TERMS: st.SearchStrategy[Term] = st.sampled_from(
+    [
+        None,
+        IRI,
+        {"type": "literal", "value": "a", "xml:lang": "en"},
+        {"type": "bnode", "value": "b0"},
+        *(
+            literal(text)
+            for text in ("a", "5", "5.0", "urn:grid:t1", 'a "b", c', "x|y", "\\n", "true", "1e1000")
+        ),
+        *(literal(text, kind) for text in ("5", "05", "6") for kind in ("integer", "double", "decimal")),
+        *(literal(text, "double") for text in ("5e0", "INF", "NaN", "5.00000001")),
+        *(literal(text, "boolean") for text in ("true", "1")),
+    ]
+)
+
+
+def untyped(term: Term) -> Term:
+    """What is left of a term in a table without types."""
+    if term is None:
+        return None
+    for kind in ("integer", "decimal", "double"):
+        found = literal(term["value"], kind)
+        assert found is not None
+        if term["value"][-1:].isdigit() and number(found) is not None:
+            return found
+    return literal(term["value"])
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[Table, Table, int]:
+    width = draw(st.integers(2, 3))
+    rows = st.lists(st.lists(TERMS, min_size=width, max_size=width), min_size=1, max_size=3)
+    table = draw(rows)
+    return table, draw(st.one_of(st.permutations(table), rows)), width
+
+
+@settings(max_examples=150, deadline=None)
+@given(pairs(), st.booleans(), st.booleans())
+def test_compares_as_the_original_does(
+    tables: tuple[Table, Table, int], ordered: bool, ignore_duplicates: bool
+) -> None:
+    expected, actual, width = tables
+    how = {"ordered": ordered, "ignore_duplicates": ignore_duplicates}
+    names, reference = NAMES[:width], encode(expected, NAMES[:width])
+    original = score(reference, encode(actual, names), **how)[0]
+    for write in TYPED.values():
+        # TSV has blank nodes of its own form.
+        text = write(actual, names).replace('"b0"', "_:b0")
+        assert score(reference, text, **how)[0] == original
+    bare = [list(map(untyped, row)) for row in actual]
+    by_text = oracle(expected, list(range(width)), bare, width, **how)
+    for write in UNTYPED.values():
+        assert score(reference, write(actual, names), **how)[0] == by_text
+
+
+SAMPLES = [write(ROWS, NAMES) for write in (*TYPED.values(), *UNTYPED.values())]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(SAMPLES), st.data())
+def test_cut_and_changed_tables_raise_nothing_else(sample: str, data: st.DataObject) -> None:
+    places = st.integers(0, len(sample))
+    start, end = sorted((data.draw(places), data.draw(places)))
+    output = sample[:start] + data.draw(st.text(max_size=5) | st.just(sample[start:end] * 2)) + sample[end:]
+    assert score(encode(ROWS, NAMES), output)[0] in (0, 1)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(values)
+def test_outputs_of_any_type(output: Any) -> None:
+    for strict in (False, True):
+        assert score(encode(ROWS, NAMES), output, strict=strict)[0] in (0, 1)
+
+
+def test_a_sparse_list_of_objects_is_refused() -> None:
+    with pytest.raises(ComparisonBudgetExceeded, match="sparse"):
+        ActualStep({"output": [{f"k{index}": "v"} for index in range(3000)]}).table()
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "?a\n" + '"\\\\' * 300_000,
+        "a,b\n" + '"' * 1_000_000,
+        "|" * 1_000_000,
+        "|a|\n|-|\n" + "|\\" * 500_000 + "|",
+        "<sparql " + "a='" * 300_000,
+        "<" * 1_000_000,
+        "?a\n'a'@" + "a-" * 500_000 + "!",
+        "?a\n" + "+" * 1_000_000,
+    ],
+    ids=range(8),
+)
+def test_long_outputs_take_linear_time(output: str) -> None:
+    start = time.process_time()
+    score(encode(ROWS, NAMES), output)
+    assert time.process_time() - start < 2
+
+
+async def test_strict_types_of_the_configuration() -> None:
+    step = {"name": "q", "output": encode(ROWS, NAMES), "output_media_type": SPARQL}
+    question = {"id": "1", "question_text": "Which?", "reference_steps": [[step]]}
+    templates = [{"template_id": "t", "questions": [question]}]
+    prints = []
+    for strict in (False, True):
+        evaluator = Evaluator(templates, config={"steps": {"strict_types": strict}})
+        prints.append(evaluator.fingerprints()["configuration"])
+        again = evaluator.__reduce__()
+        for each in (evaluator, again[0](*again[1])):
+            for output, types in ((to_tsv(ROWS, NAMES), True), (to_csv(ROWS, NAMES), False)):
+                actual = {"name": "q", "id": "c", "args": {}, "status": "success", "output": output}
+                result = await each.evaluate({"question_id": "1", "actual_steps": [actual]})
+                assert result["steps_score"] == float(types or not strict)
+    assert prints[0] != prints[1]
+
+
+@pytest.mark.parametrize("output", ["a\n" + "b\n" * 50_000, [{"a": 1}] * 20_000], ids=["csv", "objects"])
+def test_large_tables_are_not_read_on_an_event_loop(output: Any) -> None:
+    step = prepare_step({"name": "q", "output": encode(ROWS, NAMES), "output_media_type": SPARQL})
+    actual = {"name": "q", "status": "success", "output": output}
+    with pytest.raises(ComparisonBudgetExceeded):
+        score_steps([[step]], [actual], Budget(QUICK_SEARCH_STEPS), mode="last", quick=True)
+    assert score_steps([[step]], [actual], mode="last").score == 0
+
+
+def test_datatypes_in_tsv_may_be_short() -> None:
+    document = read_table("?x\t?y\n5\ttrue\n\n").document
+    row = document["results"]["bindings"][0]
+    assert row["x"]["datatype"] == f"{XSD}integer"
+    assert row["y"]["datatype"] == f"{XSD}boolean"
