@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ import orjson
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.traces.calls import Call as Call
 from graphrag_eval_async.traces.calls import Early, Pending
+from graphrag_eval_async.traces.questions import QuestionTexts as QuestionTexts
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Question
@@ -207,7 +207,7 @@ def to_response(
     steps = [_step(call, trace, is_failed, names) for call in trace.calls]
     if question_id is None and questions is not None:
         texts = questions if isinstance(questions, QuestionTexts) else QuestionTexts(questions)
-        question_id = texts.find(trace)
+        question_id = texts.find(trace.question, trace.problem)
     response: dict[str, Any] = {} if question_id is None else {"question_id": question_id}
     if trace.error is not None:
         response["error"] = trace.error
@@ -256,38 +256,6 @@ def as_function(failed: Failed) -> Callable[[str, str], bool]:
         raise UsageError(f"failed: expected a list of texts, or a function of name and text, got {failed!r}")
     beginnings = tuple(failed)
     return lambda _, output: output.lstrip().startswith(beginnings)
-
-
-class QuestionTexts:
-    """Finds questions by their texts; built once for many traces."""
-
-    def __init__(self, questions: Iterable[Question]) -> None:
-        self._exact: dict[str, list[str]] = {}
-        self._normalised: dict[str, list[str]] = {}
-        for question in questions:
-            self._exact.setdefault(question.text.strip(), []).append(question.id)
-            self._normalised.setdefault(_normalised(question.text), []).append(question.id)
-
-    def find(self, trace: Trace) -> str | None:
-        """The id of the question that the user asked; None, with a problem, if that is not clear."""
-        if trace.question is None:
-            trace.problem("no question id, and no text of a question")
-            return None
-        asked = trace.question.strip()
-        found = self._exact.get(asked)
-        if found is None:
-            found = self._normalised.get(_normalised(asked), [])
-            if len(found) == 1:
-                trace.problem("the question was found by its text, but for case, blanks and punctuation")
-        if len(found) == 1:
-            return found[0]
-        how = f"{len(found)} questions of the reference set have" if found else "no question has"
-        trace.problem(f"{how} the text {asked[:100]!r}")
-        return None
-
-
-def _normalised(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
 
 
 def text_of(value: Any) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from time import process_time
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from graphrag_eval_async.traces.detect import read_trace
 from tests.traces.histories import HISTORIES
@@ -106,3 +109,44 @@ def test_members_of_the_wrong_type_are_a_problem(name: str, message: Any) -> Non
     whole = whole["messages"] if isinstance(whole, dict) else whole
     assert "trace_problems" not in read_trace(whole, name, question_id="q1")
     assert read_trace([*whole, message], name, question_id="q1")["trace_problems"]
+
+
+CUT = frozenset(
+    {
+        "args",
+        "arguments",
+        "content",
+        "id",
+        "input",
+        "output",
+        "query",
+        "run_id",
+        "text",
+        "tool_call_id",
+        "tool_id",
+        "tool_use_id",
+    }
+)
+
+
+def texts_in(value: Any) -> list[tuple[dict[str, Any], str]]:
+    """Where the texts stand that may be cut: the object that holds each, and its key there."""
+    if isinstance(value, list):
+        return [found for child in value for found in texts_in(child)]
+    if not isinstance(value, dict):
+        return []
+    own = [(value, key) for key in value if key in CUT and isinstance(value[key], str)]
+    return own + [found for child in value.values() for found in texts_in(child)]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_texts_that_are_cut_lose_no_call_and_no_result(data: st.DataObject) -> None:
+    name, _, whole = data.draw(st.sampled_from(HISTORIES))
+    history = copy.deepcopy(whole)
+    places = texts_in(history)
+    for _ in range(data.draw(st.integers(1, 3))):
+        holder, key = places[data.draw(st.integers(0, len(places) - 1))]
+        holder[key] = holder[key][: data.draw(st.integers(0, 12))]
+    steps = read_trace(history, name, question_id="q1")["actual_steps"]
+    assert {"sparql_query", "retrieval_search"} <= {step["name"] for step in steps}
