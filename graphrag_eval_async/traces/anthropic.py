@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from graphrag_eval_async.traces.plain import history_of, list_of
-from graphrag_eval_async.traces.trace import Trace, TraceOptions, said, to_response
+from graphrag_eval_async.traces.trace import Trace, TraceOptions, said, text_of, to_response
 
 
 def response_from_anthropic(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -33,22 +33,41 @@ def read(history: Any, trace: Trace) -> None:
         if not isinstance(message, dict):
             trace.problem("a message that is no object")
             continue
-        content = message.get("content")
-        blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-        calls = [
-            block for block in blocks if block.get("type") in ("tool_use", "server_tool_use", "mcp_tool_use")
-        ]
-        results = [block for block in blocks if str(block.get("type")).endswith("tool_result")]
-        for call in calls:
-            trace.call(call.get("name"), call.get("input"), call.get("id"))
-        for result in results:
-            _read_result(result, trace)
-        if message.get("role") == "user" and not results:
-            trace.ask(said(content))
-        elif message.get("role") == "assistant" and not any(call["type"] == "tool_use" for call in calls):
-            trace.reply(content)
+        _read_message(message, trace)
         if isinstance(usage := message.get("usage"), dict):
-            trace.count(input_tokens=usage.get("input_tokens"), output_tokens=usage.get("output_tokens"))
+            for key in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"):
+                trace.count(input_tokens=usage.get(key))
+            trace.count(output_tokens=usage.get("output_tokens"))
+
+
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+
+
+def _read_message(message: dict[str, Any], trace: Trace) -> None:
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else [content]
+    texts: list[Any] = []  # What is said after the last call and result.
+    kinds = set()
+    for block in blocks:
+        if not isinstance(block, dict):
+            if not isinstance(block, str | None):
+                trace.problem(f"a block that is no object: {text_of(block)}")
+            texts.append(block)
+            continue
+        kind = str(block.get("type"))
+        if kind in _CALLS:
+            trace.call(block.get("name"), block.get("input"), block.get("id"))
+        elif kind.endswith("tool_result"):
+            _read_result(block, trace)
+        else:
+            texts.append(block)
+            continue
+        kinds.add("call" if kind == "tool_use" else "call of the server" if kind in _CALLS else "result")
+        texts.clear()
+    if message.get("role") == "user" and not kinds:
+        trace.ask(said(content))
+    elif message.get("role") == "assistant" and "call" not in kinds:
+        trace.reply(texts)
 
 
 def _read_result(block: dict[str, Any], trace: Trace) -> None:

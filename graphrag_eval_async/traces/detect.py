@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Unpack
 
 from graphrag_eval_async.errors import TraceError
@@ -68,9 +69,13 @@ def detect(value: Any) -> str:
     """
     if isinstance(value, dict) and any(key in value for key in OTLP):
         raise TraceError("a line of OpenTelemetry holds spans of many traces; read it with the format otlp")
-    items = [item for item in list_of(value, *LISTS) if isinstance(item, dict)]
+    listed = list_of(value, *LISTS)
+    batches = (each if isinstance(each, list) else [each] for each in listed)  # MCP has lists in lists.
+    items = [item for item in chain.from_iterable(batches) if isinstance(item, dict)]
     found = next((name for item in items if (name := _format_of(item))), None)
-    if found is None and any("role" in item or isinstance(item.get("message"), dict) for item in items):
+    if found is None and any(
+        ("role" in item and "parts" not in item) or isinstance(item.get("message"), dict) for item in items
+    ):
         found = "openai"  # Texts alone look alike in all formats that have roles.
     if found is None:
         raise TraceError(f"no known format; it has {_shown(value)}. Known are {', '.join(FORMATS)}")

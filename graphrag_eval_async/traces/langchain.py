@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Unpack
 
 from graphrag_eval_async.traces.plain import history_of, list_of
-from graphrag_eval_async.traces.trace import Trace, TraceOptions, end, said, to_response
+from graphrag_eval_async.traces.trace import (
+    Call,
+    Trace,
+    TraceOptions,
+    calls_of,
+    end,
+    said,
+    text_of,
+    to_response,
+)
 
 _KINDS = {
     "HumanMessage": "human",
@@ -17,6 +27,9 @@ _KINDS = {
     "assistant": "ai",
     "function": "tool",
 }
+
+_SILENT = ("system", "SystemMessage", "developer", "remove", "RemoveMessage", "chat", "ChatMessage")
+"""Types of messages that are neither steps nor answers."""
 
 
 def response_from_langchain(history: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -49,7 +62,6 @@ def read(history: Any, trace: Trace) -> None:
             events.read(item)
         else:
             _read_message(message_of(item), trace)
-    events.finish()
 
 
 def message_of(item: Any) -> dict[str, Any]:
@@ -77,37 +89,45 @@ def _read_message(message: dict[str, Any], trace: Trace) -> None:
         trace.result(
             message.get("tool_call_id"), message.get("content"), failed=failed, name=message.get("name")
         )
+    elif kind not in _SILENT:
+        trace.problem(f"a message of the unknown type {text_of(kind)}")
 
 
-def _read_answer(message: dict[str, Any], trace: Trace) -> None:
-    calls = message.get("tool_calls")
-    broken = message.get("invalid_tool_calls")
-    count = 0
-    for call in [*(calls if isinstance(calls, list) else ()), *(broken if isinstance(broken, list) else ())]:
-        if isinstance(call, dict):
-            function = call.get("function")  # As OpenAI has it.
-            call = (
-                call
-                if not isinstance(function, dict)
-                else {"args": function.get("arguments")} | call | function
-            )
-            trace.call(call.get("name"), call.get("args"), call.get("id"))
-            count += 1
+def _read_answer(message: dict[str, Any], trace: Trace) -> list[Call]:
+    """What a model said or which calls it made; the calls."""
+    more = message.get("additional_kwargs")
+    kept = more.get("tool_calls") if isinstance(more, dict) else None  # As the provider sent them.
+    calls = calls_of(message.get("tool_calls"), trace) + calls_of(message.get("invalid_tool_calls"), trace)
+    made = [_read_call(call, trace) for call in calls or calls_of(kept, trace) if isinstance(call, dict)]
+    for call in calls:
+        if not isinstance(call, dict):
+            trace.problem(f"a call that is no object: {text_of(call)}")
     usage = message.get("usage_metadata")
     if isinstance(usage, dict):
         trace.count(input_tokens=usage.get("input_tokens"), output_tokens=usage.get("output_tokens"))
-    if not count:
+    if not made:
         trace.reply(message.get("content"))
+    return made
+
+
+def _read_call(call: dict[str, Any], trace: Trace) -> Call:
+    function = call.get("function")  # As OpenAI has it.
+    if isinstance(function, dict):
+        call = {"args": function.get("arguments")} | call | function
+    return trace.call(call.get("name"), call.get("args"), call.get("id"))
 
 
 class _Events:
-    """Reads events: a call is what a model asked for, or a tool that was started by something else."""
+    """Reads events: a call is what a model asked for, or a tool that something else started."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._started: dict[str, dict[str, Any]] = {}
+        self._asked: Counter[str | None] = Counter()  # By name, calls of models that have not started.
+        self._started: dict[str, Call] = {}  # By run, calls that no model asked for.
+        self._runs: set[str] = set()
 
     def read(self, event: dict[str, Any]) -> None:
+        """Read the next event."""
         kind = event["event"]
         data = event.get("data")
         data = data if isinstance(data, dict) else {}
@@ -117,35 +137,59 @@ class _Events:
         elif kind == "on_chain_end" and is_root:
             self._read_output(data.get("output"))
         elif kind == "on_chat_model_end":
-            _read_answer(message_of(data.get("output")), self._trace)
+            calls = _read_answer(message_of(data.get("output")), self._trace)
+            self._asked.update(call.name for call in calls)
         elif kind == "on_tool_start":
-            self._started[str(event.get("run_id"))] = event
+            self._start(event, data)
         elif kind in ("on_tool_end", "on_tool_error"):
-            self._started.pop(str(event.get("run_id")), None)
             self._end(event, data, failed=kind == "on_tool_error")
+
+    def _ask(self, text: str) -> None:
+        self._trace.ask(text)
+        self._asked.clear()
 
     def _read_input(self, given: Any) -> None:
         if isinstance(given, str):
-            self._trace.ask(given)
+            self._ask(given)
         elif isinstance(given, dict):
             for item in list_of(given, "messages"):
                 if message_of(item).get("type") == "human":
-                    self._trace.ask(said(message_of(item).get("content")))
+                    self._ask(said(message_of(item).get("content")))
             if isinstance(text := given.get("input", given.get("question")), str):
-                self._trace.ask(text)
+                self._ask(text)
 
     def _read_output(self, given: Any) -> None:
-        """The final state, which may have calls whose events are missing."""
+        """The final state, which may have calls and results whose events are missing."""
         trace = self._trace
-        if isinstance(given, dict) and isinstance(given.get("messages"), list):
-            state = Trace(trace.format, trace.turn)
-            read(given["messages"], state)
-            known = {call.id for call in trace.calls}
-            trace.calls += [call for call in state.calls if call.id not in known]
-            trace.question = trace.question or state.question
-            trace.answer = trace.answer or state.answer
-        elif trace.answer is None:
-            trace.reply(given.get("output") if isinstance(given, dict) else given)
+        if not isinstance(given, dict) or not isinstance(given.get("messages"), list):
+            if trace.answer is None:
+                trace.reply(given.get("output") if isinstance(given, dict) else given)
+            return
+        state = Trace(trace.format, trace.turn)
+        read(given["messages"], state)
+        known = {call.id: call for call in trace.calls}
+        for call in state.finished():
+            mine = known.get(call.id)
+            if mine is None:
+                trace.calls.append(call)
+            elif call.ended and not mine.ended:
+                mine.output, mine.failed, mine.ended = call.output, call.failed, True
+        for text, count in state.problems.items():
+            trace.problems[text] = max(trace.problems[text], count)
+        trace.question = trace.question or state.question
+        trace.answer = state.answer or trace.answer
+
+    def _start(self, event: dict[str, Any], data: dict[str, Any]) -> None:
+        run, name = event.get("run_id"), event.get("name")
+        if run is not None and str(run) in self._runs:
+            self._trace.problem(f"{run}: started more than once; the first counts")
+            return
+        self._runs.add(str(run))
+        asked = name if isinstance(name, str) else None
+        if self._asked[asked] > 0:
+            self._asked[asked] -= 1
+        else:
+            self._started[str(run)] = self._trace.call(name, data.get("input"), run)
 
     def _end(self, event: dict[str, Any], data: dict[str, Any], *, failed: bool | None) -> None:
         trace, name = self._trace, event.get("name")
@@ -157,16 +201,12 @@ class _Events:
         else:
             output = message["content"] if "content" in message else data.get("output")
             failed = message["status"] == "error" if isinstance(message.get("status"), str) else None
-        open_calls = [call for call in trace.calls if not call.ended]
-        call = next((call for call in open_calls if call.id == key), None) if key is not None else None
-        call = call or next((call for call in open_calls if key is None and call.name == name), None)
+        call = self._started.pop(str(event.get("run_id")), None)
+        if call is not None and key is not None:
+            trace.identify(call, key)
+        call = call or trace.waiting(key, name)
+        if call is None and trace.knows(key):
+            trace.result(key, output)  # Once more, which is a problem.
+            return
         call = call or trace.call(name, data.get("input"), key if key is not None else event.get("run_id"))
         end(call, output, failed=failed)
-
-    def finish(self) -> None:
-        """Tools that were started and did not end are calls without a result."""
-        for event in self._started.values():
-            if not any(call.name == event.get("name") and not call.ended for call in self._trace.calls):
-                data = event.get("data")
-                given = data.get("input") if isinstance(data, dict) else None
-                self._trace.call(event.get("name"), given, event.get("run_id"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from graphrag_eval_async.traces.plain import history_of, list_of
-from graphrag_eval_async.traces.trace import Trace, TraceOptions, end, said, text_of, to_response
+from graphrag_eval_async.traces.trace import Trace, TraceOptions, calls_of, end, said, text_of, to_response
 
 
 def response_from_llamaindex(history: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -71,11 +71,11 @@ def _read_result(event: dict[str, Any], trace: Trace) -> None:
     output = output if isinstance(output, dict) else {"content": output}
     text = _blocks(output)
     failed = output.get("is_error")
-    for call in trace.calls:
-        if call.id == key and not call.ended:
-            break
-    else:
-        call = trace.call(event.get("tool_name"), event.get("tool_kwargs"), key)
+    call = trace.waiting(key, event.get("tool_name"))
+    if call is None and trace.knows(key):
+        trace.result(key, output)  # Once more, which is a problem.
+        return
+    call = call or trace.call(event.get("tool_name"), event.get("tool_kwargs"), key)
     text = text_of(text if text is not None else output.get("raw_output"))
     end(call, text, failed=failed if isinstance(failed, bool) else None)
 
@@ -96,10 +96,12 @@ def _read_message(message: dict[str, Any], trace: Trace) -> None:
         ]
         for call in calls:
             trace.call(call.get("tool_name"), call.get("tool_kwargs"), call.get("tool_call_id"))
-        for call in (more.get("tool_calls") or ()) if not calls else ():
+        for call in calls_of(more.get("tool_calls"), trace) if not calls else ():
             function = call.get("function") if isinstance(call, dict) else None
             if isinstance(function, dict):
                 calls.append(call)
                 trace.call(function.get("name"), function.get("arguments"), call.get("id"))
+            else:
+                trace.problem(f"a call without a function: {text_of(call)}")
         if not calls:
             trace.reply(content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, Unpack
 
 from graphrag_eval_async.traces.plain import history_of, list_of
@@ -30,7 +31,9 @@ def response_from_mcp(messages: Any, **options: Unpack[TraceOptions]) -> dict[st
 def read(history: Any, trace: Trace) -> None:
     """Read a history of plain JSON values."""
     others: set[str] = set()  # Ids of requests that call no tool.
-    for message in list_of(history, "messages"):
+    messages = list_of(history, "messages")
+    batches = (each if isinstance(each, list) else [each] for each in messages)
+    for message in chain.from_iterable(batches):
         if not isinstance(message, dict):
             trace.problem("a message that is no object")
             continue
@@ -39,11 +42,22 @@ def read(history: Any, trace: Trace) -> None:
             params = message.get("params")
             params = params if isinstance(params, dict) else {}
             trace.call(params.get("name"), params.get("arguments"), key)
-            others.discard(str(key))
         elif method is not None:
-            others.add(str(key))
-        elif str(key) not in others:
+            if key is not None:
+                others.add(str(key))
+        elif str(key) not in others or (trace.waiting(key) is not None and _is_of_a_tool(message)):
             _read_answer(message, key, trace)
+
+
+def _is_of_a_tool(answer: dict[str, Any]) -> bool:
+    """Whether an answer can be that of a tool: servers ask clients, too, and both count from 0."""
+    result = answer.get("result")
+    if not isinstance(result, dict):
+        return True
+    return isinstance(result.get("content"), list) or bool(_TOOL_KEYS & result.keys())
+
+
+_TOOL_KEYS = {"isError", "is_error", "structuredContent", "structured_content"}
 
 
 def _read_answer(message: dict[str, Any], key: Any, trace: Trace) -> None:
@@ -58,3 +72,5 @@ def _read_answer(message: dict[str, Any], key: Any, trace: Trace) -> None:
         trace.result(key, content or structured, failed=bool(failed))
     elif "result" in message:
         trace.result(key, result)
+    else:
+        trace.problem("a message that is neither a request nor an answer")

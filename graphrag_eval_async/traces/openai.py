@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from graphrag_eval_async.traces.plain import history_of, list_of
 from graphrag_eval_async.traces.times import seconds_between
-from graphrag_eval_async.traces.trace import Trace, TraceOptions, end, said, text_of, to_response
+from graphrag_eval_async.traces.trace import Trace, TraceOptions, calls_of, end, said, text_of, to_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -75,7 +75,7 @@ def _read_message(message: dict[str, Any], trace: Trace) -> None:
     elif role in ("tool", "function"):
         trace.result(message.get("tool_call_id"), content, name=message.get("name"))
     elif role == "assistant":
-        calls = message.get("tool_calls") or []
+        calls = calls_of(message.get("tool_calls"), trace)
         old = message.get("function_call")
         for call in [*calls, *([{"function": old}] if old else [])]:
             _read_call(call, trace)

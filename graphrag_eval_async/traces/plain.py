@@ -10,7 +10,7 @@ import orjson
 
 from graphrag_eval_async.errors import TraceError
 
-MAX_DEPTH = 150
+MAX_DEPTH = 200
 """How deep a trace may nest; deeper parts are cut off as text."""
 
 

@@ -6,7 +6,10 @@ from typing import Any, Unpack
 
 from graphrag_eval_async.traces.plain import history_of, list_of
 from graphrag_eval_async.traces.times import seconds_between
-from graphrag_eval_async.traces.trace import Trace, TraceOptions, said, to_response
+from graphrag_eval_async.traces.trace import Trace, TraceOptions, said, text_of, to_response
+
+_OUTPUT = "Final result processed."
+"""What the tool returns by which an agent gives an answer that is no text: its arguments are the answer."""
 
 
 def response_from_pydantic_ai(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -36,6 +39,9 @@ def read(history: Any, trace: Trace) -> None:
         if not isinstance(parts, list):
             trace.problem("a message without parts")
             continue
+        for part in parts:
+            if not isinstance(part, dict):
+                trace.problem(f"a part that is no object: {text_of(part)}")
         parts = [part for part in parts if isinstance(part, dict)]
         is_asked = any(part.get("part_kind") == "user-prompt" for part in parts)
         if is_asked and (trace.turn == "last" or not times):
@@ -57,6 +63,9 @@ def _read_part(part: dict[str, Any], trace: Trace) -> None:
     elif kind in ("tool-return", "builtin-tool-return"):
         outcome = part.get("outcome")
         failed = outcome != "success" if isinstance(outcome, str) else None
+        call = trace.waiting(key, name)
+        if call is not None and part.get("content") == _OUTPUT:
+            trace.answer = text_of(call.args)
         trace.result(key, part.get("content"), failed=failed, name=name)
     elif kind == "retry-prompt" and name is not None:  # Without a name, it is about the answer.
         trace.result(key, part.get("content"), failed=True, name=name)

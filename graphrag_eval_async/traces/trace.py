@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,11 +10,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 import orjson
 
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.traces.calls import Call as Call
+from graphrag_eval_async.traces.calls import Early, Pending
+from graphrag_eval_async.traces.questions import QuestionTexts as QuestionTexts
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Question
 
-FAILURES = ("Error:", "An error occurred while running the tool")
+FAILURES = (
+    "Error:",  # Common, and how LangGraph begins: "Error: ... Please fix your mistakes."
+    "Error invoking tool ",  # LangGraph, where arguments do not fit.
+    "Error executing tool ",  # Servers of MCP in Python.
+    "An error occurred while running the tool",  # OpenAI Agents SDK.
+)
 """How the output of a failed call begins where its format has no other way to tell: by default."""
 
 MAX_PROBLEMS = 20
@@ -48,27 +55,6 @@ class TraceOptions(TypedDict, total=False):
 
 
 @dataclass
-class Call:
-    """One call of a tool.
-
-    Attributes:
-        name: of the tool; None if only its result is there.
-        id: None if it has none.
-        args: JSON, or text that is no JSON object.
-        output: text; None as long as there is none.
-        failed: None if the trace does not say.
-        ended: whether its result is there.
-    """
-
-    name: str | None
-    id: str | None = None
-    args: Any = None
-    output: str | None = None
-    failed: bool | None = None
-    ended: bool = False
-
-
-@dataclass
 class Trace:
     """Collects what an adapter reads, in the order of the trace.
 
@@ -93,7 +79,8 @@ class Trace:
     elapsed_sec: float | None = None
     more: dict[str, Any] = field(default_factory=dict)
     problems: Counter[str] = field(default_factory=Counter)
-    _early: list[Call] = field(default_factory=list)
+    _pending: Pending = field(default_factory=Pending)
+    _early: Early = field(default_factory=Early)
 
     def problem(self, text: str) -> None:
         """Note what is wrong with the trace, once more if it is so again."""
@@ -110,6 +97,7 @@ class Trace:
                     f"{count} call{'s' * (count > 1)} of earlier turns left out; turn='all' keeps them"
                 )
             self.calls = []
+            self._pending = Pending()
 
     def call(self, name: Any, args: Any, id: Any = None) -> Call:  # noqa: A002  (as formats name it)
         """The agent calls a tool; `args` that are text are JSON, if they can be."""
@@ -124,9 +112,9 @@ class Trace:
         call.args = {} if args is None or args == "" else args
         self.answer = None
         self.calls.append(call)
-        early = next((each for each in self._early if call.id is not None and each.id == call.id), None)
+        self._pending.add(call)
+        early = self._early.take(call.id)
         if early is not None:
-            self._early.remove(early)
             call.output, call.failed, call.ended = early.output, early.failed, True
         return call
 
@@ -140,29 +128,43 @@ class Trace:
     ) -> None:
         """A call ends; the first that has this id and no result, or without an id this name."""
         key, name = _text_or_none(id), _text_or_none(name)
-        for call in self.calls:
-            is_meant = call.id == key if key is not None else (name is None or call.name == name)
-            if not call.ended and is_meant:
-                end(call, output, failed=failed)
-                return
-        if key is not None and any(call.id == key for call in self.calls):
+        call = self._pending.first(key, name)
+        if call is not None:
+            end(call, output, failed=failed)
+        elif key is not None and self._pending.knows(key):
             self.problem(f"{key}: more than one result; the first counts")
-            return
-        orphan = Call(name, key)
-        end(orphan, output, failed=failed)
-        self._early.append(orphan)
+        else:
+            orphan = Call(name, key)
+            end(orphan, output, failed=failed)
+            self._early.add(orphan)
+
+    def waiting(self, id: Any, name: Any = None) -> Call | None:  # noqa: A002  (as formats name it)
+        """The first call without a result that has this id or, without an id, this name."""
+        return self._pending.first(_text_or_none(id), _text_or_none(name))
+
+    def knows(self, id: Any) -> bool:  # noqa: A002  (as formats name it)
+        """Whether a call has this id, also if its result is there."""
+        return id is not None and self._pending.knows(str(id))
+
+    def identify(self, call: Call, id: Any) -> None:  # noqa: A002  (as formats name it)
+        """Give a call its id, which became known later."""
+        self._pending.identify(call, str(id))
 
     def reply(self, content: Any) -> None:
         """The agent says something, without calls."""
         if text := said(content):
             self.answer = text
 
+    def finished(self) -> list[Call]:
+        """The calls, after the last has been read."""
+        self._take_early()
+        return self.calls
+
     def _take_early(self) -> None:
         """Results whose calls never came are steps, too."""
-        for call in self._early:
+        for call in self._early.take_all():
             self.problem(f"{_label(call)}: a result without a call")
             self.calls.append(call)
-        self._early = []
 
     def count(self, **tokens: Any) -> None:
         """Add tokens of one request, where they are numbers."""
@@ -174,6 +176,15 @@ class Trace:
 def end(call: Call, output: Any, *, failed: bool | None = None) -> None:
     """Give a call its result."""
     call.output, call.failed, call.ended = text_of(output), failed, True
+
+
+def calls_of(value: Any, trace: Trace) -> list[Any]:
+    """The calls of a message, where they are a list."""
+    if isinstance(value, list):
+        return value
+    if value:
+        trace.problem(f"calls that are no list: {text_of(value)}")
+    return []
 
 
 def to_response(
@@ -196,7 +207,7 @@ def to_response(
     steps = [_step(call, trace, is_failed, names) for call in trace.calls]
     if question_id is None and questions is not None:
         texts = questions if isinstance(questions, QuestionTexts) else QuestionTexts(questions)
-        question_id = texts.find(trace)
+        question_id = texts.find(trace.question, trace.problem)
     response: dict[str, Any] = {} if question_id is None else {"question_id": question_id}
     if trace.error is not None:
         response["error"] = trace.error
@@ -245,38 +256,6 @@ def as_function(failed: Failed) -> Callable[[str, str], bool]:
         raise UsageError(f"failed: expected a list of texts, or a function of name and text, got {failed!r}")
     beginnings = tuple(failed)
     return lambda _, output: output.lstrip().startswith(beginnings)
-
-
-class QuestionTexts:
-    """Finds questions by their texts; built once for many traces."""
-
-    def __init__(self, questions: Iterable[Question]) -> None:
-        self._exact: dict[str, list[str]] = {}
-        self._normalised: dict[str, list[str]] = {}
-        for question in questions:
-            self._exact.setdefault(question.text.strip(), []).append(question.id)
-            self._normalised.setdefault(_normalised(question.text), []).append(question.id)
-
-    def find(self, trace: Trace) -> str | None:
-        """The id of the question that the user asked; None, with a problem, if that is not clear."""
-        if trace.question is None:
-            trace.problem("no question id, and no text of a question")
-            return None
-        asked = trace.question.strip()
-        found = self._exact.get(asked)
-        if found is None:
-            found = self._normalised.get(_normalised(asked), [])
-            if len(found) == 1:
-                trace.problem("the question was found by its text, but for case, blanks and punctuation")
-        if len(found) == 1:
-            return found[0]
-        how = f"{len(found)} questions of the reference set have" if found else "no question has"
-        trace.problem(f"{how} the text {asked[:100]!r}")
-        return None
-
-
-def _normalised(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
 
 
 def text_of(value: Any) -> str:

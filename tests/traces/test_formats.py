@@ -29,7 +29,7 @@ from graphrag_eval_async.traces import (
     response_from_trace,
 )
 from graphrag_eval_async.traces.detect import FORMATS, detect, read_trace
-from tests.traces.histories import CHAT, EVENTS, HISTORIES, WITHOUT_ANSWER, WITHOUT_QUESTION
+from tests.traces.histories import CHAT, EVENTS, HISTORIES, LANGCHAIN, WITHOUT_ANSWER, WITHOUT_QUESTION, event
 from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, RESULTS, STEPS
 
 READERS: dict[str, Any] = {
@@ -224,6 +224,98 @@ def test_deep_traces() -> None:
         odd = [{"role": role, "content": deep} for role in ("user", "tool", "assistant")]
         with suppress(TraceError):  # Most find nothing of their own in it.
             assert read_trace([*odd, deep, *CHAT], name, turn="all")["trace_problems"]
+
+
+def test_tools_started_without_a_model_are_steps_in_the_order_of_their_starts() -> None:
+    starts = [event("on_tool_start", name, run, input={"n": run}) for name, run in [("a", "1"), ("a", "2")]]
+    ends = [event("on_tool_end", "a", "2", output="second"), event("on_tool_end", "a", "1", output="first")]
+    response = read_trace([*starts, *ends, starts[0]], "langchain", question_id="q1")
+    assert [(step["args"]["n"], step["output"]) for step in response["actual_steps"]] == [
+        ("1", "first"),
+        ("2", "second"),
+    ]
+    assert response["trace_problems"] == ["1: started more than once; the first counts"]
+    response = read_trace(starts, "langchain", question_id="q1")
+    assert [step["status"] for step in response["actual_steps"]] == ["error", "error"]
+
+
+def test_results_that_only_the_final_state_has() -> None:
+    events = [each for each in EVENTS if not each["event"].startswith("on_tool")]
+    response = read_trace(events, "langchain", question_id="q1")
+    assert response["actual_steps"] == STEPS
+    state = {
+        "messages": [*LANGCHAIN["model_dump"], {"type": "tool", "tool_call_id": "z", "content": "whose?"}]
+    }
+    events = [*EVENTS[:-1], event("on_chain_end", "graph", "run-0", root=True, output=state)]
+    response = read_trace(events, "langchain", question_id="q1")
+    assert response["actual_steps"][2]["output"] == "whose?"
+    assert response["trace_problems"] == ["z: a result without a call"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Error: ValueError('no index')\n Please fix your mistakes.",
+        "Error invoking tool 'a' with kwargs {} with error:\n k: required",
+        "Error executing tool a: no index",
+        "An error occurred while running the tool. Please try again.",
+    ],
+)
+def test_fixed_sentences_of_frameworks_are_failures(text: str) -> None:
+    messages = [*CHAT[:3], {"role": "tool", "tool_call_id": "call_2", "content": text}]
+    steps = response_from_trace(messages, question_id="q1")["actual_steps"]
+    assert [step["status"] for step in steps] == ["success", "error"]
+
+
+def test_a_tool_that_the_server_of_anthropic_runs() -> None:
+    blocks = [
+        {"type": "text", "text": "Let me see."},
+        {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "Harbour"}},
+        {
+            "type": "web_search_tool_result",
+            "tool_use_id": "s1",
+            "content": {"type": "web_search_tool_result_error", "error_code": "unavailable"},
+        },
+        {"type": "text", "text": ANSWER},
+    ]
+    usage = {"input_tokens": 2, "cache_read_input_tokens": 30, "output_tokens": 7}
+    answer = {"type": "message", "role": "assistant", "content": blocks, "usage": usage}
+    response = response_from_trace(answer, question_id="q1")
+    [step] = response["actual_steps"]
+    assert (step["name"], step["status"], step["output"]) == ("web_search", "error", "unavailable")
+    assert response["actual_answer"] == ANSWER
+    assert (response["input_tokens"], response["total_tokens"]) == (32, 39)
+
+
+def test_an_answer_of_pydantic_ai_that_is_no_text() -> None:
+    name = {"tool_name": "final_result", "tool_call_id": "o"}
+    messages = [
+        {"kind": "response", "parts": [{"part_kind": "tool-call", **name, "args": {"feeders": ["F7"]}}]},
+        {
+            "kind": "request",
+            "parts": [{"part_kind": "tool-return", **name, "content": "Final result processed."}],
+        },
+    ]
+    response = response_from_trace(messages, question_id="q1")
+    assert response["actual_answer"] == '{"feeders":["F7"]}'
+    assert [step["name"] for step in response["actual_steps"]] == ["final_result"]
+
+
+def test_a_server_of_mcp_that_asks_under_the_id_of_a_call() -> None:
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "a"}}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {}}
+    sampled = {"jsonrpc": "2.0", "id": 1, "result": {"role": "assistant", "content": {"type": "text"}}}
+    done = {"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": "rows"}]}}
+    notified = {"jsonrpc": "2.0", "method": "notifications/progress"}
+    for messages in ([call, asked, sampled, notified, done], [[call, asked], sampled, [done]]):
+        response = response_from_trace(messages, question_id="q1")
+        assert [step.get("output") for step in response["actual_steps"]] == ["rows"]
+        assert "trace_problems" not in response
+
+
+def test_messages_with_parts_are_not_taken_for_chat() -> None:
+    with pytest.raises(TraceError, match="first of the keys 'role', 'parts'"):
+        response_from_trace([{"role": "user", "parts": [{"type": "text", "content": "Which?"}]}])
 
 
 def test_a_reference_loaded_once() -> None:
