@@ -113,13 +113,13 @@ def response_of_spans(spans: Iterable[Span], **options: Unpack[OtlpOptions]) -> 
     trace = Trace("otlp", options.get("turn", "last"))
     root = read_spans(spans, trace)
     attribute = options.get("question_id")
-    others: dict[str, Any] = {key: options[key] for key in _OF_ALL if key in options}  # type: ignore[literal-required]
+    others: dict[str, Any] = {key: value for key, value in options.items() if key not in _OWN}
     if attribute is not None:
         others["question_id"] = _attribute(attribute, root, spans, trace)
     return to_response(trace, **others)
 
 
-_OF_ALL = ("questions", "failed", "step_names", "turn")
+_OWN = ("question_id", "group_by")
 
 
 def read(history: Any, trace: Trace) -> None:
@@ -134,9 +134,9 @@ def read(history: Any, trace: Trace) -> None:
         trace.problem("spans of several traces, read as one; `responses_from_otlp` makes one of each")
 
 
-def _attribute(name: str, root: Span, spans: Iterable[Span], trace: Trace) -> str | None:
-    holders = [root.attributes, *(span.attributes for span in spans), root.resource]
-    for holder in (*holders, *(span.resource for span in spans)):
+def _attribute(name: str, root: Span, spans: list[Span], trace: Trace) -> str | None:
+    spans = [root, *sorted(spans, key=lambda span: span.trace_id != root.trace_id)]
+    for holder in (*(span.attributes for span in spans), *(span.resource for span in spans)):
         if (value := holder.get(name)) is not None:
             return text_or_none(value)
     trace.problem(f"no span has the attribute {name}")

@@ -33,6 +33,8 @@ def kind_of(span: Span) -> str | None:
     operation = span.attributes.get("gen_ai.operation.name")
     if isinstance(operation, str) and (found := OPERATIONS.get(operation)) is not None:
         return found
+    if operation is None and {"gen_ai.tool.name", "gen_ai.tool.call.id"} <= span.attributes.keys():
+        return "tool"  # As Pydantic AI writes it.
     beginnings = ("gen_ai.", "openinference.", "llm.", "retrieval.", "pydantic_ai.")
     return "other" if any(key.startswith(beginnings) for key in span.attributes) else None
 
@@ -60,7 +62,7 @@ def _tool(span: Span, place: tuple[float, float]) -> Found:
     )
     result = span.first("gen_ai.tool.call.result", "tool_response", "output.value")
     message = structure(result)
-    inner = message.get("data") if isinstance(message, dict) else None
+    inner = message.get("data", message.get("kwargs")) if isinstance(message, dict) else None
     message = inner if isinstance(inner, dict) else message
     if isinstance(message, dict) and "tool_call_id" in message and "content" in message:  # Of LangChain.
         found.id = found.id or text_or_none(message["tool_call_id"]) or None

@@ -216,6 +216,10 @@ def _without_repetitions(spans: dict[Span, Any], tree: Tree) -> list[Span]:
 
 
 def _usage(span: Span) -> dict[str, float]:
+    """The tokens of a language model; those of embeddings are others."""
+    is_embedding = span.attributes.get("openinference.span.kind") == "EMBEDDING"
+    if is_embedding or span.attributes.get("gen_ai.operation.name") == "embeddings":
+        return {}
     given = _number(span, _INPUT_TOKENS), _number(span, _OUTPUT_TOKENS)
     total = _number(span, _TOTAL_TOKENS)
     if given == (None, None):

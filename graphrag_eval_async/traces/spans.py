@@ -21,8 +21,8 @@ DEPTH = 100
 _HEX = re.compile(r"[0-9A-Fa-f]+")
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _ERROR = (2, "2", "STATUS_CODE_ERROR")
-_BYTES_PER_VALUE = 100
-_BYTES_PER_SPAN = 1000
+_BYTES_PER_VALUE = 60
+_BYTES_PER_SPAN = 800
 
 
 @dataclass(slots=True, eq=False)

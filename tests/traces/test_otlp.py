@@ -282,6 +282,11 @@ def test_costs_and_tokens_are_not_counted_twice() -> None:
     assert one(above)["cost_usd"] == 0.75
 
 
+def test_tokens_of_embeddings_do_not_count() -> None:
+    attributes = {"gen_ai.operation.name": "embeddings", "gen_ai.usage.input_tokens": 500}
+    assert one(span(1, "embeddings", attributes), *MODELS)["input_tokens"] == 20
+
+
 def test_an_agent_that_failed() -> None:
     response = one(tool(0), root() | raised("no more credit"))
     assert response["error"] == "no more credit"
@@ -323,6 +328,13 @@ def test_traces_of_a_conversation() -> None:
     assert (response["id"], response["trace_id"]) == ("q1", f"{2:032x}")
     assert response["actual_steps"] == STEPS
     assert response["elapsed_sec"] == 7.5
+    marked = [
+        each | {"attributes": [*each["attributes"], *pairs({"q": at})]}
+        for at, each in enumerate([first[0], second[0]])
+    ]
+    spans = [marked[0], *first[1:], marked[1], *second[1:]]
+    [response] = responses_from_otlp([line(*spans)], group_by="conversation", question_id="q")
+    assert response["question_id"] == "1"
     [response] = responses_from_otlp([line(*second, *first)], group_by="conversation", turn="all")
     assert [step["id"] for step in response["actual_steps"]] == ["call_1", "call_1", "call_2"]
 
@@ -383,6 +395,8 @@ def test_one_trace_as_other_adapters_read_it() -> None:
 
 
 def test_an_option_that_cannot_be() -> None:
+    with pytest.raises(TypeError):
+        one(tool(0), turns="last")
     with pytest.raises(UsageError, match="group_by: expected"):
         responses_from_otlp([], group_by="span")  # type: ignore[arg-type]
 
