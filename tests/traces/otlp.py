@@ -135,7 +135,7 @@ OI_RETURNED = [
     {"role": "tool", "tool_call_id": "call_2", "content": f"Error: ConnectionError('{PROBLEM}')"},
 ]
 OI_SAID = {"role": "assistant", "content": ANSWER}
-LANGCHAIN = {
+LANGCHAIN: dict[str, Any] = {
     "type": "tool",
     "data": {"content": RESULTS, "name": "sparql_query", "tool_call_id": "call_1", "status": "success"},
 }

@@ -14,6 +14,7 @@ from tests.traces.otlp import (
     ASKED,
     CALLS,
     GEN_AI,
+    LANGCHAIN,
     MODELS,
     OPENINFERENCE,
     RETURNED,
@@ -117,6 +118,36 @@ def test_events_of_old_versions() -> None:
     assert response["actual_steps"] == STEPS
     assert (response["actual_answer"], response["question"]) == (ANSWER, QUESTION)
     assert response["input_tokens"] == 3
+
+
+def test_spans_of_tools_as_pydantic_ai_writes_them() -> None:
+    attributes = {"gen_ai.tool.name": "sparql_query", "gen_ai.tool.call.id": "call_1"}
+    told = {"tool_arguments": ARGS[0], "tool_response": RESULTS}
+    agent = root(**{"gen_ai.aggregated_usage.input_tokens": 20})
+    response = one(span(1, "running tool", attributes | told), *MODELS, agent, failed=[PROBLEM])
+    assert response["actual_steps"] == STEPS
+    assert response["input_tokens"] == 20
+
+
+def test_a_result_that_is_a_message_of_langchain() -> None:
+    message = {"lc": 1, "kwargs": LANGCHAIN["data"] | {"status": "error"}}
+    attributes = {"openinference.span.kind": "TOOL", "tool.name": "t", "output.value": message}
+    [step] = one(span(1, "t", attributes))["actual_steps"]
+    assert step == {"name": "t", "id": "call_1", "args": {}, "status": "error", "output": RESULTS}
+
+
+def test_question_and_answer_as_the_root_tells_them() -> None:
+    told = {"openinference.span.kind": "CHAIN", "input.value": QUESTION, "output.value": ANSWER}
+    response = one(span(ROOT, "chain", told, parent=None), OPENINFERENCE[0])
+    assert (response["question"], response["actual_answer"]) == (QUESTION, ANSWER)
+
+
+def test_a_user_who_is_told_to_go_on_does_not_end_the_turn() -> None:
+    """Frameworks put words into the mouth of the user, such as that an answer does not fit a schema."""
+    again = {"role": "user", "parts": [{"type": "text", "content": "Answer as JSON."}]}
+    models = [*MODELS, model(2, [ASKED, CALLS, *RETURNED, SAID, again], [SAID])]
+    response = one(*models, failed=[PROBLEM])
+    assert (response["actual_steps"], response["question"]) == (STEPS, QUESTION)
 
 
 DOCUMENTS = [{"id": "d1", "score": 0.9, "text": "Feeder F7"}, {"id": "d2", "score": 0.5}]

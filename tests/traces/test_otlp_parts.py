@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.traces.otlp import responses_from_otlp
 from tests.traces.otlp import GEN_AI, OPENINFERENCE, line, model, span
+from tests.traces.scenario import ANSWER, STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +46,17 @@ def test_spans_that_are_missing_repeat_or_come_in_any_order(name: str, data: st.
             assert f"call_{number}" in told
     [again] = responses_from_otlp([line(*chosen)])
     assert again == response
+
+
+@pytest.mark.parametrize("name", ALL)
+@QUICK
+@given(data=st.data())
+def test_the_order_of_spans_does_not_matter(name: str, data: st.DataObject) -> None:
+    spans = data.draw(st.permutations(ALL[name]))
+    [response] = responses_from_otlp([line(each) for each in spans], question_id="session.id")
+    assert response["actual_steps"] == STEPS
+    assert response["actual_answer"] == ANSWER
+    assert response["elapsed_sec"] == 7.5
 
 
 def places(value: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
