@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from graphrag_eval_async import UsageError
+from graphrag_eval_async import Evaluator, UsageError
 from graphrag_eval_async.traces.otlp import read, responses_from_otlp
 from graphrag_eval_async.traces.plain import as_json
 from graphrag_eval_async.traces.trace import Trace, to_response
@@ -167,6 +167,16 @@ def test_retrieval_spans_of_gen_ai() -> None:
         "success",
     )
     assert json.loads(step["output"]) == DOCUMENTS
+
+
+async def test_documents_of_a_retrieval_span_are_scored() -> None:
+    expected = {"name": "retrieval", "args": {}, "output": json.dumps([{"id": "d1"}, {"id": "d3"}])}
+    question = {"id": "q1", "question_text": QUESTION, "reference_steps": [[expected]]}
+    attributes = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": DOCUMENTS}
+    response = one(span(5, "retrieval", attributes), root(), question_id="gen_ai.conversation.id")
+    result = await Evaluator([{"template_id": "t", "questions": [question]}]).evaluate(response)
+    assert result["steps_score"] == 0.5
+    assert result["elapsed_sec"] == 7.5
 
 
 @pytest.mark.parametrize(
