@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 import orjson
 
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.records.decoding import nests_deeper
 from graphrag_eval_async.traces.calls import Call as Call
 from graphrag_eval_async.traces.calls import Early, Pending
+from graphrag_eval_async.traces.plain import MAX_DEPTH
 from graphrag_eval_async.traces.questions import QuestionTexts as QuestionTexts
 
 if TYPE_CHECKING:
@@ -106,9 +108,14 @@ class Trace:
             self.problem("a call without a name")
         if isinstance(args, str) and args.strip():
             try:
-                args = orjson.loads(args)
+                value = orjson.loads(args)
             except orjson.JSONDecodeError:
                 self.problem(f"{_label(call)}: arguments are not JSON")
+            else:
+                if nests_deeper(value, MAX_DEPTH):
+                    self.problem(f"{_label(call)}: arguments nest more than {MAX_DEPTH} levels deep")
+                else:
+                    args = value
         call.args = {} if args is None or args == "" else args
         self.answer = None
         self.calls.append(call)
@@ -169,7 +176,7 @@ class Trace:
     def count(self, **tokens: Any) -> None:
         """Add tokens of one request, where they are numbers."""
         for key, value in tokens.items():
-            if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+            if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53:
                 self.tokens[key] += int(value)
 
 

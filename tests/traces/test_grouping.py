@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphrag_eval_async import UsageError
+from graphrag_eval_async.traces.grouping import TraceGroup, TraceGroups
+from graphrag_eval_async.traces.otlp import response_of_spans, spans_of_line
+from graphrag_eval_async.traces.spans import Span, size_of
+from tests.traces.otlp import GEN_AI, line
+from tests.traces.scenario import STEPS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def child(trace: str = "a", **more: Any) -> Span:
+    return Span(trace, parent_id="r", **more)
+
+
+def root(trace: str = "a") -> Span:
+    return Span(trace, "r")
+
+
+def ids(groups: Iterable[TraceGroup[int]]) -> list[tuple[str, int, str | None]]:
+    return [(group.trace_id, len(group.spans), group.reason) for group in groups]
+
+
+def test_a_trace_is_complete_a_grace_after_its_root() -> None:
+    groups = TraceGroups[int]()
+    assert not groups.add([child(), root()], 1, 10)
+    assert groups.next_due == 12
+    assert not groups.add([child()], 2, 11.9)
+    assert not groups.due(11.99)
+    assert ids(groups.due(12)) == [("a", 3, "root")]
+    assert not len(groups)
+    assert groups.next_due is groups.oldest_place is None
+
+
+def test_a_trace_without_root_is_complete_when_nothing_comes() -> None:
+    groups = TraceGroups[int]()
+    assert not groups.add([child()], 1, 0)
+    assert not groups.add([child()], 2, 59)
+    assert groups.next_due == 119
+    assert not groups.due(118)
+    assert ids(groups.due(119)) == [("a", 2, "idle")]
+
+
+def test_what_is_given_out_makes_a_response() -> None:
+    groups = TraceGroups[int]()
+    for number, span in enumerate(GEN_AI):
+        assert not groups.add(spans_of_line(line(span), Counter()), number, 0)
+    [group] = groups.due(2)
+    response = response_of_spans(group.spans)
+    assert response is not None
+    assert response["actual_steps"] == STEPS
+
+
+def test_late_spans_are_counted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    groups = TraceGroups[int]()
+    groups.add([root()], 1, 0)
+    with caplog.at_level(logging.WARNING):
+        [given_out] = groups.add([child(), child("b")], 2, 3)
+        assert not groups.add([child(), root()], 3, 4)
+    assert (given_out.trace_id, groups.late, len(groups)) == ("a", 3, 1)
+    assert len(caplog.records) == 1
+    assert "grace (now 2 s)" in caplog.text
+
+
+def test_the_oldest_is_given_out_when_there_are_too_many() -> None:
+    groups = TraceGroups[int](max_traces=2)
+    assert not groups.add([child("a"), child("b"), child("a")], 1, 0)
+    assert ids(groups.add([child("c")], 2, 0)) == [("a", 2, "full")]
+    assert (groups.evicted, len(groups), groups.oldest_place) == (1, 2, 1)
+
+
+def test_the_oldest_is_given_out_when_they_take_too_much_memory() -> None:
+    big = child("b", attributes={"text": "x" * 5000})
+    groups = TraceGroups[int](max_bytes=size_of(big))
+    assert not groups.add([child("a")], 1, 0)
+    assert ids(groups.add([big], 2, 0)) == [("a", 1, "full"), ("b", 1, "full")]
+    assert (groups.evicted, len(groups)) == (2, 0)
+
+
+def test_where_to_read_again() -> None:
+    groups = TraceGroups[int]()
+    groups.add([root("a")], 1, 0)
+    groups.add([child("b")], 2, 1)
+    groups.add([child("a"), child("b")], 3, 1)
+    assert groups.oldest_place == 1
+    assert [group.place for group in groups.due(2)] == [1]
+    assert groups.oldest_place == 2
+    assert [group.place for group in groups.finish()] == [2]
+
+
+def test_spans_without_a_trace_id_are_never_late() -> None:
+    groups = TraceGroups[int]()
+    assert not groups.add([root("")], 1, 0)
+    assert ids(groups.add([root("")], 2, 60)) == [("", 1, "idle")]
+    assert ids(groups.finish()) == [("", 1, "end")]
+    assert groups.late == 0
+
+
+@pytest.mark.parametrize("option", ["grace", "trace_idle", "max_traces", "max_bytes"])
+@pytest.mark.parametrize("value", [-1, float("nan")])
+def test_options_that_cannot_be(option: str, value: float) -> None:
+    with pytest.raises(UsageError, match=f"{option}: must be a positive number"):
+        TraceGroups[int](**{option: value})  # type: ignore[arg-type]
+
+
+# What comes: after how many seconds, of which trace, and whether it is the root.
+COMING = st.lists(
+    st.tuples(st.sampled_from([0, 1, 2, 5, 30, 70]), st.sampled_from("abc"), st.booleans()), max_size=30
+)
+
+
+def expected(arrivals: list[tuple[int, Span]]) -> dict[str, list[Span]]:
+    """The spans of each trace that come while it is open; all arrivals are known."""
+    found: dict[str, list[Span]] = {}
+    for trace in {span.trace_id for _, span in arrivals}:
+        kept: list[Span] = []
+        closes = 10**9
+        idle_from = 0
+        for time, span in arrivals:
+            if span.trace_id == trace:
+                if kept and time >= min(closes, idle_from + 60):
+                    break
+                kept.append(span)
+                idle_from = time
+                closes = min(closes, time + 2) if span.is_root else closes
+        found[trace] = kept
+    return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(COMING)
+def test_against_grouping_at_the_end(coming: list[tuple[int, str, bool]]) -> None:
+    arrivals: list[tuple[int, Span]] = []
+    now = 0
+    for wait, trace, is_root in coming:
+        now += wait
+        arrivals.append((now, root(trace) if is_root else child(trace)))
+    groups = TraceGroups[int]()
+    given_out: list[TraceGroup[int]] = []
+    for at, (time, span) in enumerate(arrivals):
+        given_out += groups.add([span], at, time)
+    given_out += groups.finish()
+    wanted = expected(arrivals)
+    assert {group.trace_id: group.spans for group in given_out} == wanted
+    assert len(given_out) == len(wanted)
+    assert groups.late == len(arrivals) - sum(map(len, wanted.values()))
+    for group in given_out:
+        assert arrivals[group.place][1] is group.spans[0]
+
+
+@settings(max_examples=200, deadline=None)
+@given(COMING, st.integers(1, 3), st.integers(1, 5))
+def test_what_is_open_is_bounded_and_no_span_is_lost(
+    coming: list[tuple[int, str, bool]], traces: int, spans: int
+) -> None:
+    limit = size_of(child()) * spans * 2
+    groups = TraceGroups[int](max_traces=traces, max_bytes=limit)
+    given_out: list[TraceGroup[int]] = []
+    for at, (wait, trace, is_root) in enumerate(coming):
+        given_out += groups.add([root(trace) if is_root else child(trace)], at, wait)
+        assert len(groups) <= traces
+        assert groups._bytes <= limit
+    assert groups.evicted == sum(group.reason == "full" for group in given_out)
+    given_out += groups.finish()
+    assert sum(len(group.spans) for group in given_out) + groups.late == len(coming)
+    assert groups._bytes == 0
+    assert len({group.trace_id for group in given_out}) == len(given_out)

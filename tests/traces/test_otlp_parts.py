@@ -1,0 +1,218 @@
+"""Spans that are missing, repeated, out of order, cut or of another type: nothing is lost or raises."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from graphrag_eval_async.traces.otlp import responses_from_otlp
+from tests.traces.otlp import GEN_AI, OPENINFERENCE, line, model, span
+from tests.traces.scenario import ANSWER, STEPS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+INNER = [
+    each | {"spanId": f"b{at}", "parentSpanId": f"{11 + at:016x}"}
+    for at, each in enumerate(OPENINFERENCE[:2])
+]
+ALL = {"gen_ai": GEN_AI, "openinference": OPENINFERENCE, "mixed": [*GEN_AI, *INNER, *OPENINFERENCE[2:4]]}
+QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def told_by(response: dict[str, Any]) -> str:
+    return json.dumps([response["actual_steps"], response.get("trace_problems", [])])
+
+
+@pytest.mark.parametrize("name", ALL)
+@QUICK
+@given(data=st.data())
+def test_spans_that_are_missing_repeat_or_come_in_any_order(name: str, data: st.DataObject) -> None:
+    chosen = data.draw(st.lists(st.sampled_from(ALL[name]), min_size=1, max_size=8))
+    [response] = responses_from_otlp([line(each) for each in chosen])
+    ids = [step["id"] for step in response["actual_steps"] if "id" in step]
+    assert len(ids) == len(set(ids))
+    told = told_by(response)
+    for number in ("1", "2"):
+        if f"call_{number}" in json.dumps(chosen):
+            assert f"call_{number}" in told
+    [again] = responses_from_otlp([line(*chosen)])
+    assert again == response
+
+
+@pytest.mark.parametrize("name", ALL)
+@QUICK
+@given(data=st.data())
+def test_the_order_of_spans_does_not_matter(name: str, data: st.DataObject) -> None:
+    spans = data.draw(st.permutations(ALL[name]))
+    [response] = responses_from_otlp([line(each) for each in spans], question_id="session.id")
+    assert response["actual_steps"] == STEPS
+    assert response["actual_answer"] == ANSWER
+    assert response["elapsed_sec"] == 7.5
+
+
+def places(value: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """All places in a JSON value, as containers and keys."""
+    keys = range(len(value)) if isinstance(value, list) else list(value) if isinstance(value, dict) else ()
+    for key in keys:
+        found.append((value, key))
+        places(value[key], found)
+    return found
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.just("{")
+    | st.just("[1]"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("group_by", ["trace", "conversation"])
+@QUICK
+@given(data=st.data())
+def test_anything_of_any_type(name: str, group_by: Any, data: st.DataObject) -> None:
+    lines = copy.deepcopy([line(each) for each in ALL[name]])
+    for _ in range(data.draw(st.integers(1, 4))):
+        container, key = data.draw(st.sampled_from(places(lines, [])))
+        action = data.draw(st.sampled_from(["replace", "remove", "repeat"]))
+        if action == "replace":
+            container[key] = data.draw(JSON)
+        elif action == "remove":
+            del container[key]
+        elif isinstance(container, list):
+            container.append(container[key])
+        if not lines:
+            return
+    for response in responses_from_otlp(lines, group_by=group_by, question_id="session.id"):
+        assert isinstance(response["actual_steps"], list)
+        for step in response["actual_steps"]:
+            assert isinstance(step["name"], str)
+            assert isinstance(step.get("output", ""), str)
+
+
+@QUICK
+@given(st.integers(0, 60) | st.integers(0, 400))
+def test_text_that_is_cut(size: int) -> None:
+    lines = copy.deepcopy([line(each) for each in ALL["mixed"]])
+    for container, key in places(lines, []):
+        if key == "stringValue" and len(container[key]) > size:
+            container[key] = container[key][:size]
+    for response in responses_from_otlp(lines):
+        assert len(response["actual_steps"]) <= 6
+
+
+PARTS = st.one_of(
+    st.builds(lambda number: {"type": "tool_call", "id": f"c{number}", "name": "t"}, st.integers(0, 3)),
+    st.builds(
+        lambda number: {"type": "tool_call_response", "id": f"c{number}", "response": f"r{number}"},
+        st.integers(0, 3),
+    ),
+    st.just({"type": "text", "content": "Hm."}),
+)
+
+
+@QUICK
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["user", "assistant", "tool"]), st.lists(PARTS, max_size=3)), max_size=8
+    ),
+    st.lists(st.integers(0, 8), min_size=1, max_size=3),
+)
+def test_histories_in_any_order(told: list[tuple[str, list[Any]]], cuts: list[int]) -> None:
+    messages = [{"role": role, "parts": parts} for role, parts in told]
+    cuts = [*cuts, len(messages)]
+    spans = [model(number, messages[:cut], []) for number, cut in enumerate(cuts)]
+    [response] = responses_from_otlp([line(*spans)], turn="all")
+    text = told_by(response)
+    counts = Counter(step["id"] for step in response["actual_steps"])
+    calls = Counter(part["id"] for _, parts in told for part in parts if part["type"] == "tool_call")
+    for number in range(4):
+        assert counts[f"c{number}"] >= calls[f"c{number}"]
+        assert (f"r{number}" in json.dumps(messages)) == (f"r{number}" in text)
+
+
+def nested(depth: int, wrap: Callable[[Any], Any]) -> Any:
+    value: Any = {"stringValue": "deep"}
+    for _ in range(depth):
+        value = wrap(value)
+    return value
+
+
+@pytest.mark.parametrize("depth", [50, 200, 900])
+@pytest.mark.parametrize(
+    "key", ["gen_ai.tool.call.arguments", "gen_ai.tool.call.result", "gen_ai.input.messages"]
+)
+def test_values_that_nest_deep(depth: int, key: str) -> None:
+    wraps: list[Callable[[Any], Any]] = [
+        lambda value: [value],
+        lambda value: {"a": value},
+        lambda value: {"arrayValue": {"values": [value]}},
+        lambda value: {"kvlistValue": {"values": [{"key": "a", "value": value}]}},
+    ]
+    for wrap in wraps:
+        deep = nested(depth, wrap)
+        attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t", key: "x"}
+        given_span = span(1, "t", attributes)
+        given_span["attributes"][2]["value"] = deep
+        as_text = copy.copy(given_span)
+        as_text["attributes"] = [*given_span["attributes"][:2], {"key": key, "value": {"stringValue": "["}}]
+        as_text["attributes"][2]["value"]["stringValue"] = "[" * depth + "]" * depth
+        for each in (given_span, as_text):
+            [response] = responses_from_otlp([line(each)])
+            assert orjson.dumps(response)
+            assert len(response["actual_steps"]) == 1
+
+
+def seconds(spans: list[dict[str, Any]]) -> float:
+    begun = time.process_time()
+    list(responses_from_otlp([line(*spans)]))
+    return time.process_time() - begun
+
+
+def hostile(kind: str, count: int) -> list[dict[str, Any]]:
+    if kind == "one id":
+        return [
+            span(
+                number,
+                "t",
+                {
+                    "gen_ai.tool.call.id": "a",
+                    "gen_ai.operation.name": "execute_tool",
+                    "gen_ai.tool.name": "t",
+                },
+                parent=f"{number - 1:016x}",
+            )
+            for number in range(1, count)
+        ]
+    parts = [{"type": "tool_call", "id": "a", "name": "t", "arguments": {}}] * count
+    results = [
+        {"type": "tool_call_response", "id": "a", "response": str(number)} for number in range(2 * count)
+    ]
+    messages = [{"role": "assistant", "parts": parts}, {"role": "tool", "parts": results}]
+    if kind == "nameless":
+        messages[1]["parts"] = [result | {"id": None} for result in results]
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(messages)}
+    return [span(1, "chat", attributes)]
+
+
+@pytest.mark.parametrize("kind", ["one id", "calls", "nameless"])
+def test_the_time_is_linear(kind: str) -> None:
+    seconds(hostile(kind, 500))
+    few = min(seconds(hostile(kind, 2000)) for _ in range(3))
+    many = min(seconds(hostile(kind, 16_000)) for _ in range(2))
+    assert many < 8 * 4 * few + 0.1
