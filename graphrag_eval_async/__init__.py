@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         response_from_openai,
         response_from_pydantic_ai,
         response_from_trace,
+        responses_from_otlp,
     )
 
 _MODULES = {
@@ -102,7 +103,8 @@ _MODULES = {
     "stream.ending": "Decision",
     "traces": (
         "TraceFormat response_from_anthropic response_from_langchain response_from_llamaindex "
-        "response_from_mcp response_from_openai response_from_pydantic_ai response_from_trace"
+        "response_from_mcp response_from_openai response_from_pydantic_ai response_from_trace "
+        "responses_from_otlp"
     ),
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}
@@ -181,6 +183,7 @@ __all__ = [
     "response_from_openai",
     "response_from_pydantic_ai",
     "response_from_trace",
+    "responses_from_otlp",
     "results_to_rows",
     "run_evaluation",
     "run_evaluation_sync",

@@ -86,6 +86,7 @@ def test_the_public_names() -> None:
         "response_from_openai",
         "response_from_pydantic_ai",
         "response_from_trace",
+        "responses_from_otlp",
         "results_to_rows",
         "run_evaluation",
         "run_evaluation_sync",

@@ -19,6 +19,7 @@ from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import open_source
 from graphrag_eval_async.stream import MAX_LINE_BYTES
+from graphrag_eval_async.stream.spans import grouped
 from graphrag_eval_async.traces.format import TraceFormat, convert_record
 from graphrag_eval_async.traces.trace import QuestionTexts
 
@@ -64,9 +65,8 @@ class Convert:
         rejects: Rejects,
         problems: Counter[str],
     ) -> None:
-        async with aclosing(
-            open_source(self.log, max_line_bytes=self.max_line_bytes, spool=False, documents=False)
-        ) as batches:
+        source = open_source(self.log, max_line_bytes=self.max_line_bytes, spool=False, documents=False)
+        async with aclosing(grouped(source, format_, texts, is_live=False)) as batches:
             async for batch in batches:
                 for record in batch:
                     response = convert_record(record, format_, texts, self.max_line_bytes)

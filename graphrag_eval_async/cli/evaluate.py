@@ -104,7 +104,7 @@ class Evaluate(RunOptions):
                 self.jobs,
                 [self.responses],
                 judged=bool(evaluator.judged),
-                documents=evaluator.trace_format is None,
+                traces=evaluator.trace_format,
             )
             if jobs > 1:
                 return self._run_in_processes(evaluator, jobs, interrupts)

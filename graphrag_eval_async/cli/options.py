@@ -108,7 +108,7 @@ Format = Annotated[
         parser=parser(parse_format),
         metavar="FORMAT",
         help="Lines hold traces of agents, one in each, rather than responses: openai, responses, agents, "
-        "langchain, anthropic, pydantic-ai, llamaindex, mcp, or auto, which recognises them.",
+        "langchain, anthropic, pydantic-ai, llamaindex, mcp or auto, which recognises these; or spans: otlp.",
     ),
 ]
 Select = Annotated[
@@ -122,8 +122,8 @@ QuestionId = Annotated[
     str | None,
     typer.Option(
         metavar="PATH",
-        help="With --format: where in a line the id of the question stands, such as meta.question.  "
-        "[default: the question is found by its text]",
+        help="With --format: where in a line the id of the question stands, such as meta.question; of otlp, "
+        "its attribute.  [default: the question is found by its text]",
     ),
 ]
 Rejects = Annotated[

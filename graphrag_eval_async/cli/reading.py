@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.cli.exits import Interrupts
     from graphrag_eval_async.records import Reject
+    from graphrag_eval_async.traces import TraceFormat
 
 
 def read_to_end(
@@ -84,14 +85,14 @@ def collecting(
         yield rejects, write
 
 
-def processes_for(jobs: int, paths: Sequence[str], *, judged: bool = False, documents: bool = True) -> int:
+def processes_for(
+    jobs: int, paths: Sequence[str], *, judged: bool = False, traces: TraceFormat | None = None
+) -> int:
     """How many worker processes read files; 1 if this process reads them, and stderr says why."""
     jobs = count_jobs(jobs)
     if jobs > 1:
         reason = "judged metrics share one limit and one budget" if judged else None
-        reason = reason or unsplittable(
-            [file for path in paths for file in expand([path])], documents=documents
-        )
+        reason = reason or unsplittable([file for path in paths for file in expand([path])], traces)
         if reason is not None:
             tell(sys.stderr, one_line(f"--jobs: {reason}; one process does it"))
             return 1

@@ -21,6 +21,7 @@ from graphrag_eval_async.reference import Reference, load_reference
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import open_source
 from graphrag_eval_async.stream import MAX_LINE_BYTES
+from graphrag_eval_async.stream.spans import grouped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +79,8 @@ class Validate:
         format_ = options.trace_format(self.format, self.select, self.question_id)
         read = Evaluator(reference, format=format_).reader(self.max_line_bytes)
         source = open_source(path, max_line_bytes=self.max_line_bytes, spool=False, documents=format_ is None)
+        if format_ is not None:
+            source = grouped(source, format_, reference, is_live=False)
         async with aclosing(source) as batches:
             async for batch in batches:
                 for record in batch:

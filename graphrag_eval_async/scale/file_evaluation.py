@@ -104,7 +104,7 @@ async def evaluate_file(
         max_line_bytes=max_line_bytes,
     )
     run: EvaluationStream | FileEvaluation
-    splits = not unsplittable(files, documents=evaluator.trace_format is None)
+    splits = not unsplittable(files, evaluator.trace_format)
     if jobs == 1 or evaluator.judged or not splits:
         run = EvaluationStream(evaluator, read_jsonl(files), in_stream)
     else:

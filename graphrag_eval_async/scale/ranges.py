@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
     from graphrag_eval_async.records import Record
+    from graphrag_eval_async.traces.format import TraceFormat
 
 MAX_RANGE_BYTES = 4 << 20
 MIN_RANGE_BYTES = 1 << 16
@@ -47,8 +48,10 @@ class Range(NamedTuple):
         return f"{self.path}: bytes {self.start} to {self.end}"
 
 
-def unsplittable(files: Sequence[str], *, documents: bool = True) -> str | None:
-    """Why these files cannot be cut into ranges; None if they can. For `documents` see `open_source`."""
+def unsplittable(files: Sequence[str], traces: TraceFormat | None = None) -> str | None:
+    """Why these files, which may hold traces, cannot be cut into ranges; None if they can."""
+    if traces is not None and traces.is_grouped:
+        return "spans of one trace stand in several lines and cannot be split"
     for path in files:
         if path == "-":
             return "standard input cannot be split"
@@ -56,7 +59,7 @@ def unsplittable(files: Sequence[str], *, documents: bool = True) -> str | None:
             return f"{path} is compressed and cannot be split"
         if not os.path.isfile(path):
             return f"{path} is not a regular file and cannot be split"
-        if documents and not is_one_object_per_line(path):
+        if traces is None and not is_one_object_per_line(path):
             return f"{path} is not one JSON object per line and cannot be split"
     return None
 

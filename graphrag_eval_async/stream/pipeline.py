@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,7 +11,7 @@ from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.judge.usage import JudgeUsage
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.sinks.journal import Dedupe, Journal
-from graphrag_eval_async.sources import Follower, Responses, Source, open_source
+from graphrag_eval_async.sources import Follower, JsonlFiles, Responses, Source, open_source
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
 from graphrag_eval_async.stream.asking import Agent, Asking
 from graphrag_eval_async.stream.bounded_map import BoundedMap
@@ -18,9 +19,9 @@ from graphrag_eval_async.stream.ending import Decision, UntilDecided, as_until, 
 from graphrag_eval_async.stream.intake import Intake, Result
 from graphrag_eval_async.stream.options import MAX_IN_FLIGHT, OnReject, StreamOptions
 from graphrag_eval_async.stream.resuming import Resuming, Tally
+from graphrag_eval_async.stream.spans import grouped
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
@@ -82,7 +83,7 @@ class EvaluationStream:
         if until is not None:
             self._until = UntilDecided(until, work, session, self._resuming, source)
         self._results: BoundedMap[Evaluation] = BoundedMap(
-            _open(source, options, self._resuming, documents=evaluator.trace_format is None),
+            _open(source, options, self._resuming, evaluator),
             (self._until or work).evaluate,
             limit=options.max_in_flight,
             ordered=options.ordered,
@@ -295,7 +296,7 @@ def evaluate_stream(
 
 
 def _open(
-    responses: Responses | Asking, options: StreamOptions, resuming: Resuming | None, *, documents: bool
+    responses: Responses | Asking, options: StreamOptions, resuming: Resuming | None, evaluator: Evaluator
 ) -> Source:
     """The lines of any source; with a journal, those that it has do not come again."""
     written = [] if options.journal is None else options.journal.paths
@@ -308,8 +309,11 @@ def _open(
             max_line_bytes=options.max_line_bytes,
             spool=spool,
             exclude=written,
-            documents=documents,
+            documents=evaluator.trace_format is None,
         )
+        if evaluator.trace_format is not None:
+            is_live = not isinstance(responses, str | os.PathLike | JsonlFiles | list)
+            source = grouped(source, evaluator.trace_format, evaluator.reference, is_live=is_live)
     if resuming is None:
         return source
     return Source(resuming.read(source, responses if isinstance(responses, Follower) else None), source)

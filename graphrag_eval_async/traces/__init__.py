@@ -7,6 +7,7 @@ from graphrag_eval_async.traces.langchain import response_from_langchain
 from graphrag_eval_async.traces.llamaindex import response_from_llamaindex
 from graphrag_eval_async.traces.mcp import response_from_mcp
 from graphrag_eval_async.traces.openai import response_from_openai
+from graphrag_eval_async.traces.otlp import responses_from_otlp
 from graphrag_eval_async.traces.pydantic_ai import response_from_pydantic_ai
 from graphrag_eval_async.traces.trace import TraceOptions
 
@@ -20,4 +21,5 @@ __all__ = [
     "response_from_openai",
     "response_from_pydantic_ai",
     "response_from_trace",
+    "responses_from_otlp",
 ]

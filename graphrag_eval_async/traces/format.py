@@ -12,6 +12,7 @@ from graphrag_eval_async.records import Line, LongLine, Reject, read_record
 from graphrag_eval_async.records.decoding import InvalidRecord, load
 from graphrag_eval_async.records.reject import reject, reject_long
 from graphrag_eval_async.traces.detect import FORMATS, read_trace
+from graphrag_eval_async.traces.grouping import GRACE, TRACE_IDLE, TraceGroups
 from graphrag_eval_async.traces.trace import FAILURES, Failed, QuestionTexts, as_function
 
 if TYPE_CHECKING:
@@ -20,17 +21,25 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Question, Record, Response
 
 
+OTLP = "otlp"
+"""The format of spans, of which a trace has many, in any lines."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFormat:
-    """How the lines of a log are read that hold one trace each.
+    """How the lines of a log are read that hold traces.
+
+    Each holds one trace, but for "otlp", spans of OpenTelemetry: a trace is evaluated once its root span has
+    come and `grace` is over, or after `trace_idle` without a span of it.
 
     Attributes:
-        name: of the format; "auto" recognises it, line by line.
+        name: of the format; "auto" recognises all but "otlp", line by line.
         select: where in a line the trace stands, as a path of keys and indices such as ``payload.messages``;
             None if it is all of the line.
-        question_id: where in a line the id of its question stands, as such a path. Without it, the question
-            is found by its text: see `TraceOptions`.
+        question_id: where in a line the id of its question stands, as such a path; of "otlp", the name of the
+            attribute that holds it. Without it, the question is found by its text: see `TraceOptions`.
         failed, step_names, turn: as in `TraceOptions`.
+        grace, trace_idle: in seconds, of "otlp".
 
     Raises:
         UsageError: one has a value it cannot have.
@@ -42,12 +51,14 @@ class TraceFormat:
     failed: Failed = FAILURES
     step_names: Mapping[str, str] | None = None
     turn: Literal["last", "all"] = "last"
+    grace: float = GRACE
+    trace_idle: float = TRACE_IDLE
 
     def __post_init__(self) -> None:
         """Check the values."""
-        if self.name not in {"auto", *FORMATS}:
-            known = ", ".join(["auto", *FORMATS])
-            raise UsageError(f"format: expected one of {known}, got {self.name!r}")
+        names = ["auto", *FORMATS, OTLP]
+        if self.name not in names:
+            raise UsageError(f"format: expected one of {', '.join(names)}, got {self.name!r}")
         for key in ("select", "question_id"):
             path = getattr(self, key)
             if path is not None and (not isinstance(path, str) or not all(path.split("."))):
@@ -55,6 +66,15 @@ class TraceFormat:
         if self.turn not in ("last", "all"):
             raise UsageError(f'turn: expected "last" or "all", got {self.turn!r}')
         as_function(self.failed)
+        if self.name == OTLP:
+            TraceGroups(grace=self.grace, trace_idle=self.trace_idle)  # It checks them.
+            if self.select is not None:
+                raise UsageError("select: lines of OpenTelemetry (otlp) are read as they are")
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether a trace has parts in several lines."""
+        return self.name == OTLP
 
     def convert(
         self, value: Any, questions: QuestionTexts | None = None, *, question_id: str | None = None
@@ -65,10 +85,12 @@ class TraceFormat:
             TraceError: there is no trace in it.
         """
         trace = value if self.select is None else find(value, self.select, "the trace")
-        if self.name == "auto" and isinstance(trace, dict) and "actual_steps" in trace:
+        if self.name in ("auto", OTLP) and isinstance(trace, dict) and "actual_steps" in trace:
             return trace if question_id is None else trace | {"question_id": question_id}
         if self.question_id is not None and question_id is None:
             question_id = str(find(value, self.question_id, "the question id"))
+        if self.is_grouped:
+            raise TraceError("not a response: spans are grouped before")
         return read_trace(
             trace,
             self.name,

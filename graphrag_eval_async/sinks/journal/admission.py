@@ -143,4 +143,6 @@ def digest_of(record: Record) -> bytes:
 def _sha256(record: Record) -> bytes:
     if isinstance(record, LongLine):
         return bytes.fromhex(record.sha256)
+    if (identity := getattr(record, "identity", None)) is not None:  # Of a trace.
+        return hashlib.sha256(identity).digest()
     return hashlib.sha256(record.data).digest()

@@ -1,0 +1,181 @@
+"""Responses of the traces whose spans a source has, each as soon as its trace is complete."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from contextlib import suppress
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import orjson
+
+from graphrag_eval_async.evaluator import LARGE_BYTES
+from graphrag_eval_async.records import FileId, Line
+from graphrag_eval_async.sources import Source
+from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_in_thread
+from graphrag_eval_async.traces.grouping import TraceGroups
+from graphrag_eval_async.traces.otlp import response_of_spans, spans_of_line
+from graphrag_eval_async.traces.questions import QuestionTexts
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
+
+    from graphrag_eval_async.records import Question, Record
+    from graphrag_eval_async.traces.format import TraceFormat
+    from graphrag_eval_async.traces.grouping import TraceGroup
+    from graphrag_eval_async.traces.spans import Span
+
+LOGGER = logging.getLogger("graphrag_eval_async.traces")
+
+NOT_JSON = "lines that are not JSON"
+
+
+class TraceLine(Line):
+    """The response that a trace makes, at the place of its first span.
+
+    Attributes:
+        identity: what a journal knows the trace by, whatever spans come late.
+    """
+
+    identity: bytes
+
+
+def grouped(
+    source: Source,
+    format: TraceFormat,  # noqa: A002  (as users name it)
+    questions: Iterable[Question] | QuestionTexts | None,
+    *,
+    is_live: bool,
+) -> Source:
+    """The source itself or, of a format whose traces have parts in several lines, one of their responses.
+
+    Of a source that is not live, such as a file, all spans of a trace are waited for.
+    """
+    if not format.is_grouped:
+        return source
+    texts = None
+    if questions is not None and format.question_id is None:
+        texts = questions if isinstance(questions, QuestionTexts) else QuestionTexts(questions)
+    return Source(SpanReader(format, texts, is_live=is_live).batches(source), source)
+
+
+class SpanReader:
+    """Groups the spans of a source to traces, and makes responses of them."""
+
+    def __init__(
+        self,
+        format: TraceFormat,  # noqa: A002
+        texts: QuestionTexts | None,
+        *,
+        is_live: bool,
+    ) -> None:
+        self._is_live = is_live
+        self._now: Callable[[], float] = monotonic if is_live else lambda: 0.0
+        self._format = format
+        self._texts = texts
+        self._groups = TraceGroups[Line](grace=format.grace, trace_idle=format.trace_idle)
+        self._skipped: Counter[str] = Counter()
+        self._files: dict[FileId, FileId] = {}
+
+    async def batches(self, records: AsyncIterable[list[Record]]) -> AsyncGenerator[list[Record]]:
+        """Batches of responses, and of the lines that are no spans, which are rejected later."""
+        source = aiter(records)
+        following: asyncio.Task[list[Record]] | None = None
+        try:
+            while True:
+                following = following or asyncio.create_task(_next(source))
+                due = self._groups.next_due
+                left = None if due is None or not self._is_live else max(0.0, due - monotonic())
+                await asyncio.wait([following], timeout=left)
+                if not following.done():
+                    found = self._groups.due(self._now())
+                    others: list[Record] = []
+                else:
+                    task, following = following, None
+                    try:
+                        batch = task.result()
+                    except _Ended:
+                        break
+                    found, others = await self._add(batch)
+                if lines := [*others, *await self._respond(found)]:
+                    yield lines
+            if lines := await self._respond(self._groups.finish()):
+                yield lines
+            self._tell()
+        finally:
+            if following is not None:
+                following.cancel()
+                with suppress(Exception):
+                    await outlast(following, CLOSING_SECONDS)
+
+    async def _add(self, batch: list[Record]) -> tuple[list[TraceGroup[Line]], list[Record]]:
+        found: list[TraceGroup[Line]] = []
+        others: list[Record] = []
+        for record in batch:
+            if not isinstance(record, Line):
+                others.append(record)
+                continue
+            skipped: Counter[str] = Counter()
+            read = partial(spans_of_line, record.data, skipped)
+            spans: list[Span] = await run_in_thread(read) if len(record.data) >= LARGE_BYTES else read()
+            if skipped.pop(NOT_JSON, 0):
+                others.append(record)
+            self._skipped += skipped
+            place = Line(record.number, record.offset, b"", self._once(record.file))
+            found += self._groups.add(spans, place, self._now())
+        return found, others
+
+    def _once(self, file: FileId | None) -> FileId | None:
+        """The same file, of which a line is not known by its place: a trace has lines in many places."""
+        if file is None or not file.followed:
+            return file
+        return self._files.setdefault(file, FileId(file.path, file.key))
+
+    async def _respond(self, groups: Iterable[TraceGroup[Line]]) -> list[Record]:
+        lines: list[Record] = []
+        for group in groups:
+            if group.reason == "full" and not any(span.is_root for span in group.spans):
+                self._skipped["traces cut for want of room"] += 1
+            make = partial(self._response, group)
+            line = await run_in_thread(make) if group.size >= LARGE_BYTES else make()
+            if line is not None:
+                lines.append(line)
+        return lines
+
+    def _response(self, group: TraceGroup[Line]) -> Line | None:
+        format_ = self._format
+        response = response_of_spans(
+            group.spans,
+            question_id=format_.question_id,
+            questions=self._texts,
+            failed=format_.failed,
+            step_names=format_.step_names or {},
+            turn=format_.turn,
+        )
+        if response is None:
+            self._skipped["traces without a span of an agent"] += 1
+            return None
+        place = group.place
+        line = TraceLine(place.number, place.offset, orjson.dumps(response), place.file)
+        line.identity = group.trace_id.encode(errors="surrogatepass")
+        return line
+
+    def _tell(self) -> None:
+        """Log what was dropped."""
+        counts = self._skipped + Counter({"late spans": self._groups.late})
+        if counts:
+            LOGGER.warning("skipped: %s", ", ".join(f"{count} {what}" for what, count in counts.items()))
+
+
+class _Ended(Exception):  # noqa: N818
+    """A source has no more batches; a task cannot raise StopAsyncIteration."""
+
+
+async def _next(source: object) -> list[Record]:
+    try:
+        return await anext(source)  # type: ignore[call-overload, no-any-return]
+    except StopAsyncIteration:
+        raise _Ended from None

@@ -1,0 +1,135 @@
+"""Spans of OpenTelemetry as a source: a response comes once its trace is complete."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from graphrag_eval_async import TraceFormat, UsageError, evaluate_file, evaluate_stream, follow_jsonl
+from tests.cli.support import run
+from tests.traces.otlp import GEN_AI, TRACE, line
+from tests.traces.scenario import ANSWER, QUESTION
+from tests.traces.test_formats import REFERENCE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUICK = TraceFormat(name="otlp", grace=0.02)
+
+
+def spans(number: int) -> list[dict[str, Any]]:
+    """Those of one more trace, in the order in which they end: the root comes last."""
+    trace = f"{number:032x}"
+    return json.loads(json.dumps(GEN_AI).replace(TRACE, trace))  # type: ignore[no-any-return]
+
+
+def lines(*numbers: int) -> list[bytes]:
+    """A line for each span; the traces are interleaved."""
+    return [orjson.dumps(line(span)) for each in zip(*map(spans, numbers), strict=True) for span in each]
+
+
+async def evaluate(source: Any, **options: Any) -> tuple[list[str], dict[Any, int]]:
+    async with evaluate_stream(REFERENCE, source, format=QUICK, **options) as stream:
+        found = []
+        async for result in stream:
+            assert result["steps_score"] == 1
+            assert result["actual_answer"] == ANSWER
+            assert result["metadata"]["trace_id"] == result["response_id"]
+            found.append(result["response_id"])
+        return found, dict(stream.rejects.counts)
+
+
+IDS = [f"{number:032x}" for number in (1, 2, 3)]
+
+
+async def test_a_file_of_spans(tmp_path: Path) -> None:
+    path = tmp_path / "spans.jsonl"
+    path.write_bytes(b"\n".join([*lines(1, 2, 3), b"{broken", b'{"resourceLogs": []}']))
+    assert await evaluate(path) == (IDS, {"invalid_json": 1})
+    found = await evaluate_file(REFERENCE, path, format=QUICK, jobs=2)
+    assert found.aggregates.snapshot()["micro"]["steps_score"]["mean"] == 1
+
+
+async def test_pushed_spans() -> None:
+    assert await evaluate([line(*spans(1)), line(*spans(2))]) == (IDS[:2], {})
+
+
+@pytest.mark.parametrize("journal", [False, True])
+async def test_spans_that_are_still_being_written(tmp_path: Path, journal: bool) -> None:
+    path = tmp_path / "spans.jsonl"
+    stop = asyncio.Event()
+    kept: dict[str, Any] = {"journal": tmp_path / "results.jsonl"} if journal else {}
+    first, second = lines(1), lines(2)
+    path.write_bytes(b"\n".join([*first, *second[:2], b""]))
+    source = follow_jsonl(path, poll_interval=0.005, stop=stop)
+    async with evaluate_stream(REFERENCE, source, format=QUICK, **kept) as stream:
+        assert (await anext(stream))["response_id"] == IDS[0]
+        with path.open("ab") as file:
+            file.write(b"\n".join([*second[2:], b""]))
+        assert (await anext(stream))["response_id"] == IDS[1]
+        stop.set()
+        assert await anext(stream, None) is None
+    if journal:
+        late = copy.deepcopy(spans(1)[0]) | {"spanId": "00000000000000ff"}
+        with path.open("ab") as file:
+            file.write(b"\n".join([orjson.dumps(line(late)), *lines(3), b""]))
+        assert await evaluate(follow_jsonl(path, idle_timeout=0.1), **kept) == (IDS[2:], {})
+        assert await evaluate(follow_jsonl(path, idle_timeout=0.1), **kept) == ([], {})
+
+
+async def test_a_trace_whose_root_never_comes(tmp_path: Path) -> None:
+    path = tmp_path / "spans.jsonl"
+    path.write_bytes(b"\n".join([*lines(1)[:-1], b""]))
+    waiting = TraceFormat(name="otlp", trace_idle=0.02)
+    source = follow_jsonl(path, poll_interval=0.005)
+    async with evaluate_stream(REFERENCE, source, format=waiting) as stream:
+        assert (await anext(stream))["response_id"] == IDS[0]
+
+
+async def test_closing_while_a_trace_is_open() -> None:
+    async def endless() -> Any:
+        yield lines(1)[0]
+        await asyncio.Event().wait()
+
+    async with evaluate_stream(REFERENCE, endless(), format="otlp") as stream:
+        task = asyncio.create_task(anext(stream))
+        await asyncio.sleep(0.02)
+    with pytest.raises(StopAsyncIteration):
+        await task
+
+
+async def test_the_question_by_an_attribute_or_not_at_all() -> None:
+    other = json.loads(json.dumps(spans(1)).replace(QUESTION, "Another?"))
+    async with evaluate_stream(REFERENCE, [line(*other)], format="otlp") as stream:
+        assert [result async for result in stream] == []
+    assert stream.rejects[0].reason == "missing_question_id"
+    assert "no question has the text 'Another?'" in stream.rejects[0].message
+    named = TraceFormat(name="otlp", question_id="eval.question")
+    asked = [line(*other, **{"eval.question": "q1"})]
+    async with evaluate_stream(REFERENCE, asked, format=named) as stream:
+        assert [result["question_id"] async for result in stream] == ["q1"]
+
+
+@pytest.mark.parametrize("options", [{"select": "a"}, {"grace": -1}, {"trace_idle": 0}])
+def test_usage(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        TraceFormat(name="otlp", **options)
+
+
+def test_the_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path, reference = tmp_path / "spans.jsonl", tmp_path / "reference.json"
+    reference.write_bytes(orjson.dumps(REFERENCE))
+    path.write_bytes(b"\n".join(lines(1, 2)))
+    files = [str(reference), str(path), "--format", "otlp"]
+    assert run("evaluate", *files, "-o", str(tmp_path / "r"), "--fail-under", "steps_score=1") == 0
+    assert run("evaluate", *files, "-o", str(tmp_path / "r"), "--jobs", "2") == 0
+    assert "cannot be split; one process does it" in capfd.readouterr().err
+    assert run("validate", *files) == 0
+    assert "responses: 2, rejected lines: 0" in capfd.readouterr().out
+    assert run("convert", str(path), "--format", "otlp", "--reference", str(reference)) == 0
+    assert capfd.readouterr().out.count('"question_id":"q1"') == 2
