@@ -188,8 +188,8 @@ def test_an_unknown_gate_is_found_before_anything_runs(
 def test_gates_of_custom_outputs_and_costs_are_known(
     folder: Folder, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    config = folder.write("judges.yaml", CUSTOM.encode() + b"answer_correctness: {}\nretrieval_answer: {}\n")
-    gates = [f"{metric}=0" for metric in ("politeness", "tone_cost", "answer_f1", "retrieval_answer_f1_cost")]
+    config = folder.write("judges.yaml", CUSTOM.encode() + b"answer_correctness: {}\n")
+    gates = [f"{metric}=0" for metric in ("politeness", "tone_cost", "answer_f1", "answer_correctness_cost")]
     options = [word for gate in gates for word in ("--fail-under", gate)]
     evaluation = ["evaluate", folder.reference, folder.lines(*RESPONSES), "--config", config, "--dry-run"]
     assert run(*evaluation, *options) == 0
