@@ -114,4 +114,5 @@ def test_the_reasons_are_these() -> None:
         "too_long",
         "too_deep",
         "incomplete",
+        "not_a_trace",
     )
