@@ -25,6 +25,13 @@ def missing_question_id(record: Mapping[str, Any]) -> InvalidRecord:
     return InvalidRecord("missing_question_id", message)
 
 
+def hint_at_traces(record: Any) -> str:
+    """What to do with a record that is a list of messages, as the end of a message; empty if it is none."""
+    if _is_list_of_objects(record) and any("role" in each or "type" in each for each in record):
+        return '; format="auto", or --format auto, reads histories of agents'
+    return ""
+
+
 def check_keys(record: Mapping[str, Any], unknown: Mapping[str, Any]) -> None:
     """Refuse a response that has its steps or its answer under some other key.
 
@@ -53,7 +60,8 @@ def check_step(step: Mapping[str, Any], place: str) -> None:
         if isinstance(step.get("function"), dict):
             raise InvalidRecord(
                 "invalid_field",
-                f"{place}.function: this is an OpenAI tool call; a step has name, args, status and output",
+                f"{place}.function: this is an OpenAI tool call; a step has name, args, status and output. "
+                "response_from_openai, or --format openai, makes steps of messages",
             )
         _check_step_key(step, place, _NAME)
     if step.get("output") is None and step.get("error") is None:

@@ -16,7 +16,7 @@ from graphrag_eval_async.records.decoding import (
 )
 from graphrag_eval_async.records.line import MAX_LINE_BYTES, Line, LongLine, Record
 from graphrag_eval_async.records.metrics import COST, RETRIEVAL_METRICS
-from graphrag_eval_async.records.misnamed import check_keys, check_step, missing_question_id
+from graphrag_eval_async.records.misnamed import check_keys, check_step, hint_at_traces, missing_question_id
 from graphrag_eval_async.records.outcomes import CARRIED_OVER, ERRORS_OF_STEP
 from graphrag_eval_async.records.reject import MESSAGE_CHARACTERS, Reject, reject, reject_long
 
@@ -92,7 +92,9 @@ def read_response(data: bytes, known: Mapping[str, Any], max_line_bytes: int = M
 
 def _check(record: Any, known: Mapping[str, Any]) -> Response:
     if type(record) is not dict:
-        raise InvalidRecord("not_an_object", f"expected a JSON object, got {_kind(record)}")
+        raise InvalidRecord(
+            "not_an_object", f"expected a JSON object, got {_kind(record)}{hint_at_traces(record)}"
+        )
     question_id = record.get("question_id")
     if question_id is None or question_id == "":
         raise missing_question_id(record)

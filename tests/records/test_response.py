@@ -273,7 +273,8 @@ def test_a_status_is_success_or_error(status: str) -> None:
         ),
         (
             {"actual_steps": [{"type": "function", "function": {"name": "n", "arguments": "{}"}}]},
-            "actual_steps[0].function: this is an OpenAI tool call; a step has name, args, status and output",
+            "actual_steps[0].function: this is an OpenAI tool call; a step has name, args, status and output. "
+            "response_from_openai, or --format openai, makes steps of messages",
         ),
     ],
 )
@@ -315,3 +316,10 @@ def test_what_may_have_been_meant_for_the_question_id(response: dict[str, str], 
     reason, message = reject_of(json.dumps(response))
     assert reason == "missing_question_id"
     assert message.endswith(hint)
+
+
+def test_a_list_of_messages_is_hinted_at() -> None:
+    with pytest.raises(InvalidRecord, match='got an array; format="auto", or --format auto, reads histories'):
+        read_response(b'[{"role": "user", "content": "?"}]', {})
+    with pytest.raises(InvalidRecord, match="got an array$"):
+        read_response(b"[1]", {})
