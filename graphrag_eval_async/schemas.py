@@ -41,6 +41,9 @@ class _Response(Struct, kw_only=True):
     actual_steps: Annotated[
         list[ActualStepShape] | None, Meta(description="what the agent executed, in its order")
     ] = None
+    trace_problems: Annotated[
+        list[str] | None, Meta(description="what was wrong with the trace that it was made of")
+    ] = None
 
 
 ResponseShape = defstruct(
@@ -61,6 +64,7 @@ class _Result(Struct, kw_only=True):
     status: Status = "success"
     actual_answer: Any = None
     actual_steps: list[Any] | None = None
+    trace_problems: list[str] | None = None
 
 
 ResultShape = defstruct(

@@ -57,8 +57,9 @@ class Tally:
             return
         self.heeded = True
         counts = ", ".join(f"{reason} {count}" for reason, count in self.rejects.counts.most_common())
+        total = self.rejects.total
         text = (
-            f"{self.rejects.total} responses were rejected: {counts}. "
+            f"{total} {'response was' if total == 1 else 'responses were'} rejected: {counts}. "
             f"The first: {self.rejects[0].described()}. "
             "All are in the rejects of the stream; on_reject gets each."
         )
