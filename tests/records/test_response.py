@@ -273,8 +273,10 @@ def test_a_status_is_success_or_error(status: str) -> None:
         ),
         (
             {"actual_steps": [{"type": "function", "function": {"name": "n", "arguments": "{}"}}]},
-            "actual_steps[0].function: this is an OpenAI tool call; a step has name, args, status and output. "
-            "response_from_openai, or --format openai, makes steps of messages",
+            (
+                "actual_steps[0].function: this is an OpenAI tool call; a step has name, args, status and "
+                "output. response_from_openai, or --format openai, makes steps of messages"
+            ),
         ),
     ],
 )
