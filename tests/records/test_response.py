@@ -323,5 +323,5 @@ def test_what_may_have_been_meant_for_the_question_id(response: dict[str, str], 
 def test_a_list_of_messages_is_hinted_at() -> None:
     with pytest.raises(InvalidRecord, match='got an array; format="auto", or --format auto, reads histories'):
         read_response(b'[{"role": "user", "content": "?"}]', {})
-    with pytest.raises(InvalidRecord, match="got an array$"):
+    with pytest.raises(InvalidRecord, match=r"got an array$"):
         read_response(b"[1]", {})
