@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.scale import EvaluatedFile, evaluate_file
     from graphrag_eval_async.sinks.journal import Journal
     from graphrag_eval_async.sources import Follower, Lag, follow_jsonl, read_jsonl
+    from graphrag_eval_async.sources.receiving import receive_otlp
     from graphrag_eval_async.steps import average_precision, recall_at_k
     from graphrag_eval_async.stream import EvaluationStream, evaluate_agent, evaluate_stream
     from graphrag_eval_async.stream.ending import Decision
@@ -98,6 +99,7 @@ _MODULES = {
     "scale": "EvaluatedFile evaluate_file",
     "sinks.journal": "Journal",
     "sources": "Follower Lag follow_jsonl read_jsonl",
+    "sources.receiving": "receive_otlp",
     "steps": "average_precision recall_at_k",
     "stream": "EvaluationStream evaluate_agent evaluate_stream",
     "stream.ending": "Decision",
@@ -175,6 +177,7 @@ __all__ = [
     "load_reference",
     "read_jsonl",
     "recall_at_k",
+    "receive_otlp",
     "reference_step_from_sparql",
     "response_from_anthropic",
     "response_from_langchain",

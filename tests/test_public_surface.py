@@ -78,6 +78,7 @@ def test_the_public_names() -> None:
         "load_reference",
         "read_jsonl",
         "recall_at_k",
+        "receive_otlp",
         "reference_step_from_sparql",
         "response_from_anthropic",
         "response_from_langchain",

@@ -32,8 +32,19 @@ from graphrag_eval_async.cli.watch.windows import parse_duration, parse_window
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
+from graphrag_eval_async.sources.receiving import OtlpReceiver, receive_otlp
 from graphrag_eval_async.sources.rotation import former_names
 from graphrag_eval_async.stream import EvaluationStream
+from graphrag_eval_async.traces.format import OTLP, TraceFormat
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Of ``HOST:PORT``; an address of IPv6 is in brackets."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ValueError(f"{text!r}: expected HOST:PORT, such as 127.0.0.1:4318")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
 
 LOOK_SECONDS = 1.0  # how often alerts look whether time alone has changed something
 OPEN_FILES = 65_536  # more than anybody follows
@@ -53,10 +64,20 @@ class Watch(RunOptions):
         list[str],
         typer.Argument(
             metavar="PATH...",
+            default_factory=list,
+            show_default=False,
             help="Logs of responses, JSONL: files, directories or patterns, there already or not; - is "
             "standard input, until it ends.",
         ),
     ]
+    otlp_listen: Annotated[
+        Any,
+        typer.Option(
+            parser=options.parser(parse_address),
+            metavar="HOST:PORT",
+            help="In place of logs, receive spans of OpenTelemetry by HTTP, such as on 127.0.0.1:4318.",
+        ),
+    ] = field(default=None, metadata={AFTER: "reference"})
     start: Annotated[
         Literal["beginning", "end"], typer.Option(help="Where to begin in the files that are there already.")
     ] = field(default="beginning", metadata={AFTER: "reference"})
@@ -144,7 +165,10 @@ class Watch(RunOptions):
             sending = Sending(
                 lines, self.stopping(stream, stop.set if isinstance(source, Follower) else stream.stop)
             )
-            facts = Facts(stream, source, counting, config, reference, self.paths, self.level)
+            watched = self.paths
+            if isinstance(source, OtlpReceiver):
+                watched = [f"http://{source.host}:{source.port}/v1/traces"]
+            facts = Facts(stream, source, counting, config, reference, watched, self.level)
             view = open_view(facts, self.window, self.interval, interrupts, reads_stdin=self.paths == ["-"])
             journal = self.output if self.is_resumable else None
             kept = Kept(journal, counting.alerts, counting.arrivals, lambda: self.has_begun(stream))
@@ -152,7 +176,7 @@ class Watch(RunOptions):
             ending = run_to_end(work, interrupts, drain=sending.drain)
             ending = ending.attempt(partial(view.finish, shown=self.has_begun(stream)))
         compared = final_lines(counting.comparison, self.level) if counting.comparison is not None else ()
-        not_found = [] if isinstance(source, JsonlFiles) else source.not_found
+        not_found = source.not_found if isinstance(source, Follower) else []
         if self.until_idle is not None and {*not_found} == {*self.paths} and not counting.count:
             problem = f"nothing to watch: {', '.join(not_found)} was not there at any time; check the path"
             ending = ending._replace(error=ending.error or SourceError(problem))
@@ -178,7 +202,21 @@ class Watch(RunOptions):
             arrivals=Arrivals([self.window, *(alert.window for alert in self.alert)]),
         )
 
+    @property
+    def traces(self) -> TraceFormat | None:
+        if self.otlp_listen is None:
+            return super().traces
+        return TraceFormat(name=OTLP, question_id=self.question_id)
+
     def _check_options(self) -> None:
+        if self.otlp_listen is None and not self.paths:
+            raise UsageError("nothing to watch: name logs, or --otlp-listen HOST:PORT")
+        if self.otlp_listen is not None and (
+            self.paths or self.until_idle is not None or self.format not in (None, OTLP)
+        ):
+            raise UsageError(
+                "--otlp-listen does not go with logs, --until-idle or another --format than otlp"
+            )
         if self.on_alert is not None and not self.alert:
             raise UsageError("--on-alert needs --alert: it is run for each that begins or ceases")
         if "-" in self.paths:
@@ -199,7 +237,9 @@ class Watch(RunOptions):
             option = "--start" if self.until_idle is None else "--until-idle"
             raise UsageError(f"{option} is for files; standard input (-) is read until it ends")
 
-    def _source(self, stop: asyncio.Event) -> Follower | JsonlFiles:
+    def _source(self, stop: asyncio.Event) -> Follower | JsonlFiles | OtlpReceiver:
+        if self.otlp_listen is not None:
+            return receive_otlp(*self.otlp_listen)
         if self.paths == ["-"]:
             return read_jsonl("-")
         raise_file_limit()

@@ -15,6 +15,7 @@ from graphrag_eval_async.cli.watch.windows import window_facts
 from graphrag_eval_async.inference.confidence import show_confidence
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.sources import JsonlFiles
+from graphrag_eval_async.sources.receiving import OtlpReceiver
 from graphrag_eval_async.threads import SLICE_SECONDS
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Facts:
     def __init__(
         self,
         stream: EvaluationStream,
-        source: Follower | JsonlFiles,
+        source: Follower | JsonlFiles | OtlpReceiver,
         counting: Counting,
         config: Config | None,
         reference: Reference,
@@ -83,9 +84,9 @@ class Facts:
         """
         now = monotonic()
         stream, comparison = self._stream, self._counting.comparison
-        # Nobody knows how much is still to come of standard input.
+        # Nobody knows how much is still to come of standard input, or to be received.
         lag, not_found = None, []
-        if not isinstance(self._source, JsonlFiles):
+        if not isinstance(self._source, JsonlFiles | OtlpReceiver):
             lag, not_found = self._source.lag, self._source.not_found
         return {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,9 @@ from tests.cli.support import (
     until,
 )
 from tests.cli.watch.support import append
+from tests.stream.test_spans import spans
+from tests.traces.otlp import line as line_of
+from tests.traces.test_formats import REFERENCE as TRACED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -469,3 +473,38 @@ raise_file_limit()
 assert resource.getrlimit(resource.RLIMIT_NOFILE) == (65536 if hard == -1 else min(hard, 65536), hard)
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=DEADLINE_SECONDS)
+
+
+def test_spans_that_are_sent_are_watched(folder: Folder) -> None:
+    pytest.importorskip("uvicorn")
+    pytest.importorskip("starlette")
+    folder.write("grid.json", orjson.dumps(TRACED))
+    listen = ["--otlp-listen", "127.0.0.1:0", "--interval", "50ms"]
+    process = start("watch", folder.file("grid.json"), *listen)
+    address = next_facts(process, lambda facts: facts["paths"])["paths"][0]
+    request = urllib.request.Request(  # noqa: S310  (to ourselves)
+        address, orjson.dumps(line_of(*spans(1))), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as answer:  # noqa: S310
+        assert answer.status == 200
+    shown = next_facts(process, lambda facts: samples(facts) == 1)
+    assert shown["overall"]["metrics"]["steps_score"]["mean"] == 1
+    assert (shown["lag"], shown["not_found"]) == (None, [])
+    process.send_signal(signal.SIGINT)
+    assert finish(process)[0] == 130
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ([], "nothing to watch: name logs, or --otlp-listen HOST:PORT"),
+        (["--otlp-listen", "4318"], "expected HOST:PORT, such as 127.0.0.1:4318"),
+        (["--otlp-listen", "127.0.0.1:4318", "a.jsonl"], "does not go with logs"),
+        (["--otlp-listen", "127.0.0.1:4318", "--until-idle", "1s"], "does not go with logs"),
+    ],
+)
+def test_usage_of_listening(
+    folder: Folder, capfd: pytest.CaptureFixture[str], options: list[str], complaint: str
+) -> None:
+    assert run("watch", folder.reference, *options) == 2
+    assert complaint in capfd.readouterr().err

@@ -1,0 +1,269 @@
+"""Receives spans of OpenTelemetry by OTLP over HTTP: any instrumented agent can send them here."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import socket
+from collections import deque
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.sources.files import Gunzip
+from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
+from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+MAX_WAITING = 64
+"""How many requests may wait to be taken; more are answered 503."""
+
+RETRY_AFTER = "1"
+"""In seconds, for a request that is answered 503."""
+
+JSON, PROTOBUF = "application/json", "application/x-protobuf"
+_IDS = ("traceId", "spanId", "parentSpanId")
+
+
+class _Refused(Exception):  # noqa: N818
+    """A request that is not taken."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+def receive_otlp(
+    host: str = "127.0.0.1",
+    port: int = 4318,
+    *,
+    max_waiting: int = MAX_WAITING,
+    max_request_bytes: int = MAX_LINE_BYTES,
+) -> OtlpReceiver:
+    """Receive spans by OTLP over HTTP, for ``evaluate_stream(reference, receive_otlp(), format="otlp")``.
+
+    Exporters send to ``http://HOST:PORT/v1/traces``, as JSON or, with the extra ``otel``, as protobuf. A
+    request is answered 200 once its spans are taken. Anybody who reaches the port can send: listen on a
+    network only behind a proxy that checks who it is. Needs the extra ``web``.
+
+    Args:
+        host: to listen on.
+        port: 0 takes a free one; `OtlpReceiver.port` says which.
+        max_waiting: how many requests may wait to be taken; more are answered 503 with ``Retry-After``.
+        max_request_bytes: of the body of a request, as sent and decompressed; a longer one is answered 413.
+
+    Returns:
+        an asynchronous iterable, which listens from now on until it is closed.
+
+    Raises:
+        UsageError: a package is missing, an argument has an invalid value, or nobody can listen there.
+    """
+    try:
+        import starlette
+        import uvicorn
+    except ImportError as error:
+        text = f"receive_otlp needs {error.name}: pip install 'graphrag-eval-async[web]'"
+        raise UsageError(text) from None
+    del starlette, uvicorn
+    if type(max_waiting) is not int or max_waiting < 1:
+        raise UsageError(f"max_waiting: expected an integer of 1 or more, got {max_waiting!r}")
+    if type(port) is not int or not 0 <= port < 1 << 16:
+        raise UsageError(f"port: expected an integer from 0 to 65535, got {port!r}")
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise UsageError(f"cannot listen on {host}:{port}: {error}") from None
+    return OtlpReceiver(listening, max_waiting, max_request_bytes)
+
+
+class OtlpReceiver:
+    """Lines of OTLP in JSON, one for each request; made by `receive_otlp`, to be iterated over once.
+
+    Attributes:
+        host: that it listens on.
+        port: the same.
+        dropped: how many requests had logs or metrics, which nobody reads.
+    """
+
+    def __init__(self, listening: socket.socket, max_waiting: int, max_bytes: int) -> None:
+        self.host, self.port = listening.getsockname()[:2]
+        self.dropped = 0
+        self._listening = listening
+        self._max_waiting = max_waiting
+        self._max_bytes = max_bytes
+        self._waiting: deque[tuple[bytes, asyncio.Future[bool]]] = deque()
+        self._came = asyncio.Event()
+        self._is_closed = False
+
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        """The lines. A request is taken when the next line is asked for."""
+        if self._is_closed:
+            raise UsageError("the receiver is closed; receive_otlp makes another")
+        server = _server(self._app())
+        serving = asyncio.create_task(server.serve(sockets=[self._listening]))
+        try:
+            while True:
+                await self._wait(serving)
+                while self._waiting:
+                    line, taken = self._waiting.popleft()
+                    try:
+                        yield line
+                    except BaseException:
+                        _answer(taken, well=False)
+                        raise
+                    _answer(taken, well=True)
+        finally:
+            self._refuse()
+            server.should_exit = server.force_exit = True
+            with suppress(Exception):
+                await outlast(serving, CLOSING_SECONDS)
+            self._listening.close()
+
+    async def _wait(self, serving: asyncio.Task[None]) -> None:
+        """Wait for a request; an error of the server is raised."""
+        self._came.clear()
+        if not self._waiting:
+            coming = asyncio.ensure_future(self._came.wait())
+            try:
+                await asyncio.wait([coming, serving], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                coming.cancel()
+            if serving.done():
+                serving.result()
+                raise UsageError("the receiver has stopped listening")
+
+    def close(self) -> None:
+        """Listen no more, where nobody iterates."""
+        self._refuse()
+        self._listening.close()
+
+    def _refuse(self) -> None:
+        """Answer requests 503 from now on, and those that wait."""
+        self._is_closed = True
+        while self._waiting:
+            _answer(self._waiting.popleft()[1], well=False)
+
+    def _app(self) -> Any:
+        from starlette.applications import Starlette
+        from starlette.routing import Route
+
+        routes = [Route("/v1/traces", self._take, methods=["POST"])]
+        routes += [Route(f"/v1/{kind}", self._drop, methods=["POST"]) for kind in ("logs", "metrics")]
+        return Starlette(routes=routes)
+
+    async def _drop(self, request: Request) -> Response:
+        from starlette.responses import Response
+
+        self.dropped += 1
+        kind = request.headers.get("content-type", JSON)
+        return Response(b"{}" if kind.startswith(JSON) else b"", media_type=kind)
+
+    async def _take(self, request: Request) -> Response:
+        from starlette.responses import JSONResponse, Response
+
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        try:
+            if self._is_closed or len(self._waiting) >= self._max_waiting:
+                raise _Refused(503, "too many requests wait; try again")
+            body = await self._body(request)
+            line = await run_in_thread(lambda: _line(kind, body))
+            if self._is_closed or len(self._waiting) >= self._max_waiting:
+                raise _Refused(503, "too many requests wait; try again")
+            taken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+            self._waiting.append((line, taken))
+            self._came.set()
+            if not await taken:
+                raise _Refused(503, "the receiver is closed")
+        except _Refused as error:
+            headers = {"Retry-After": RETRY_AFTER} if error.status == 503 else None
+            return JSONResponse({"message": str(error)}, error.status, headers)
+        return Response(b"{}" if kind == JSON else b"", media_type=kind)
+
+    async def _body(self, request: Request) -> bytes:
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > self._max_bytes:
+                raise _Refused(413, f"more than {self._max_bytes} bytes")
+        encoding = request.headers.get("content-encoding", "identity").lower()
+        if encoding == "identity":
+            return bytes(body)
+        if encoding != "gzip":
+            raise _Refused(415, f"content encoding {encoding[:50]!r}; gzip and none are known")
+        return await run_in_thread(lambda: _inflate(bytes(body), self._max_bytes))
+
+
+def _answer(taken: asyncio.Future[bool], *, well: bool) -> None:
+    if not taken.done():
+        taken.set_result(well)
+
+
+def _inflate(data: bytes, limit: int) -> bytes:
+    gunzip = Gunzip()
+    text = bytearray()
+    for piece in gunzip.feed(data):
+        text += piece
+        if len(text) > limit:
+            raise _Refused(413, f"more than {limit} bytes once decompressed")
+    gunzip.finish()
+    if gunzip.problem is not None:
+        raise _Refused(400, f"gzip: {gunzip.problem}")
+    return bytes(text)
+
+
+def _line(kind: str, body: bytes) -> bytes:
+    """A request as a line of OTLP in JSON."""
+    if kind == JSON:
+        try:
+            request = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise _Refused(400, f"not JSON: {error}") from None
+    elif kind == PROTOBUF:
+        request = _from_protobuf(body)
+    else:
+        raise _Refused(415, f"content type {kind[:50]!r}; {JSON} and {PROTOBUF} are known")
+    if not isinstance(request, dict) or not isinstance(request.get("resourceSpans", []), list):
+        raise _Refused(400, "not a request of OTLP: an object with resourceSpans was expected")
+    return orjson.dumps({"resourceSpans": []} | request)
+
+
+def _from_protobuf(body: bytes) -> Any:
+    try:
+        from google.protobuf.json_format import MessageToDict
+        from google.protobuf.message import DecodeError
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+    except ImportError:
+        text = "protobuf needs the extra otel: pip install 'graphrag-eval-async[otel]'; or send JSON"
+        raise _Refused(415, text) from None
+    try:
+        request = MessageToDict(ExportTraceServiceRequest.FromString(body))
+    except (DecodeError, ValueError) as error:
+        raise _Refused(400, f"not a request of OTLP: {error}") from None
+    for resource in request.get("resourceSpans", ()):
+        for scope in resource.get("scopeSpans", ()):
+            for span in scope.get("spans", ()):
+                span.update({key: base64.b64decode(span[key]).hex() for key in _IDS if key in span})
+    return request
+
+
+def _server(app: Any) -> Any:
+    """A server that leaves signals to others."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
+    )
+    return Server(config)

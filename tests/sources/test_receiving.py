@@ -1,0 +1,162 @@
+"""Spans that are sent by OTLP over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import http.client
+import json
+import socket
+import sys
+from typing import Any
+
+import orjson
+import pytest
+
+from graphrag_eval_async import TraceFormat, UsageError, evaluate_stream
+from graphrag_eval_async.sources.receiving import receive_otlp
+from tests.stream.test_spans import IDS, spans
+from tests.traces.otlp import line
+from tests.traces.test_formats import REFERENCE
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("starlette")
+
+QUICK = TraceFormat(name="otlp", grace=0.02)
+JSON = {"Content-Type": "application/json"}
+DEADLINE = 20
+
+
+def post(
+    port: int, body: bytes, headers: dict[str, str] = JSON, path: str = "/v1/traces"
+) -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
+    try:
+        connection.request("POST", path, body, headers)
+        response = connection.getresponse()
+        return response.status, dict(response.getheaders()), response.read()
+    finally:
+        connection.close()
+
+
+async def sent(port: int, body: bytes, *more: Any) -> tuple[int, dict[str, str], bytes]:
+    return await asyncio.wait_for(asyncio.to_thread(post, port, body, *more), DEADLINE)
+
+
+def body_of(number: int) -> bytes:
+    return orjson.dumps(line(*spans(number)), option=orjson.OPT_INDENT_2)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+async def test_traces_are_evaluated_as_they_are_sent(packed: bool) -> None:
+    receiver = receive_otlp(port=0)
+    headers = JSON | ({"Content-Encoding": "gzip"} if packed else {})
+    async with evaluate_stream(REFERENCE, receiver, format=QUICK) as stream:
+        for number in (1, 2):
+            body = gzip.compress(body_of(number)) if packed else body_of(number)
+            result, (status, _, answer) = await asyncio.gather(
+                anext(stream), sent(receiver.port, body, headers)
+            )
+            assert (status, answer) == (200, b"{}")
+            assert (result["response_id"], result["steps_score"]) == (IDS[number - 1], 1)
+    with pytest.raises(OSError):
+        await sent(receiver.port, b"{}")
+
+
+async def test_protobuf() -> None:
+    proto = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+    from google.protobuf.json_format import ParseDict
+
+    given = json.loads(body_of(1))
+    for span in given["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+        for key in ("traceId", "spanId", "parentSpanId"):
+            if span.get(key):
+                import base64
+
+                span[key] = base64.b64encode(bytes.fromhex(span[key])).decode()
+            else:
+                span.pop(key, None)
+    body = ParseDict(given, proto.ExportTraceServiceRequest(), ignore_unknown_fields=True).SerializeToString()
+    receiver = receive_otlp(port=0)
+    async with evaluate_stream(REFERENCE, receiver, format=QUICK) as stream:
+        headers = {"Content-Type": "application/x-protobuf"}
+        result, (status, _, answer) = await asyncio.gather(anext(stream), sent(receiver.port, body, headers))
+    assert (status, answer) == (200, b"")
+    assert (result["response_id"], result["steps_score"]) == (IDS[0], 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status", "words"),
+    [
+        (b"{", JSON, 400, b"not JSON"),
+        (b"[]", JSON, 400, b"an object with resourceSpans"),
+        (b'{"resourceSpans": 5}', JSON, 400, b"an object with resourceSpans"),
+        (b"{}", {"Content-Type": "text/plain"}, 415, b"content type 'text/plain'"),
+        (b"{}", JSON | {"Content-Encoding": "br"}, 415, b"content encoding 'br'"),
+        (b"{}", JSON | {"Content-Encoding": "gzip"}, 400, b"gzip"),
+        (b'"' + b"x" * 5000 + b'"', JSON, 413, b"more than 4096 bytes"),
+        (gzip.compress(b"x" * 10**6), JSON | {"Content-Encoding": "gzip"}, 413, b"once decompressed"),
+    ],
+)
+async def test_what_is_refused(body: bytes, headers: dict[str, str], status: int, words: bytes) -> None:
+    receiver = receive_otlp(port=0, max_request_bytes=4096)
+    lines = aiter(receiver)
+    coming = asyncio.ensure_future(anext(lines))
+    found, _, answer = await sent(receiver.port, body, headers)
+    assert (found, words in answer) == (status, True), answer
+    last = asyncio.create_task(sent(receiver.port, b"{}"))
+    assert await asyncio.wait_for(coming, DEADLINE) == b'{"resourceSpans":[]}'
+    await lines.aclose()
+    assert (await last)[0] == 503
+
+
+async def test_logs_and_metrics_are_dropped() -> None:
+    receiver = receive_otlp(port=0)
+    lines = aiter(receiver)
+    coming = asyncio.ensure_future(anext(lines))
+    for path in ("/v1/logs", "/v1/metrics"):
+        assert (await sent(receiver.port, b"{}", JSON, path))[0] == 200
+    assert receiver.dropped == 2
+    assert (await sent(receiver.port, b"{}", JSON, "/elsewhere"))[0] == 404
+    coming.cancel()
+    await asyncio.gather(coming, return_exceptions=True)
+    await lines.aclose()
+
+
+async def test_too_many_are_told_to_come_again() -> None:
+    receiver = receive_otlp(port=0, max_waiting=2)
+    lines = aiter(receiver)
+    coming = asyncio.ensure_future(anext(lines))
+    first = asyncio.create_task(sent(receiver.port, b"{}"))
+    await asyncio.wait_for(coming, DEADLINE)  # The consumer has it, and asks for no more.
+    others = [asyncio.create_task(sent(receiver.port, b"{}")) for _ in range(4)]
+    done, waiting = await asyncio.wait(others, timeout=DEADLINE, return_when=asyncio.FIRST_COMPLETED)
+    while len(done) < 2:
+        more, waiting = await asyncio.wait(waiting, timeout=DEADLINE, return_when=asyncio.FIRST_COMPLETED)
+        done |= more
+    for task in done:
+        status, headers, _ = task.result()
+        assert (status, headers["retry-after"]) == (503, "1")
+    assert len(waiting) == 2
+    await lines.aclose()
+    statuses = [(await task)[0] for task in (first, *waiting)]
+    assert statuses == [503] * 3, "what was not taken is not acknowledged"
+
+
+def test_an_address_that_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1:{port}: "):
+            receive_otlp(port=port)
+
+
+@pytest.mark.parametrize("options", [{"max_waiting": 0}, {"port": 70_000}, {"port": "x"}])
+def test_usage(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        receive_otlp(**options)
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(UsageError, match=r"pip install 'graphrag-eval-async\[web\]'"):
+        receive_otlp(port=0)
