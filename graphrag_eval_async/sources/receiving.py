@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 MAX_WAITING = 64
-"""How many requests may wait to be taken; more are answered 503."""
+"""How many requests may be under way, or wait to be taken; more are answered 503."""
+
+BODY_SECONDS = 30.0
+"""How long the body of a request may take to come."""
 
 RETRY_AFTER = "1"
 """In seconds, for a request that is answered 503."""
@@ -56,7 +59,8 @@ def receive_otlp(
     Args:
         host: to listen on.
         port: 0 takes a free one; `OtlpReceiver.port` says which.
-        max_waiting: how many requests may wait to be taken; more are answered 503 with ``Retry-After``.
+        max_waiting: how many requests may be under way, or wait to be taken; more are answered 503 with
+            ``Retry-After``.
         max_request_bytes: of the body of a request, as sent and decompressed; a longer one is answered 413.
 
     Returns:
@@ -102,6 +106,7 @@ class OtlpReceiver:
         self._waiting: deque[tuple[bytes, asyncio.Future[bool]]] = deque()
         self._came = asyncio.Event()
         self._is_closed = False
+        self._under_way = 0
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
         """The lines. A request is taken when the next line is asked for."""
@@ -170,13 +175,15 @@ class OtlpReceiver:
         from starlette.responses import JSONResponse, Response
 
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        self._under_way += 1
         try:
-            if self._is_closed or len(self._waiting) >= self._max_waiting:
+            if self._under_way > self._max_waiting:
                 raise _Refused(503, "too many requests wait; try again")
-            body = await self._body(request)
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await self._body(request)
             line = await run_in_thread(lambda: _line(kind, body))
-            if self._is_closed or len(self._waiting) >= self._max_waiting:
-                raise _Refused(503, "too many requests wait; try again")
+            if self._is_closed:
+                raise _Refused(503, "the receiver is closed")
             taken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
             self._waiting.append((line, taken))
             self._came.set()
@@ -185,6 +192,10 @@ class OtlpReceiver:
         except _Refused as error:
             headers = {"Retry-After": RETRY_AFTER} if error.status == 503 else None
             return JSONResponse({"message": str(error)}, error.status, headers)
+        except TimeoutError:
+            return JSONResponse({"message": f"the body took more than {BODY_SECONDS:g} s"}, 408)
+        finally:
+            self._under_way -= 1
         return Response(b"{}" if kind == JSON else b"", media_type=kind)
 
     async def _body(self, request: Request) -> bytes:
