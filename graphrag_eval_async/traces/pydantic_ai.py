@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from graphrag_eval_async.traces.plain import history_of, list_of
-from graphrag_eval_async.traces.times import seconds_between
+from graphrag_eval_async.traces.plain import history_of, list_of, seconds_between
 from graphrag_eval_async.traces.trace import Trace, TraceOptions, said, text_of, to_response
 
 _OUTPUT = "Final result processed."
