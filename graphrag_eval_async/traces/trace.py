@@ -110,10 +110,10 @@ class Trace:
             try:
                 value = orjson.loads(args)
             except orjson.JSONDecodeError:
-                self.problem(f"{_label(call)}: arguments are not JSON")
+                self.problem(f"{call.label}: arguments are not JSON")
             else:
                 if nests_deeper(value, MAX_DEPTH):
-                    self.problem(f"{_label(call)}: arguments nest more than {MAX_DEPTH} levels deep")
+                    self.problem(f"{call.label}: arguments nest more than {MAX_DEPTH} levels deep")
                 else:
                     args = value
         call.args = {} if args is None or args == "" else args
@@ -170,7 +170,7 @@ class Trace:
     def _take_early(self) -> None:
         """Results whose calls never came are steps, too."""
         for call in self._early.take_all():
-            self.problem(f"{_label(call)}: a result without a call")
+            self.problem(f"{call.label}: a result without a call")
             self.calls.append(call)
 
     def count(self, **tokens: Any) -> None:
@@ -245,15 +245,11 @@ def _step(
     if call.args is not None:
         step["args"] = call.args
     if not call.ended:
-        trace.problem(f"{_label(call)}: no result")
+        trace.problem(f"{call.label}: no result")
         return step | {"status": "error", "error": "the trace has no result of this call"}
     output = call.output or ""
     is_error = call.failed if call.failed is not None else bool(failed(step["name"], output))
     return step | {"status": "error" if is_error else "success", "output": output}
-
-
-def _label(call: Call) -> str:
-    return " ".join(filter(None, (call.name, call.id))) or "a call"
 
 
 def as_function(failed: Failed) -> Callable[[str, str], bool]:
