@@ -8,8 +8,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.traces.calls import Call
+from graphrag_eval_async.traces.plain import text_of
 from graphrag_eval_async.traces.spans import shown
-from graphrag_eval_async.traces.trace import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.traces.calls import Call
+from graphrag_eval_async.traces.plain import text_of
 from graphrag_eval_async.traces.spans import shown, structure, text_or_none
-from graphrag_eval_async.traces.trace import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

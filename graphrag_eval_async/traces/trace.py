@@ -13,7 +13,7 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.decoding import nests_deeper
 from graphrag_eval_async.traces.calls import Call as Call
 from graphrag_eval_async.traces.calls import Early, Pending
-from graphrag_eval_async.traces.plain import MAX_DEPTH
+from graphrag_eval_async.traces.plain import MAX_DEPTH, said, text_of
 from graphrag_eval_async.traces.questions import QuestionTexts as QuestionTexts
 
 if TYPE_CHECKING:
@@ -259,45 +259,6 @@ def as_function(failed: Failed) -> Callable[[str, str], bool]:
         raise UsageError(f"failed: expected a list of texts, or a function of name and text, got {failed!r}")
     beginnings = tuple(failed)
     return lambda _, output: output.lstrip().startswith(beginnings)
-
-
-def text_of(value: Any) -> str:
-    """What a tool returned as text: text as it is, the texts of blocks, anything else as JSON."""
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return ""
-    if isinstance(value, list) and value and all(isinstance(block, dict) for block in value):
-        texts = [block_text(block) for block in value]
-        if None not in texts:
-            return "\n".join(text for text in texts if text is not None)
-    try:
-        return orjson.dumps(value).decode()
-    except (TypeError, ValueError):
-        return repr(value)
-
-
-def said(content: Any) -> str:
-    """What a message says: text, or the blocks of it that are text, without calls, thoughts and images."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, dict):
-        content = [content]
-    if not isinstance(content, list):
-        return ""
-    texts = (block if isinstance(block, str) else block_text(block) for block in content)
-    return "\n".join(text for text in texts if text)
-
-
-def block_text(block: Any) -> str | None:
-    """The text of a block of content; None if it is of another kind."""
-    if not isinstance(block, dict):
-        return None
-    kind = block.get("type", block.get("block_type"))
-    if kind in ("text", "input_text", "output_text", "refusal"):
-        text = block.get("text", block.get("refusal", block.get("content")))
-        return text if isinstance(text, str) else None
-    return None
 
 
 def _text_or_none(value: Any) -> str | None:
