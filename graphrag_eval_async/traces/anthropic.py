@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from graphrag_eval_async.traces.plain import history_of, list_of
-from graphrag_eval_async.traces.trace import Trace, TraceOptions, said, text_of, to_response
+from graphrag_eval_async.traces.plain import history_of, list_of, said, text_of
+from graphrag_eval_async.traces.trace import Trace, TraceOptions, to_response
 
 
 def response_from_anthropic(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 
-@dataclass
+@dataclass(slots=True, eq=False)
 class Call:
     """One call of a tool.
 
@@ -15,7 +15,7 @@ class Call:
         name: of the tool; None if only its result is there.
         id: None if it has none.
         args: JSON, or text that is no JSON object.
-        output: text; None as long as there is none.
+        output: text, or of a span any JSON; None as long as there is none.
         failed: None if the trace does not say.
         ended: whether its result is there.
     """
@@ -23,9 +23,14 @@ class Call:
     name: str | None
     id: str | None = None
     args: Any = None
-    output: str | None = None
+    output: Any = None
     failed: bool | None = None
     ended: bool = False
+
+    @property
+    def label(self) -> str:
+        """Its name and id, for a problem."""
+        return " ".join(filter(None, (self.name, self.id))) or "a call"
 
 
 class Pending:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.traces.calls import Call
+from graphrag_eval_async.traces.plain import text_of
 from graphrag_eval_async.traces.spans import shown
-from graphrag_eval_async.traces.trace import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
 
-    from graphrag_eval_async.traces.span_messages import Called, Message, Returned
+    from graphrag_eval_async.traces.span_messages import Message
 
 _STEP = 1e-6
 """What tells the places of two turns apart that a history holds one after the other."""
@@ -27,35 +28,23 @@ class Turn:
 
 
 @dataclass(slots=True, eq=False)
-class Found:
-    """One call.
+class Found(Call):
+    """One call; its output is as a span of its own or else a message tells it.
 
     Attributes:
-        output: what came back, as a span of its own or else a message tells it.
         has_span: whether a span of its own tells of it.
         made_here: whether it was made in the trace, rather than told in what was passed on.
         is_orphan: whether only its result was found.
         before, after: whether a history has it before the last message of the user, and after it.
     """
 
-    id: str | None
-    name: str | None
-    args: Any
-    turn: Turn
+    turn: Turn = field(kw_only=True)
     index: int = 0
-    output: Any = None
-    ended: bool = False
-    failed: bool | None = None
     has_span: bool = False
     made_here: bool = False
     before: bool = False
     after: bool = False
     is_orphan: bool = False
-
-    @property
-    def label(self) -> str:
-        """Its name and id, for a problem."""
-        return " ".join(filter(None, (self.name, self.id))) or "a call"
 
     @property
     def is_current(self) -> bool:
@@ -131,7 +120,7 @@ class Calls:
 
     def _call(
         self,
-        called: Called,
+        called: Call,
         turn: Turn,
         index: int,
         seen: defaultdict[Hashable, int],
@@ -145,14 +134,14 @@ class Calls:
         if before and elsewhere in self._known:  # A turn of another trace.
             return self._known[elsewhere]
         if key not in self._known:
-            found = Found(called.id, called.name, called.args, turn, index)
+            found = Found(called.name, called.id, called.args, turn=turn, index=index)
             self._known[key] = found
             self.all.append(found)
         return self._known[key]
 
     def _result(
         self,
-        returned: Returned,
+        returned: Call,
         turn: Turn,
         waiting: _Queues,
         ended: set[int],
@@ -169,8 +158,9 @@ class Calls:
             return found
         key = ("result", returned.id, returned.name, _key(returned.output))
         seen[key] += 1
-        orphan = Found(returned.id, returned.name, None, turn, output=returned.output)
-        orphan.is_orphan = orphan.ended = True
+        orphan = Found(
+            returned.name, returned.id, output=returned.output, ended=True, turn=turn, is_orphan=True
+        )
         return self._orphans.setdefault((*key, seen[key]), orphan)
 
     def add_spans(self, spans: Iterable[Found], *, here: bool) -> None:

@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Unpack
 
-from graphrag_eval_async.traces.plain import history_of, list_of
-from graphrag_eval_async.traces.trace import (
-    Call,
-    Trace,
-    TraceOptions,
-    calls_of,
-    end,
-    said,
-    text_of,
-    to_response,
-)
+from graphrag_eval_async.traces.plain import history_of, list_of, said, text_of
+from graphrag_eval_async.traces.trace import Call, Trace, TraceOptions, calls_of, end, to_response
 
 _KINDS = {
     "HumanMessage": "human",

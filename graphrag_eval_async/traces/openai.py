@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from graphrag_eval_async.traces.plain import history_of, list_of
-from graphrag_eval_async.traces.times import seconds_between
-from graphrag_eval_async.traces.trace import Trace, TraceOptions, calls_of, end, said, text_of, to_response
+from graphrag_eval_async.traces.plain import history_of, list_of, said, seconds_between, text_of
+from graphrag_eval_async.traces.trace import Trace, TraceOptions, calls_of, end, to_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -1,9 +1,10 @@
-"""Objects of agent frameworks as plain JSON values, by what they can do."""
+"""Objects of agent frameworks as plain JSON values, by what they can do; and the texts and times in these."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -80,3 +81,62 @@ def _repr(value: Any) -> str:
         return repr(value)
     except Exception:  # noqa: BLE001  (whatever an object of the caller's does when it is shown)
         return f"<{type(value).__name__}>"
+
+
+def seconds_between(starts: Iterable[Any], ends: Iterable[Any]) -> float | None:
+    """Seconds from the first start to the last end, as far as they are known."""
+    begun = [seconds for value in starts if (seconds := _seconds(value)) is not None]
+    ended = [seconds for value in ends if (seconds := _seconds(value)) is not None]
+    return max(0.0, max(ended) - min(begun)) if begun and ended else None
+
+
+def _seconds(value: Any) -> float | None:
+    """Seconds since 1970 of an ISO 8601 text, or of a number of seconds; None if it is neither."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, str):
+        return None
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()
+
+
+def text_of(value: Any) -> str:
+    """What a tool returned as text: text as it is, the texts of blocks, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, list) and value and all(isinstance(block, dict) for block in value):
+        texts = [block_text(block) for block in value]
+        if None not in texts:
+            return "\n".join(text for text in texts if text is not None)
+    try:
+        return orjson.dumps(value).decode()
+    except (TypeError, ValueError):
+        return repr(value)
+
+
+def said(content: Any) -> str:
+    """What a message says: text, or the blocks of it that are text, without calls, thoughts and images."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict):
+        content = [content]
+    if not isinstance(content, list):
+        return ""
+    texts = (block if isinstance(block, str) else block_text(block) for block in content)
+    return "\n".join(text for text in texts if text)
+
+
+def block_text(block: Any) -> str | None:
+    """The text of a block of content; None if it is of another kind."""
+    if not isinstance(block, dict):
+        return None
+    kind = block.get("type", block.get("block_type"))
+    if kind in ("text", "input_text", "output_text", "refusal"):
+        text = block.get("text", block.get("refusal", block.get("content")))
+        return text if isinstance(text, str) else None
+    return None

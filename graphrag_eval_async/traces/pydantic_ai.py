@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from graphrag_eval_async.traces.plain import history_of, list_of
-from graphrag_eval_async.traces.times import seconds_between
-from graphrag_eval_async.traces.trace import Trace, TraceOptions, said, text_of, to_response
+from graphrag_eval_async.traces.plain import history_of, list_of, said, seconds_between, text_of
+from graphrag_eval_async.traces.trace import Trace, TraceOptions, to_response
 
 _OUTPUT = "Final result processed."
 """What the tool returns by which an agent gives an answer that is no text: its arguments are the answer."""

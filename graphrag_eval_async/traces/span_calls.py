@@ -58,7 +58,7 @@ def _tool(span: Span, place: tuple[float, float]) -> Found:
     keys = ("gen_ai.tool.call.arguments", "tool_call.function.arguments", "tool_arguments", "input.value")
     args = structure(span.first(*keys))
     found = Found(
-        span.text("gen_ai.tool.call.id", "tool_call.id", "tool.id") or None, name, args, Turn(place)
+        name, span.text("gen_ai.tool.call.id", "tool_call.id", "tool.id") or None, args, turn=Turn(place)
     )
     result = span.first("gen_ai.tool.call.result", "tool_response", "output.value")
     message = structure(result)
@@ -79,7 +79,7 @@ def _retrieval(span: Span, kind: str, place: tuple[float, float]) -> Found:
         "data_source": span.first("gen_ai.data_source.id"),
     }
     given = {key: value for key, value in args.items() if value is not None}
-    found = Found(span.span_id, kind, given, Turn(place))
+    found = Found(kind, span.span_id, given, turn=Turn(place))
     prefix = "retrieval.documents." if kind == "retrieval" else "reranker.output_documents."
     documents: Any = indexed_values(span.attributes, prefix) or None
     if documents is None:

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.traces.calls import Call
+from graphrag_eval_async.traces.plain import text_of
 from graphrag_eval_async.traces.spans import shown, structure, text_or_none
-from graphrag_eval_async.traces.trace import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from graphrag_eval_async.traces.spans import Span
-
-
-class Called(NamedTuple):
-    """A call as a message tells it."""
-
-    id: str | None
-    name: str | None
-    args: Any
-
-
-class Returned(NamedTuple):
-    """A result as a message tells it."""
-
-    id: str | None
-    name: str | None
-    output: Any
 
 
 @dataclass
@@ -41,8 +26,8 @@ class Message:
     role: str
     text: str = ""
     new: bool = False
-    calls: list[Called] = field(default_factory=list)
-    results: list[Returned] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    results: list[Call] = field(default_factory=list)
 
     @property
     def asks(self) -> bool:
@@ -219,9 +204,9 @@ def _indexed_message(flat: dict[str, Any], role: str, *, new: bool) -> Message:
     return message
 
 
-def _called(id: Any, name: Any, args: Any) -> Called:  # noqa: A002  (as formats name it)
-    return Called(text_or_none(id) or None, text_or_none(name), structure(args))
+def _called(id: Any, name: Any, args: Any) -> Call:  # noqa: A002  (as formats name it)
+    return Call(text_or_none(name), text_or_none(id) or None, structure(args))
 
 
-def _returned(id: Any, name: Any, output: Any) -> Returned:  # noqa: A002  (as formats name it)
-    return Returned(text_or_none(id) or None, text_or_none(name), output)
+def _returned(id: Any, name: Any, output: Any) -> Call:  # noqa: A002  (as formats name it)
+    return Call(text_or_none(name), text_or_none(id) or None, output=output)

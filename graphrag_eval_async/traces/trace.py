@@ -13,7 +13,7 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.decoding import nests_deeper
 from graphrag_eval_async.traces.calls import Call as Call
 from graphrag_eval_async.traces.calls import Early, Pending
-from graphrag_eval_async.traces.plain import MAX_DEPTH
+from graphrag_eval_async.traces.plain import MAX_DEPTH, said, text_of
 from graphrag_eval_async.traces.questions import QuestionTexts as QuestionTexts
 
 if TYPE_CHECKING:
@@ -110,10 +110,10 @@ class Trace:
             try:
                 value = orjson.loads(args)
             except orjson.JSONDecodeError:
-                self.problem(f"{_label(call)}: arguments are not JSON")
+                self.problem(f"{call.label}: arguments are not JSON")
             else:
                 if nests_deeper(value, MAX_DEPTH):
-                    self.problem(f"{_label(call)}: arguments nest more than {MAX_DEPTH} levels deep")
+                    self.problem(f"{call.label}: arguments nest more than {MAX_DEPTH} levels deep")
                 else:
                     args = value
         call.args = {} if args is None or args == "" else args
@@ -170,7 +170,7 @@ class Trace:
     def _take_early(self) -> None:
         """Results whose calls never came are steps, too."""
         for call in self._early.take_all():
-            self.problem(f"{_label(call)}: a result without a call")
+            self.problem(f"{call.label}: a result without a call")
             self.calls.append(call)
 
     def count(self, **tokens: Any) -> None:
@@ -245,15 +245,11 @@ def _step(
     if call.args is not None:
         step["args"] = call.args
     if not call.ended:
-        trace.problem(f"{_label(call)}: no result")
+        trace.problem(f"{call.label}: no result")
         return step | {"status": "error", "error": "the trace has no result of this call"}
     output = call.output or ""
     is_error = call.failed if call.failed is not None else bool(failed(step["name"], output))
     return step | {"status": "error" if is_error else "success", "output": output}
-
-
-def _label(call: Call) -> str:
-    return " ".join(filter(None, (call.name, call.id))) or "a call"
 
 
 def as_function(failed: Failed) -> Callable[[str, str], bool]:
@@ -263,45 +259,6 @@ def as_function(failed: Failed) -> Callable[[str, str], bool]:
         raise UsageError(f"failed: expected a list of texts, or a function of name and text, got {failed!r}")
     beginnings = tuple(failed)
     return lambda _, output: output.lstrip().startswith(beginnings)
-
-
-def text_of(value: Any) -> str:
-    """What a tool returned as text: text as it is, the texts of blocks, anything else as JSON."""
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return ""
-    if isinstance(value, list) and value and all(isinstance(block, dict) for block in value):
-        texts = [block_text(block) for block in value]
-        if None not in texts:
-            return "\n".join(text for text in texts if text is not None)
-    try:
-        return orjson.dumps(value).decode()
-    except (TypeError, ValueError):
-        return repr(value)
-
-
-def said(content: Any) -> str:
-    """What a message says: text, or the blocks of it that are text, without calls, thoughts and images."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, dict):
-        content = [content]
-    if not isinstance(content, list):
-        return ""
-    texts = (block if isinstance(block, str) else block_text(block) for block in content)
-    return "\n".join(text for text in texts if text)
-
-
-def block_text(block: Any) -> str | None:
-    """The text of a block of content; None if it is of another kind."""
-    if not isinstance(block, dict):
-        return None
-    kind = block.get("type", block.get("block_type"))
-    if kind in ("text", "input_text", "output_text", "refusal"):
-        text = block.get("text", block.get("refusal", block.get("content")))
-        return text if isinstance(text, str) else None
-    return None
 
 
 def _text_or_none(value: Any) -> str | None:
