@@ -205,6 +205,10 @@ class Follower:
         finally:
             await self.aclose()
 
+    def is_stopped(self) -> bool:
+        """Whether its `stop` is set."""
+        return self._waiting.is_stopped()
+
     @property
     def lag(self) -> Lag:
         """How much is yet to be read, as of a moment ago, even if no lines are asked for."""

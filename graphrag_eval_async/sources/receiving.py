@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 import socket
 from collections import deque
 from contextlib import contextmanager, suppress
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
+
+LOGGER = logging.getLogger("graphrag_eval_async.traces")
 
 MAX_WAITING = 64
 """How many requests may be under way, or wait to be taken; more are answered 503."""
@@ -168,10 +171,15 @@ class OtlpReceiver:
         from starlette.responses import Response
 
         self.dropped += 1
+        if self.dropped == 1:
+            LOGGER.warning(
+                "%s of OpenTelemetry are accepted and dropped; only spans are evaluated", request.url.path
+            )
         kind = request.headers.get("content-type", JSON)
         return Response(b"{}" if kind.startswith(JSON) else b"", media_type=kind)
 
     async def _take(self, request: Request) -> Response:
+        from starlette.requests import ClientDisconnect
         from starlette.responses import JSONResponse, Response
 
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -192,6 +200,8 @@ class OtlpReceiver:
         except _Refused as error:
             headers = {"Retry-After": RETRY_AFTER} if error.status == 503 else None
             return JSONResponse({"message": str(error)}, error.status, headers)
+        except ClientDisconnect:
+            return Response(status_code=400)  # Nobody reads it.
         except TimeoutError:
             return JSONResponse({"message": f"the body took more than {BODY_SECONDS:g} s"}, 408)
         finally:

@@ -142,7 +142,7 @@ class Waiting:
     def restart_clock(self) -> None:
         """Count the time without anything new from now on, for instance after a slow consumer."""
         self._active = monotonic()
-        self._is_over = self._is_over and self._is_stopped()
+        self._is_over = self._is_over and self.is_stopped()
 
     async def poll(self) -> Found:
         """What there is to read; nothing after a while, if nothing comes."""
@@ -154,7 +154,7 @@ class Waiting:
         until = monotonic() + WAITING_SECONDS
         while True:
             if (now := monotonic()) >= self._due and not self._is_over:
-                self._is_over = self._is_stopped() or self._is_idle(now)
+                self._is_over = self.is_stopped() or self._is_idle(now)
                 tails.look(now, at_once=self._is_over)
                 self._due = now + max(self._interval, LOOKING_SHARE * (monotonic() - now))
             found = Found(tails.read(), tails.unread, tails.registry.checkpoints.changes(), self._is_over)
@@ -164,7 +164,8 @@ class Waiting:
             if self.closed.wait(max(0.0, min(self._due, until) - monotonic())):
                 return found
 
-    def _is_stopped(self) -> bool:
+    def is_stopped(self) -> bool:
+        """Whether the event is set that ends it."""
         return self._stop is not None and self._stop.is_set()
 
     def _is_idle(self, now: float) -> bool:

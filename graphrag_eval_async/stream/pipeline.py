@@ -313,7 +313,10 @@ def _open(
         )
         if evaluator.trace_format is not None:
             is_live = not isinstance(responses, str | os.PathLike | JsonlFiles | list)
-            source = grouped(source, evaluator.trace_format, evaluator.reference, is_live=is_live)
+            stopped = responses.is_stopped if isinstance(responses, Follower) else lambda: False
+            source = grouped(
+                source, evaluator.trace_format, evaluator.reference, is_live=is_live, is_stopped=stopped
+            )
     if resuming is None:
         return source
     return Source(resuming.read(source, responses if isinstance(responses, Follower) else None), source)

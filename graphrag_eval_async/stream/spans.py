@@ -49,17 +49,20 @@ def grouped(
     questions: Iterable[Question] | QuestionTexts | None,
     *,
     is_live: bool,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> Source:
     """The source itself or, of a format whose traces have parts in several lines, one of their responses.
 
-    Of a source that is not live, such as a file, all spans of a trace are waited for.
+    Of a source that is not live, such as a file, all spans of a trace are waited for. Of one that has ended
+    because it was stopped, traces without their root span make no response.
     """
     if not format.is_grouped:
         return source
     texts = None
     if questions is not None and format.question_id is None:
         texts = questions if isinstance(questions, QuestionTexts) else QuestionTexts(questions)
-    return Source(SpanReader(format, texts, is_live=is_live).batches(source), source)
+    reader = SpanReader(format, texts, is_live=is_live, is_stopped=is_stopped)
+    return Source(reader.batches(source), source)
 
 
 class SpanReader:
@@ -71,8 +74,10 @@ class SpanReader:
         texts: QuestionTexts | None,
         *,
         is_live: bool,
+        is_stopped: Callable[[], bool],
     ) -> None:
         self._is_live = is_live
+        self._is_stopped = is_stopped
         self._now: Callable[[], float] = monotonic if is_live else lambda: 0.0
         self._format = format
         self._texts = texts
@@ -102,10 +107,11 @@ class SpanReader:
                     found, others = await self._add(batch)
                 if lines := [*others, *await self._respond(found)]:
                     yield lines
-            if lines := await self._respond(self._groups.finish()):
+            found = self._groups.finish(only_ended=self._is_stopped())
+            if lines := await self._respond(found):
                 yield lines
-            self._tell()
         finally:
+            self._tell()
             if following is not None:
                 following.cancel()
                 with suppress(Exception):
@@ -165,7 +171,12 @@ class SpanReader:
 
     def _tell(self) -> None:
         """Log what was dropped."""
-        counts = self._skipped + Counter({"late spans": self._groups.late})
+        counts = self._skipped + Counter(
+            {
+                "spans that came after their trace was evaluated": self._groups.late,
+                "traces that were open at the stop": len(self._groups),
+            }
+        )
         if counts:
             LOGGER.warning("skipped: %s", ", ".join(f"{count} {what}" for what, count in counts.items()))
 

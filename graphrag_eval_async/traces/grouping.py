@@ -103,11 +103,6 @@ class TraceGroups(Generic[P]):
         return len(self._open)
 
     @property
-    def oldest_place(self) -> P | None:
-        """The place of the first line of the oldest open trace: who reads again from there misses none."""
-        return next(iter(self._open.values())).place if self._open else None
-
-    @property
     def next_due(self) -> float | None:
         """When the next trace is complete if no span comes; None if none is open."""
         due = [next(iter(self._ended.values())) + self._grace] if self._ended else []
@@ -137,9 +132,10 @@ class TraceGroups(Generic[P]):
             given.append(self._give(next(iter(self._added)), "idle"))
         return given
 
-    def finish(self) -> list[TraceGroup[P]]:
-        """All traces that are still open, the oldest first."""
-        return [self._give(trace_id, "end") for trace_id in list(self._open)]
+    def finish(self, *, only_ended: bool = False) -> list[TraceGroup[P]]:
+        """All traces that are still open, the oldest first, or only those whose root span has come."""
+        ending = [trace_id for trace_id in self._open if not only_ended or trace_id in self._ended]
+        return [self._give(trace_id, "end") for trace_id in ending]
 
     def _add(self, span: Span, place: P) -> None:
         trace_id = span.trace_id

@@ -110,13 +110,14 @@ async def test_what_is_refused(body: bytes, headers: dict[str, str], status: int
     assert (await last)[0] == 503
 
 
-async def test_logs_and_metrics_are_dropped() -> None:
+async def test_logs_and_metrics_are_dropped(caplog: pytest.LogCaptureFixture) -> None:
     receiver = receive_otlp(port=0)
     lines = aiter(receiver)
     coming = asyncio.ensure_future(anext(lines))
     for path in ("/v1/logs", "/v1/metrics"):
         assert (await sent(receiver.port, b"{}", JSON, path))[0] == 200
     assert receiver.dropped == 2
+    assert caplog.text.count("/v1/logs of OpenTelemetry are accepted and dropped") == len(caplog.records) == 1
     assert (await sent(receiver.port, b"{}", JSON, "/elsewhere"))[0] == 404
     coming.cancel()
     await asyncio.gather(coming, return_exceptions=True)
@@ -160,3 +161,50 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(UsageError, match=r"pip install 'graphrag-eval-async\[web\]'"):
         receive_otlp(port=0)
+
+
+async def test_a_client_that_goes_away(caplog: pytest.LogCaptureFixture) -> None:
+    receiver = receive_otlp(port=0)
+    lines = aiter(receiver)
+    coming = asyncio.ensure_future(anext(lines))
+    head = "POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+    async with asyncio.timeout(DEADLINE):
+        _, writer = await asyncio.open_connection("127.0.0.1", receiver.port)
+        writer.write(head.encode())
+        await writer.drain()
+        while not receiver._under_way:
+            await asyncio.sleep(0.001)
+        writer.close()
+        await writer.wait_closed()
+        while receiver._under_way:
+            await asyncio.sleep(0.001)
+        answered = asyncio.create_task(sent(receiver.port, b"{}"))
+        assert await coming == b'{"resourceSpans":[]}'
+        await lines.aclose()
+        await answered
+    assert not caplog.records
+
+
+async def test_a_body_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphrag_eval_async.sources.receiving.BODY_SECONDS", 0.05)
+    receiver = receive_otlp(port=0)
+    lines = aiter(receiver)
+    coming = asyncio.ensure_future(anext(lines))
+    head = "POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+    async with asyncio.timeout(DEADLINE):
+        reader, writer = await asyncio.open_connection("127.0.0.1", receiver.port)
+        writer.write(head.encode())
+        assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
+        writer.close()
+    coming.cancel()
+    await asyncio.gather(coming, return_exceptions=True)
+    await lines.aclose()
+
+
+async def test_ipv6() -> None:
+    try:
+        receiver = receive_otlp("::1", 0)
+    except UsageError as error:
+        pytest.skip(f"no IPv6 here: {error}")
+    assert (receiver.host, receiver.port > 0) == ("::1", True)
+    receiver.close()

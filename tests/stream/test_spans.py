@@ -91,7 +91,26 @@ async def test_a_trace_whose_root_never_comes(tmp_path: Path) -> None:
         assert (await anext(stream))["response_id"] == IDS[0]
 
 
-async def test_closing_while_a_trace_is_open() -> None:
+async def test_a_trace_that_is_open_at_the_stop_is_left_to_the_next_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "spans.jsonl"
+    stop = asyncio.Event()
+    kept: dict[str, Any] = {"journal": tmp_path / "results.jsonl"}
+    half, whole = lines(2), lines(1)
+    path.write_bytes(b"\n".join([half[0], *whole, b""]))
+    source = follow_jsonl(path, poll_interval=0.005, stop=stop)
+    async with evaluate_stream(REFERENCE, source, format=QUICK, **kept) as stream:
+        assert (await anext(stream))["response_id"] == IDS[0]
+        stop.set()
+        assert await anext(stream, None) is None
+    assert "1 traces that were open at the stop" in caplog.text
+    with path.open("ab") as file:
+        file.write(b"\n".join([*half[1:], b""]))
+    assert await evaluate(follow_jsonl(path, idle_timeout=0.1), **kept) == ([IDS[1]], {})
+
+
+async def test_closing_while_a_trace_is_open(caplog: pytest.LogCaptureFixture) -> None:
     async def endless() -> Any:
         yield lines(1)[0]
         await asyncio.Event().wait()
@@ -101,6 +120,7 @@ async def test_closing_while_a_trace_is_open() -> None:
         await asyncio.sleep(0.02)
     with pytest.raises(StopAsyncIteration):
         await task
+    assert "1 traces that were open at the stop" in caplog.text
 
 
 async def test_the_question_by_an_attribute_or_not_at_all() -> None:

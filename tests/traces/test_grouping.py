@@ -39,7 +39,7 @@ def test_a_trace_is_complete_a_grace_after_its_root() -> None:
     assert not groups.due(11.99)
     assert ids(groups.due(12)) == [("a", 3, "root")]
     assert not len(groups)
-    assert groups.next_due is groups.oldest_place is None
+    assert groups.next_due is None
 
 
 def test_a_trace_without_root_is_complete_when_nothing_comes() -> None:
@@ -76,7 +76,7 @@ def test_the_oldest_is_given_out_when_there_are_too_many() -> None:
     groups = TraceGroups[int](max_traces=2)
     assert not groups.add([child("a"), child("b"), child("a")], 1, 0)
     assert ids(groups.add([child("c")], 2, 0)) == [("a", 2, "full")]
-    assert (groups.evicted, len(groups), groups.oldest_place) == (1, 2, 1)
+    assert (groups.evicted, len(groups)) == (1, 2)
 
 
 def test_the_oldest_is_given_out_when_they_take_too_much_memory() -> None:
@@ -87,15 +87,12 @@ def test_the_oldest_is_given_out_when_they_take_too_much_memory() -> None:
     assert (groups.evicted, len(groups)) == (2, 0)
 
 
-def test_where_to_read_again() -> None:
+def test_only_traces_whose_root_has_come_at_the_end() -> None:
     groups = TraceGroups[int]()
     groups.add([root("a")], 1, 0)
-    groups.add([child("b")], 2, 1)
-    groups.add([child("a"), child("b")], 3, 1)
-    assert groups.oldest_place == 1
-    assert [group.place for group in groups.due(2)] == [1]
-    assert groups.oldest_place == 2
-    assert [group.place for group in groups.finish()] == [2]
+    groups.add([child("b")], 2, 0)
+    assert ids(groups.finish(only_ended=True)) == [("a", 1, "end")]
+    assert len(groups) == 1
 
 
 def test_spans_without_a_trace_id_are_never_late() -> None:
