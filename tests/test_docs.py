@@ -24,7 +24,7 @@ from graphrag_eval_async.judge.protocol import MAX_VALUES
 from graphrag_eval_async.records import decoding, doubts, evaluation, reject, yaml_file
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
-from graphrag_eval_async.sources import registry
+from graphrag_eval_async.sources import receiving, registry
 from graphrag_eval_async.sources.lines import MAX_SPOOL_BYTES
 from graphrag_eval_async.steps import matching
 from graphrag_eval_async.steps.sparql.budget import SEARCH_STEPS
@@ -32,6 +32,7 @@ from graphrag_eval_async.stream import MAX_IN_FLIGHT
 from graphrag_eval_async.stream.answers import MAX_ERROR_CHARACTERS
 from graphrag_eval_async.stream.asking import MAX_CONCURRENCY
 from graphrag_eval_async.threads import CLOSING_SECONDS
+from graphrag_eval_async.traces import grouping, plain, spans, trace
 from tests.cli.support import run
 
 ROOT = Path(__file__).parents[1]
@@ -72,6 +73,15 @@ DEFAULTS = {
     "length of a number in YAML": f"{yaml_file.MAX_NUMBER:,} characters",
     "rejected lines in a file": size(MAX_REJECT_BYTES),
     "length of a result that `aggregate` and `compare` read": size(MAX_RESULT_BYTES),
+    "traces whose spans are still coming": f"{grouping.MAX_TRACES:,}, and {size(grouping.MAX_BYTES)}",
+    "wait for late spans after the root span": f"{grouping.GRACE:g} s",
+    "wait for a root span": f"{grouping.TRACE_IDLE:g} s",
+    "traces remembered after they were evaluated": f"{grouping.REMEMBERED:,}",
+    "requests to the receiver at a time": f"{receiving.MAX_WAITING}",
+    "length of a request, as sent and decompressed": size(MAX_LINE_BYTES),
+    "time for the body of a request": f"{receiving.BODY_SECONDS:g} s",
+    "depth of a history; of an attribute of a span": f"{plain.MAX_DEPTH}; {spans.DEPTH}",
+    "entries in `trace_problems`": f"{trace.MAX_PROBLEMS} of {trace.MAX_CHARACTERS} characters",
     "work of comparing the steps of one response": f"{SEARCH_STEPS:,} cells or so",
     "failed comparisons in `steps_score_error`": f"{evaluation.MAX_ERRORS}",
     "step names counted by name": f"{steps.MOST_NAMES:,} for each template, and those of the reference set",

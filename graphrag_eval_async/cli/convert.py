@@ -42,11 +42,12 @@ class Convert:
     format: options.Format = "auto"
     select: options.Select = None
     question_id: options.QuestionId = None
+    failed: options.Failed
     max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
         check_distinct([self.log, self.reference], [self.output])
-        format_ = options.trace_format(self.format, self.select, self.question_id)
+        format_ = options.trace_format(self.format, self.select, self.question_id, self.failed)
         assert format_ is not None  # noqa: S101  (it has a default)
         texts = None if self.reference is None else QuestionTexts(load_reference(self.reference))
         rejects, problems = Rejects(), Counter[str]()

@@ -15,6 +15,7 @@ from graphrag_eval_async.cli.files import aggregates_path, file_path, input_path
 from graphrag_eval_async.cli.gates import Gate, parse_gate
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.traces import TraceFormat
+from graphrag_eval_async.traces.trace import FAILURES
 
 T = TypeVar("T")
 
@@ -50,16 +51,21 @@ def parse_format(name: str) -> str:
     return TraceFormat(name=name).name
 
 
-def trace_format(name: str | None, select: str | None, question_id: str | None) -> TraceFormat | None:
-    """What `--format`, `--select` and `--question-id` say; None without the first.
+def trace_format(
+    name: str | None, select: str | None, question_id: str | None, failed: list[str]
+) -> TraceFormat | None:
+    """What `--format`, `--select`, `--question-id` and `--failed` say; None without the first.
 
     Raises:
         UsageError: they do not go together, or a path is empty.
     """
     if name is not None:
-        return TraceFormat(name=name, select=select, question_id=question_id)
-    if select is not None or question_id is not None:
-        raise UsageError(f"--{'select' if select is not None else 'question-id'} needs --format")
+        return TraceFormat(
+            name=name, select=select, question_id=question_id, failed=tuple(failed) or FAILURES
+        )
+    given = {"select": select, "question-id": question_id, "failed": failed or None}
+    if found := [option for option, value in given.items() if value is not None]:
+        raise UsageError(f"--{found[0]} needs --format")
     return None
 
 
@@ -124,6 +130,14 @@ QuestionId = Annotated[
         metavar="PATH",
         help="With --format: where in a line the id of the question stands, such as meta.question; of otlp, "
         "its attribute.  [default: the question is found by its text]",
+    ),
+]
+Failed = Annotated[
+    list[str],
+    repeatable(
+        metavar="TEXT",
+        help="With --format: a call failed if its result begins with this text, where the trace does not "
+        "say; repeatable.  [default: Error: and fixed sentences of LangGraph, MCP and OpenAI Agents]",
     ),
 ]
 Rejects = Annotated[

@@ -93,6 +93,7 @@ class RunOptions(ReportOptions):
     format: options.Format = None
     select: options.Select = None
     question_id: options.QuestionId = None
+    failed: options.Failed
     ordered: Annotated[bool, typer.Option("--ordered", help="Write results in the order of the input.")] = (
         field(default=False, metadata={AFTER: "level"})
     )
@@ -107,7 +108,7 @@ class RunOptions(ReportOptions):
 
     @property
     def traces(self) -> TraceFormat | None:
-        return options.trace_format(self.format, self.select, self.question_id)
+        return options.trace_format(self.format, self.select, self.question_id, self.failed)
 
     def read_config(self) -> Config | None:
         return judge_config(self.config, self.llm, self.embedding)

@@ -42,6 +42,7 @@ class Validate:
     format: options.Format = None
     select: options.Select = None
     question_id: options.QuestionId = None
+    failed: options.Failed
     max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
@@ -76,7 +77,7 @@ class Validate:
     async def _read(
         self, path: str, reference: Reference, problems: LineFile, rejects: Rejects, answered: Counter[str]
     ) -> None:
-        format_ = options.trace_format(self.format, self.select, self.question_id)
+        format_ = options.trace_format(self.format, self.select, self.question_id, self.failed)
         read = Evaluator(reference, format=format_).reader(self.max_line_bytes)
         source = open_source(path, max_line_bytes=self.max_line_bytes, spool=False, documents=format_ is None)
         if format_ is not None:

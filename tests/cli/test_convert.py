@@ -58,6 +58,17 @@ def test_converted_traces_are_responses(traced: Folder, capfd: pytest.CaptureFix
     assert run("evaluate", traced.reference, traced.file("converted.jsonl")) == 0
 
 
+def test_results_that_begin_with_a_text_failed(traced: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    log = traced.lines(CHAT, name="log.jsonl")
+    for options, statuses in [
+        ((), ["success", "success"]),
+        (("--failed", "the index", "--failed", "x"), ["success", "error"]),
+    ]:
+        assert run("convert", log, *options) == 0
+        [response] = from_jsonl(capfd.readouterr().out.encode())
+        assert [step["status"] for step in response["actual_steps"]] == statuses
+
+
 def test_without_a_reference_set_questions_have_no_id(
     traced: Folder, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,6 +86,7 @@ def test_without_a_reference_set_questions_have_no_id(
         (["--format", "otpl"], "format: expected one of auto, openai, "),
         (["--select", "a"], "--select needs --format"),
         (["--question-id", "a"], "--question-id needs --format"),
+        (["--failed", "Sorry"], "--failed needs --format"),
         (["--format", "auto", "--select", "a..b"], "select: expected a path such as payload.messages"),
     ],
 )

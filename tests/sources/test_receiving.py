@@ -25,6 +25,10 @@ pytest.importorskip("starlette")
 QUICK = TraceFormat(name="otlp", grace=0.02)
 JSON = {"Content-Type": "application/json"}
 DEADLINE = 20
+HALF = (
+    b"POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+)
+"""A request without the rest of its body."""
 
 
 def post(
@@ -167,16 +171,15 @@ async def test_a_client_that_goes_away(caplog: pytest.LogCaptureFixture) -> None
     receiver = receive_otlp(port=0)
     lines = aiter(receiver)
     coming = asyncio.ensure_future(anext(lines))
-    head = "POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
     async with asyncio.timeout(DEADLINE):
         _, writer = await asyncio.open_connection("127.0.0.1", receiver.port)
-        writer.write(head.encode())
+        writer.write(HALF)
         await writer.drain()
-        while not receiver._under_way:
+        while not receiver._under_way:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
         writer.close()
         await writer.wait_closed()
-        while receiver._under_way:
+        while receiver._under_way:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
         answered = asyncio.create_task(sent(receiver.port, b"{}"))
         assert await coming == b'{"resourceSpans":[]}'
@@ -190,10 +193,9 @@ async def test_a_body_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> No
     receiver = receive_otlp(port=0)
     lines = aiter(receiver)
     coming = asyncio.ensure_future(anext(lines))
-    head = "POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
     async with asyncio.timeout(DEADLINE):
         reader, writer = await asyncio.open_connection("127.0.0.1", receiver.port)
-        writer.write(head.encode())
+        writer.write(HALF)
         assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
         writer.close()
     coming.cancel()

@@ -206,7 +206,7 @@ class Watch(RunOptions):
     def traces(self) -> TraceFormat | None:
         if self.otlp_listen is None:
             return super().traces
-        return TraceFormat(name=OTLP, question_id=self.question_id)
+        return options.trace_format(OTLP, self.select, self.question_id, self.failed)
 
     def _check_options(self) -> None:
         if self.otlp_listen is None and not self.paths:
