@@ -95,6 +95,7 @@ def _shown(value: Any) -> str:
 
 _ITEMS = frozenset({"tool_call_item", "tool_call_output_item", "message_output_item", "handoff_call_item"})
 _LANGCHAIN = frozenset({"human", "ai", "tool", "system", "AIMessageChunk"})
+_LLAMAINDEX = {"tool_kwargs", "tool_output", "current_agent_name"}
 _BLOCKS = ("tool_use", "tool_result")
 
 
@@ -112,7 +113,7 @@ def _format_of(item: dict[str, Any]) -> str | None:
         or (isinstance(kind, str) and kind in _LANGCHAIN and ("content" in item or "data" in item))
     ):
         return "langchain"
-    if "tool_kwargs" in item or "tool_output" in item or (role is not None and "blocks" in item):
+    if _LLAMAINDEX & item.keys() or (role is not None and "blocks" in item):
         return "llamaindex"
     if (
         item.get("object") in ("trace", "trace.span")

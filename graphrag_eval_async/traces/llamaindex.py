@@ -36,17 +36,29 @@ def read(history: Any, trace: Trace) -> None:
         elif "tool_output" in item:
             _read_result(item, trace)
         elif "tool_kwargs" in item:
-            trace.call(item.get("tool_name"), item.get("tool_kwargs"), item.get("tool_id"))
+            _read_call(item, trace)
         elif "role" in item:
             _read_message(item, trace)
         else:
             _read_event(item, trace)
 
 
+def _read_call(item: dict[str, Any], trace: Trace) -> bool:
+    """Read a call that several events tell of; whether another has told of it before."""
+    if trace.knows(item.get("tool_id")):
+        return True
+    trace.call(item.get("tool_name"), item.get("tool_kwargs"), item.get("tool_id"))
+    return False
+
+
 def _read_event(item: dict[str, Any], trace: Trace) -> None:
     """What an agent is given, or puts out."""
     if isinstance(response := item.get("response"), dict):
-        if not item.get("tool_calls"):
+        # The last output lists the calls of the whole run.
+        calls = item.get("tool_calls")
+        listed = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+        known = [_read_call(call, trace) for call in listed]
+        if all(known):
             trace.reply(_blocks(response))
     elif trace.question is None:
         if isinstance(given := item.get("input"), list):
@@ -58,6 +70,11 @@ def _read_event(item: dict[str, Any], trace: Trace) -> None:
 def _blocks(message: dict[str, Any]) -> Any:
     blocks = message.get("blocks")
     return blocks if isinstance(blocks, list) and blocks else message.get("content")
+
+
+def _calls_in(blocks: Any) -> list[dict[str, Any]]:
+    blocks = blocks if isinstance(blocks, list) else []
+    return [block for block in blocks if isinstance(block, dict) and block.get("block_type") == "tool_call"]
 
 
 def _read_question(messages: list[Any], trace: Trace) -> None:
@@ -90,10 +107,7 @@ def _read_message(message: dict[str, Any], trace: Trace) -> None:
     elif role == "tool":
         trace.result(more.get("tool_call_id"), content)
     elif role == "assistant":
-        blocks = content if isinstance(content, list) else []
-        calls = [
-            block for block in blocks if isinstance(block, dict) and block.get("block_type") == "tool_call"
-        ]
+        calls = _calls_in(content)
         for call in calls:
             trace.call(call.get("tool_name"), call.get("tool_kwargs"), call.get("tool_call_id"))
         for call in calls_of(more.get("tool_calls"), trace) if not calls else ():

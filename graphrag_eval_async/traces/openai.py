@@ -35,6 +35,8 @@ def read(history: Any, trace: Trace) -> None:
     """Read a history of plain JSON values."""
     if isinstance(history, dict):
         _count(history.get("usage"), trace)
+        if "original_input" in history:
+            _read_input(history, trace)
     history = list_of(history, *_LISTS)
     if any(isinstance(each, dict) and each.get("object") in ("trace", "trace.span") for each in history):
         _read_spans(history, trace)
@@ -44,6 +46,19 @@ def read(history: Any, trace: Trace) -> None:
             _read_item(item, trace)
         else:
             trace.problem("an item that is no object")
+
+
+def _read_input(state: dict[str, Any], trace: Trace) -> None:
+    """What a `RunState` has besides its items: what the user said, and the tokens of each request."""
+    given = state["original_input"]
+    if isinstance(given, str):
+        trace.ask(given)
+    elif isinstance(given, list):
+        read(given, trace)
+    responses = state.get("model_responses")
+    for response in responses if isinstance(responses, list) else ():
+        if isinstance(response, dict):
+            _count(response.get("usage"), trace)
 
 
 _LISTS = ("messages", "output", "generated_items", "input", "items", "choices")

@@ -7,9 +7,6 @@ from typing import Any, Unpack
 from graphrag_eval_async.traces.plain import history_of, list_of, said, seconds_between, text_of
 from graphrag_eval_async.traces.trace import Trace, TraceOptions, to_response
 
-_OUTPUT = "Final result processed."
-"""What the tool returns by which an agent gives an answer that is no text: its arguments are the answer."""
-
 
 def response_from_pydantic_ai(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
     """The response that messages of Pydantic AI make.
@@ -62,9 +59,6 @@ def _read_part(part: dict[str, Any], trace: Trace) -> None:
     elif kind in ("tool-return", "builtin-tool-return"):
         outcome = part.get("outcome")
         failed = outcome != "success" if isinstance(outcome, str) else None
-        call = trace.waiting(key, name)
-        if call is not None and part.get("content") == _OUTPUT:
-            trace.answer = text_of(call.args)
         trace.result(key, part.get("content"), failed=failed, name=name)
     elif kind == "retry-prompt" and name is not None:  # Without a name, it is about the answer.
         trace.result(key, part.get("content"), failed=True, name=name)

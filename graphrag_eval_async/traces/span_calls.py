@@ -81,15 +81,17 @@ def _retrieval(span: Span, kind: str, place: tuple[float, float]) -> Found:
     given = {key: value for key, value in args.items() if value is not None}
     found = Found(kind, span.span_id, given, turn=Turn(place))
     prefix = "retrieval.documents." if kind == "retrieval" else "reranker.output_documents."
-    documents: Any = indexed_values(span.attributes, prefix) or None
-    if documents is None:
-        documents = structure(span.first("gen_ai.retrieval.documents", prefix[:-1], "output.value"))
+    documents = structure(span.first("gen_ai.retrieval.documents", prefix[:-1], "output.value"))
     if isinstance(documents, dict) and isinstance(documents.get("documents"), list):
         documents = documents["documents"]
-    if isinstance(documents, list):
-        found.output = shown([_document(each) for each in documents])
-    else:
-        found.output = documents
+    documents = [_document(each) for each in documents] if isinstance(documents, list) else documents
+    if indexed := [_document(each) for each in indexed_values(span.attributes, prefix)]:
+        # Of LangChain's documents, these lack the ids.
+        if not isinstance(documents, list) or len(documents) != len(indexed):
+            documents = indexed
+        pairs = zip(documents, indexed, strict=True)
+        documents = [told | own if isinstance(told, dict) else own for told, own in pairs]
+    found.output = shown(documents) if isinstance(documents, list) else documents
     found.ended = documents is not None
     return found
 

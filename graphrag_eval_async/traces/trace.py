@@ -27,6 +27,9 @@ FAILURES = (
 )
 """How the output of a failed call begins where its format has no other way to tell: by default."""
 
+ANSWERED = "Final result processed."
+"""What the tool returns by which Pydantic AI's agents give an answer that is no text: its arguments."""
+
 MAX_PROBLEMS = 20
 """How many problems a response lists."""
 
@@ -211,7 +214,10 @@ def to_response(
     trace._take_early()
     is_failed = as_function(failed)
     names = step_names or {}
-    steps = [_step(call, trace, is_failed, names) for call in trace.calls]
+    calls = [call for call in trace.calls if call.output != ANSWERED]
+    steps = [_step(call, trace, is_failed, names) for call in calls]
+    if len(calls) < len(trace.calls) and trace.answer is None:
+        trace.answer = next(text_of(call.args) for call in reversed(trace.calls) if call.output == ANSWERED)
     if question_id is None and questions is not None:
         texts = questions if isinstance(questions, QuestionTexts) else QuestionTexts(questions)
         question_id = texts.find(trace.question, trace.problem)

@@ -208,11 +208,20 @@ def llama_blocks(text: str) -> list[dict[str, Any]]:
 
 LLAMAINDEX: list[Any] = [
     {"input": [{"role": "user", "blocks": llama_blocks(QUESTION)}], "current_agent_name": "kg"},
+    {
+        "response": {"role": "assistant", "blocks": llama_blocks("I look it up.")},
+        "current_agent_name": "kg",
+        "tool_calls": [llama_call(SPARQL), llama_call(SEARCH)],
+    },
     llama_call(SPARQL),
     llama_call(SEARCH),
     llama_result(SPARQL),
     llama_result(SEARCH),
-    {"response": {"role": "assistant", "blocks": llama_blocks(ANSWER)}, "tool_calls": []},
+    {
+        "response": {"role": "assistant", "blocks": llama_blocks(ANSWER)},
+        "current_agent_name": "kg",
+        "tool_calls": [llama_call(SPARQL), llama_call(SEARCH)],  # Those of the whole run.
+    },
 ]
 LLAMA_HISTORY: list[Any] = [
     {"role": "user", "blocks": llama_blocks(QUESTION)},
