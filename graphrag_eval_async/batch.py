@@ -129,7 +129,8 @@ def compute_aggregates(
         config: names the outputs of custom evaluations in results that do not say it themselves, such as
             those of another program.
         include_errors: whether the metrics of error responses count.
-        detail, level: as in `RunningAggregates.snapshot`.
+        detail: whether metrics also have `coverage`, `bounds`, `quantiles` and `confidence`.
+        level: confidence level, between 0 and 1.
 
     Raises:
         AggregationError: a result cannot be aggregated.
@@ -170,23 +171,24 @@ def compare(
         include_errors: whether the metrics of error responses count.
 
     Returns:
-        a dict, which a notebook shows as a table, with
+        a dict, which a notebook shows as a table. Its keys:
 
-        - `level`, and `results`: how many each side has;
-        - `questions`: how many both sides have;
-        - `overall`: by metric, a row (see below); ``error_rate`` is the share of samples that are errors;
-        - `per_template`: by template and metric, a row. The template of a question is that of the baseline;
-        - `worse`: by score (any metric but tokens, seconds and costs), the questions in which the candidate
-          is worse, the worst first: `question_id`, `template_id`, `baseline`, `candidate` and `difference`;
-        - `only_in_baseline` and `only_in_candidate`: ids of the questions that only one side has;
-        - `pending`: by side, ids of questions that are not compared since all results of that side have
-          metrics in `pending`, as after a run in stages that was interrupted;
-        - `without_pair`: by metric and side, ids of questions of both sides of which only that side has a
-          value of the metric: on the other it failed or was not asked for. Scores that were asked for on both
-          sides have `p`, of the sign test over such questions with equally many results on both sides, and by
-          it `verdict`: "worse" if more questions lost their value than gained one;
-        - `warnings`: what makes the two hard to compare, such as other judges or other reference data;
-        - `notes`: how the verdicts come about, and what they do not say.
+            - `level`, and `results`: how many each side has;
+            - `questions`: how many both sides have;
+            - `overall`: by metric, a row (see below); ``error_rate`` is the share of samples that are errors;
+            - `per_template`: by template and metric, a row. The baseline says which template a question has;
+            - `worse`: by score (any metric but tokens, seconds and costs), the questions in which the
+                candidate is worse, worst first: `question_id`, `template_id`, `baseline`, `candidate` and
+                `difference`;
+            - `only_in_baseline` and `only_in_candidate`: ids of questions that only one side has;
+            - `pending`: by side, ids of questions that are not compared because all their results have
+                metrics in `pending`, as after an interrupted run in stages;
+            - `without_pair`: by metric and side, ids of questions for which only that side has a value of the
+                metric. Scores that both sides were asked for have `p`, of a sign test over such questions
+                with equally many results on both sides, and `verdict`: "worse" if more questions lost their
+                value than gained one;
+            - `warnings`: what makes the runs hard to compare, such as other judges or reference data;
+            - `notes`: how the verdicts are made, and what they do not say.
 
         A row has `direction` ("higher is better" or "lower is better"), `pairs` (questions with values on
         both sides), the means `baseline`, `candidate` and `difference` (candidate - baseline) over them, and

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import inspect
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
-from graphrag_eval_async import errors, follow_jsonl, reference
+from docs.make import MADE
+from graphrag_eval_async import __all__, errors, follow_jsonl, reference
 from graphrag_eval_async.aggregates import steps
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS
 from graphrag_eval_async.cli.watch import commands, counting, views
-from graphrag_eval_async.config import Config, load_config
 from graphrag_eval_async.config.model import LimitsConfig
 from graphrag_eval_async.evaluator import LARGE_BYTES
 from graphrag_eval_async.judge.calls import MAX_DIMENSIONS, MAX_QUOTED
@@ -33,7 +32,6 @@ from graphrag_eval_async.stream.answers import MAX_ERROR_CHARACTERS
 from graphrag_eval_async.stream.asking import MAX_CONCURRENCY
 from graphrag_eval_async.threads import CLOSING_SECONDS
 from graphrag_eval_async.traces import grouping, plain, spans, trace
-from tests.cli.support import run
 
 ROOT = Path(__file__).parents[1]
 LIMITS = (ROOT / "docs" / "limits.md").read_text()
@@ -114,37 +112,21 @@ def test_limits_have_their_defaults(limit: str) -> None:
     assert rows()[limit] == DEFAULTS[limit]
 
 
+@pytest.mark.parametrize("name", MADE)
+def test_pages_and_pictures_are_those_of_the_code(name: str) -> None:
+    assert (ROOT / "docs" / name).read_text() == MADE[name](), "python -m docs.make writes it"
+
+
+def test_the_reference_has_all_that_is_public() -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    assert sorted(re.findall(r"^::: graphrag_eval_async\.(\w+)$", page, re.MULTILINE)) == sorted(__all__)
+
+
 def test_other_figures() -> None:
     assert f"counts once for each {size(LARGE_BYTES)}" in LIMITS
     assert f"Lines of {size(LARGE_BYTES)} or more" in LIMITS
     assert f"within {DRAIN_SECONDS:g} seconds" in LIMITS
     assert registry.OPEN_SHARE == 0.75
-
-
-PAGES = "\n".join(page.read_text() for page in sorted((ROOT / "docs").glob("*.md")))
-COMMANDS = [
-    line.removeprefix("$ graphrag-eval-async ")
-    for block in re.findall(r"^```console\n(.*?)^```$", PAGES, re.MULTILINE | re.DOTALL)
-    for line in block.splitlines()
-]
-CONFIGURATIONS = re.findall(r"^```yaml\n(.*?)^```$", PAGES, re.MULTILINE | re.DOTALL)
-
-
-def test_commands_run_one_after_the_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert len(COMMANDS) >= 2
-    for command in COMMANDS:
-        assert run(*shlex.split(command)) == 0, capfd.readouterr().err
-
-
-@pytest.mark.parametrize("settings", CONFIGURATIONS, ids=range(len(CONFIGURATIONS)))
-def test_configurations_load(settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_KEY", "k")
-    path = tmp_path / "judges.yaml"
-    path.write_text(settings)
-    assert load_config(path) != Config()
 
 
 def test_links_lead_somewhere() -> None:

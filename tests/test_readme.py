@@ -1,42 +1,61 @@
-"""README's commands and snippets do what README says; so do the snippets of the other pages."""
+"""README's commands and snippets do what README says; so do those of the other pages."""
 
 from __future__ import annotations
 
 import csv
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import orjson
 import pytest
+import yaml
 
+from graphrag_eval_async import load_reference
 from graphrag_eval_async.config import load_config
 from tests.cli.judged import KEY, serving
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
-PAGES = {"README.md": README, **{path.name: path.read_text() for path in (ROOT / "docs").glob("*.md")}}
+PAGES = {path.name: path.read_text() for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]}
 GO_ON = {"traces.md"}
 """Pages whose snippets go on from one another."""
 
-
-def snippets(name: str) -> list[str]:
-    found = re.findall(r"^```python\n(.*?)^```$", PAGES[name], re.MULTILINE | re.DOTALL)
-    return ["\n".join(found)] if name in GO_ON else found
-
-
-PYTHON = {f"{name}-{number}": snippet for name in PAGES for number, snippet in enumerate(snippets(name))}
-CONSOLE = [
-    line.removeprefix("$ ")
-    for block in re.findall(r"^```console\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    for line in block.splitlines()
-]
-# The two that install are run, word for word, by .ci/run; here only what follows the installation.
-TEXT = re.findall(r"^```text\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-YAML = re.findall(r"^```yaml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>\w*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
 PROGRAMS = {"graphrag-eval-async": "main", "answer-correctness": "answer_correctness"}
-COMMANDS = [command.removeprefix("pip install . && ") for command in CONSOLE if "pytest" not in command]
+README_LINES = 150
+
+
+def blocks(page: str, kind: str) -> list[str]:
+    return [found["text"] for found in FENCE.finditer(PAGES[page]) if found["kind"] == kind]
+
+
+def snippets(page: str) -> list[str]:
+    found = blocks(page, "python")
+    return ["\n".join(found)] if page in GO_ON else found
+
+
+def commands(page: str) -> list[str]:
+    lines = "".join(blocks(page, "console")).splitlines()
+    assert all(line.startswith("$ ") for line in lines)
+    return [line.removeprefix("$ ") for line in lines]
+
+
+def shown(page: str) -> list[str]:
+    """The lines that a page shows as the output of its commands: in blocks right after those of commands."""
+    after = r"^```console\n[^`]*```\n\n```text\n(.*?)^```$"
+    texts = re.findall(after, PAGES[page], re.MULTILINE | re.DOTALL)
+    return [line for line in "".join(texts).splitlines() if line != "..."]
+
+
+# The two of README that install are run, word for word, by .ci/run; here only what follows the installation.
+INSTALLING = [command for command in commands("README.md") if "pip install" in command]
+FIRST = INSTALLING[0].removeprefix("pip install . && ")
+PYTHON = {f"{page}-{number}": text for page in PAGES for number, text in enumerate(snippets(page))}
+YAML = {f"{page}-{number}": text for page in PAGES for number, text in enumerate(blocks(page, "yaml"))}
+WITH_COMMANDS = [page for page in PAGES if page != "README.md" and commands(page)]
 
 
 @pytest.fixture
@@ -70,37 +89,54 @@ def test_snippet_runs(snippet: str, folder: Path) -> None:
     _run([sys.executable, "-W", "error", "-c", snippet], folder)
 
 
+def _run_commands(page: str, folder: Path, **variables: str) -> None:
+    printed = _run(["bash", "-euo", "pipefail", "-c", "\n".join(commands(page))], folder, **variables)
+    lines = [line.rstrip() for line in printed.splitlines()]
+    assert [line for line in shown(page) if line.rstrip() not in lines] == []
+
+
+@pytest.mark.parametrize("page", [page for page in WITH_COMMANDS if page != "judges.md"])
+def test_commands_run_one_after_the_other(page: str, folder: Path) -> None:
+    _run_commands(page, folder)
+
+
 @pytest.mark.ragas
-def test_commands_run_one_after_the_other(folder: Path) -> None:
-    assert len(COMMANDS) >= 5
+def test_commands_that_need_judges(folder: Path) -> None:
     with serving() as server:
-        where = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": KEY}
-        printed = _run(["bash", "-euo", "pipefail", "-c", "\n".join(COMMANDS[1:])], folder, **where)
+        _run_commands("judges.md", folder, OPENAI_BASE_URL=server.base_url, OPENAI_API_KEY=KEY)
     assert server.counts.requests > 50
-    shown = [block for block in TEXT if block.startswith(("decided after", "overall"))]
-    assert len(shown) == 2
-    for line in "".join(shown).splitlines():
-        assert line == "..." or line in printed.splitlines()
     with (folder / "correctness.tsv").open(newline="") as file:
         assert [row[:3] for row in csv.reader(file, delimiter="\t")][1:] == [["4", "6", "3"], ["1", "3", "0"]]
 
 
-@pytest.mark.parametrize("settings", YAML, ids=range(len(YAML)))
-def test_configuration_loads(settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("text", YAML.values(), ids=YAML)
+def test_yaml_loads(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "MY_KEY", "AZURE_KEY"):
         monkeypatch.setenv(name, KEY)
-    path = tmp_path / "eval.yaml"
-    path.write_text(settings)
-    config = load_config(path)
-    assert config.llm is not None
-    assert config.llm.generation is not None
+    path = tmp_path / "file.yaml"
+    path.write_text(text)
+    if isinstance(yaml.safe_load(text), list):
+        assert len(load_reference(path, strict=True)) == 1
+    else:
+        assert load_config(path) != load_config({})
 
 
-def test_first_command_prints_the_table_shown(folder: Path) -> None:
-    printed = _run(["bash", "-c", COMMANDS[0]], folder)
-    assert [line.rstrip() for line in printed.strip("\n").splitlines()] == TEXT[0].splitlines()
-    assert len((folder / "results.jsonl").read_text().splitlines()) == 8
+@pytest.mark.parametrize("page", ["README.md", "inputs.md"])
+def test_json_is_json(page: str) -> None:
+    for text in blocks(page, "json"):
+        assert "question_id" in json.loads(text)
 
 
-def test_installing_commands_are_the_two_that_ci_runs() -> None:
-    assert [command for command in CONSOLE if "pip install" in command] == CONSOLE[:2]
+def test_first_command_runs(folder: Path) -> None:
+    assert "results: 8, rejected lines: 0" in _run(["bash", "-c", FIRST], folder)
+    results = [orjson.loads(line) for line in (folder / "results.jsonl").read_bytes().splitlines()]
+    assert len(results) == 8
+
+
+def test_installing_commands_are_the_first_two_of_readme() -> None:
+    assert len(INSTALLING) == 2
+    assert commands("README.md")[:2] == INSTALLING
+
+
+def test_readme_is_a_page() -> None:
+    assert len(PAGES["README.md"].splitlines()) <= README_LINES

@@ -40,13 +40,13 @@ class GenerationConfig(Section, frozen=True, kw_only=True):
     Attributes:
         provider: "azure", or "openai" for OpenAI and, with a `base_url`, any server with its protocol.
         model: name of the model; for azure, of the deployment.
-        temperature: from 0 to 2. None leaves it to the server. Default: 0, except for models that refuse it.
-        max_tokens: limit for one reply; None leaves it to the server.
-        base_url: default: that of the SDK.
-        api_key: default: from the environment, as the SDK does.
-        api_version: for azure; default: the environment variable OPENAI_API_VERSION.
-        parameters: copied into the body of each request; values read from the environment are text. In
-            a file, so are other keys of the section, and `api_base` is another name of `base_url`.
+        temperature: from 0 to 2; null leaves it to the server. Default: 0, except for models that refuse it.
+        max_tokens: limit of one reply, in tokens; null leaves it to the server.
+        base_url: address of the server. Default: that of the SDK. `api_base` in a file means the same.
+        api_key: default: the environment variable OPENAI_API_KEY, or AZURE_OPENAI_API_KEY.
+        api_version: for azure. Default: the environment variable OPENAI_API_VERSION.
+        parameters: copied into the body of each request, as are unknown keys of the section. Values read
+            from the environment are text.
     """
 
     provider: Literal["openai", "azure"]
@@ -66,6 +66,14 @@ class EmbeddingConfig(Section, frozen=True, kw_only=True):
 
     If the generation model has the same provider, and this one has no `base_url` or the same, missing
     connection settings are taken from the generation model.
+
+    Attributes:
+        provider: as for the generation model.
+        model: name of the model; for azure, of the deployment.
+        base_url: address of the server.
+        api_key: key of the server.
+        api_version: for azure.
+        parameters: copied into the body of each request, as are unknown keys of the section.
     """
 
     provider: Literal["openai", "azure"]
@@ -81,14 +89,14 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
 
     Attributes:
         max_concurrency: requests in flight over the whole stream.
-        requests_per_minute: None means no limit.
-        tokens_per_minute: input and output together; None means no limit.
-        call_timeout_sec: for one attempt, in seconds.
-        result_timeout_sec: for all metrics of one result, in seconds.
-        max_attempts: attempts per request, including the first. A request that repeats one with an unusable
-            reply has attempts of its own; long pauses that the server asks for do not count.
-        budget_usd: US dollars over the whole stream; None means no limit.
-        max_reply_bytes: of one reply, as sent and decompressed.
+        requests_per_minute: limit of the rate; null means no limit.
+        tokens_per_minute: limit of input and output tokens together; null means no limit.
+        call_timeout_sec: time for one attempt, in seconds.
+        result_timeout_sec: time for all metrics of one result, in seconds.
+        max_attempts: attempts per request, including the first. Asking again after an unusable reply has
+            attempts of its own; long pauses that the server asks for do not count.
+        budget_usd: limit of the cost of the whole stream, in US dollars; null means no limit.
+        max_reply_bytes: limit of one reply in bytes, as sent and decompressed.
     """
 
     max_concurrency: Count = 32
@@ -102,7 +110,13 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
 
 
 class PricingConfig(Section, frozen=True, kw_only=True):
-    """Prices in US dollars per million tokens; they override the built-in list."""
+    """Prices of the models, which override the built-in list.
+
+    Attributes:
+        input_usd_per_million: US dollars per million input tokens of the generation model.
+        output_usd_per_million: US dollars per million output tokens of the generation model.
+        embedding_usd_per_million: US dollars per million tokens of the embedding model.
+    """
 
     input_usd_per_million: Amount | None = None
     output_usd_per_million: Amount | None = None
@@ -110,7 +124,15 @@ class PricingConfig(Section, frozen=True, kw_only=True):
 
 
 class LLMConfig(Section, frozen=True, kw_only=True):
-    """The judge; `cache` is the path of an SQLite file that stores finished calls."""
+    """The models that judge, and the limits on their use.
+
+    Attributes:
+        generation: the LLM.
+        embedding: the embedding model, for metrics that need one.
+        limits: limits on rate, time and cost.
+        pricing: prices that override the built-in list.
+        cache: path of an SQLite file that stores finished calls; several processes may share it.
+    """
 
     generation: GenerationConfig | None = None
     embedding: EmbeddingConfig | None = None
@@ -123,9 +145,9 @@ class StepsConfig(Section, frozen=True, kw_only=True):
     """How reference steps are scored.
 
     Attributes:
-        groups: which groups of them.
-        strict_types: score tables with untyped cells (CSV, Markdown, lists of objects) 0 where SPARQL results
-            are expected.
+        groups: which groups of reference steps count.
+        strict_types: whether tables with untyped cells (CSV, Markdown, lists of objects) score 0 where SPARQL
+            results are expected.
     """
 
     groups: Literal["last", "all"] = "last"
@@ -133,27 +155,46 @@ class StepsConfig(Section, frozen=True, kw_only=True):
 
 
 class AnswerCorrectnessConfig(Section, frozen=True, kw_only=True):
-    """Recall, precision and F1 of the answers' claims; `prompt` replaces the built-in one."""
+    """Recall, precision and F1 of the answers' claims.
+
+    Attributes:
+        enabled: whether it is judged.
+        prompt: instructions that replace the built-in ones; `{question}`, `{reference_answer}` and
+            `{actual_answer}` in them name the data.
+    """
 
     enabled: bool = True
     prompt: Text | None = None
 
 
 class AnswerRelevanceConfig(Section, frozen=True, kw_only=True):
-    """RAGAS answer relevancy; `strictness` is the number of questions to generate, from 1 to 20."""
+    """RAGAS answer relevancy.
+
+    Attributes:
+        enabled: whether it is judged.
+        strictness: number of questions to generate, from 1 to 20.
+    """
 
     enabled: bool = True
     strictness: Annotated[int, Meta(ge=1, le=20, description="an integer from 1 to 20")] = 3
 
 
 class RetrievalAnswerConfig(Section, frozen=True, kw_only=True):
-    """RAGAS context recall and precision of retrieved texts against the reference answer."""
+    """RAGAS context recall and precision of retrieved texts against the reference answer.
+
+    Attributes:
+        enabled: whether it is judged.
+    """
 
     enabled: bool = True
 
 
 class RetrievalContextConfig(Section, frozen=True, kw_only=True):
-    """RAGAS context recall and precision of retrieved texts against those of the matched reference step."""
+    """RAGAS context recall and precision of retrieved texts against those of the matched reference step.
+
+    Attributes:
+        enabled: whether it is judged.
+    """
 
     enabled: bool = True
 
@@ -163,9 +204,9 @@ class RagasAnswerCorrectnessConfig(Section, frozen=True, kw_only=True):
 
     Attributes:
         enabled: whether it is judged.
-        weights: of the F-score and of the similarity, relative to their sum.
-        beta: of the F-score; above 1, recall counts for more. At most a million.
-        threshold: from 0 to 1; makes the score 1 from here on, and 0 below.
+        weights: weights of the F-score and of the similarity, relative to their sum.
+        beta: beta of the F-score; above 1, recall counts for more. At most a million.
+        threshold: from 0 to 1; scores at or above it become 1, others 0.
     """
 
     enabled: bool = True
@@ -175,7 +216,12 @@ class RagasAnswerCorrectnessConfig(Section, frozen=True, kw_only=True):
 
 
 class OutputConfig(Section, frozen=True, kw_only=True):
-    """One output of a custom evaluation."""
+    """One output of a custom evaluation.
+
+    Attributes:
+        type: number or string. Numbers join the aggregates.
+        description: what the judge is told about it. `fraction 0-1 ...` makes it a number from 0 to 1.
+    """
 
     type: Literal["number", "string"]
     description: str
@@ -187,10 +233,10 @@ class CustomEvaluationConfig(Section, frozen=True, kw_only=True):
     Attributes:
         name: 1 to 64 letters, digits, _ and -; results have the keys ``<name>_error`` and ``<name>_cost``.
         inputs: what the judge sees.
-        instructions: what the judge is told.
-        outputs: by key of the result: a description, or a description and a type.
-        steps_name: show only steps of this name; None shows all.
-        steps_keys: show only these keys of each step; None shows all.
+        instructions: what the judge is told; `{question}` and the other inputs in it name the data.
+        outputs: by key of the result: a description, or a type and a description.
+        steps_name: show only steps of this name; null shows all.
+        steps_keys: show only these keys of each step; null shows all.
     """
 
     name: Name
@@ -210,10 +256,19 @@ class Config(Section, frozen=True, kw_only=True):
 
     A metric is judged if its section is present and enabled. With no metric sections and no custom
     evaluations, `llm` judges answer correctness, and with an embedding model also answer relevance.
-    `turned_on`, in the file the key ``metrics: all``, turns on all of them whose models are there and whose
-    section does not say ``enabled: false``, except RAGAS answer correctness, another way to judge the first.
 
-    `aliases` has, by the name of a step in the reference set, other names that agents give it.
+    Attributes:
+        llm: the models that judge. Without them, only steps are scored.
+        steps: how steps are scored.
+        aliases: by name of a step in the reference set, other names that agents give it.
+        turned_on: the key ``metrics`` of the file; ``all`` turns on every metric whose models are configured
+            and whose section does not say ``enabled: false``, except RAGAS answer correctness.
+        answer_correctness: recall, precision and F1 of claims.
+        answer_relevance: RAGAS answer relevancy.
+        retrieval_answer: retrieved texts against the reference answer.
+        retrieval_context: retrieved texts against those of the reference step.
+        ragas_answer_correctness: RAGAS answer correctness.
+        custom_evaluations: a list of calls of your own.
     """
 
     llm: LLMConfig | None = None

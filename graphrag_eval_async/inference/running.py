@@ -58,7 +58,8 @@ class RunningAggregates(Aggregates):
         samples) and `value`.
 
         Args:
-            detail, level: as in `snapshot`.
+            detail: whether there are also rows of quantiles, coverage, bounds and confidence.
+            level: confidence level, between 0 and 1.
 
         Raises:
             UsageError: `level` is not more than 0 and less than 1.

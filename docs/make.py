@@ -1,0 +1,235 @@
+"""Write the pages and pictures of the documentation that are made from the code.
+
+python -m docs.make
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import io
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from graphrag_eval_async import Last, RunningAggregates, evaluate_stream, load_reference, read_jsonl
+from graphrag_eval_async.cli.watch.alerts import parse_alert
+from graphrag_eval_async.cli.watch.counting import Counting
+from graphrag_eval_async.cli.watch.facts import Facts, complete
+from graphrag_eval_async.cli.watch.screen import render
+from graphrag_eval_async.config import model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HERE = Path(__file__).parent
+
+
+def sections() -> Iterator[tuple[str, type[model.Section]]]:
+    """The sections of a configuration, each with its key."""
+    yield "", model.Config
+    yield "llm", model.LLMConfig
+    yield "llm.generation", model.GenerationConfig
+    yield "llm.embedding", model.EmbeddingConfig
+    yield "llm.limits", model.LimitsConfig
+    yield "llm.pricing", model.PricingConfig
+    yield "steps", model.StepsConfig
+    yield from model.METRICS.items()  # type: ignore[misc]
+    yield "custom_evaluations[]", model.CustomEvaluationConfig
+    yield "custom_evaluations[].outputs.NAME", model.OutputConfig
+
+
+def attributes(section: type[Any]) -> dict[str, str]:
+    """What the docstring of a section says of each attribute."""
+    text = inspect.cleandoc(section.__doc__ or "").partition("Attributes:\n")[2]
+    found = re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", text, re.MULTILINE | re.DOTALL)
+    return {name: " ".join(described.split()) for name, described in found}
+
+
+def default(field: Any) -> str:
+    """The default of a field, as YAML."""
+    if field.default_factory is not msgspec.NODEFAULT:
+        return "none"
+    value = field.default
+    if value is msgspec.NODEFAULT:
+        return "required"
+    if value is msgspec.UNSET or isinstance(value, model.Section) or value in (None, ()):
+        return "none"
+    if isinstance(value, tuple):
+        return f"`{list(value)}`"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def configuration() -> str:
+    """The page of the configuration."""
+    lines = [
+        "# Configuration",
+        "",
+        "Every key of the configuration, which `--config` and `config=` take as YAML, JSON or a dict.",
+        "[Judges](judges.md) has examples; `graphrag-eval-async schema configuration` prints the JSON Schema for",
+        "your editor. This page is made from the code.",
+    ]
+    for key, section in sections():
+        described = attributes(section)
+        summary = inspect.cleandoc(section.__doc__ or "").partition("Attributes:")[0].strip()
+        title = f"`{key}`" if key else "Top level"
+        lines += ["", f"## {title}", "", summary, "", "| key | default | meaning |", "|---|---|---|"]
+        for field in msgspec.structs.fields(section):
+            meaning = described[field.name].replace("|", "\\|")
+            lines.append(f"| `{field.encode_name}` | {default(field)} | {meaning[0].upper()}{meaning[1:]} |")
+    return "\n".join(lines) + "\n"
+
+
+EXAMPLES = HERE.parent / "examples"
+REFERENCE = EXAMPLES / "reference.yaml"
+FIXED = {"elapsed_sec": 30.0, "results_per_sec": 7.4, "lag": {"bytes": 0, "seconds": 0.0}}
+"""What else depends on the clock."""
+
+
+def svg_of(lines: list[Text], title: str, width: int = 82) -> str:
+    """A picture of a terminal with these lines."""
+    console = Console(
+        record=True, width=width, file=io.StringIO(), force_terminal=True, color_system="truecolor"
+    )
+    for line in lines:
+        console.print(line, no_wrap=True)
+    svg = console.export_svg(title=title, unique_id=title.split()[-1])
+    svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)  # Of a server; monospace does.
+    return "\n".join(line.rstrip() for line in svg.splitlines()) + "\n"
+
+
+def responses(count: int) -> list[dict[str, Any]]:
+    """Those of the examples, again and again, with other times."""
+    examples = [json.loads(line) for line in (EXAMPLES / "responses.jsonl").read_text().splitlines()]
+    chance = Random(7)
+    chosen = (chance.choice(examples) for _ in range(count))
+    return [
+        {**each, "elapsed_sec": round(each.get("elapsed_sec", 5) * chance.uniform(0.6, 1.6), 2)}
+        for each in chosen
+    ]
+
+
+async def watched() -> list[Text]:
+    """The screen of `watch` after 240 responses."""
+    counting = Counting(Last(50), "last", [parse_alert("steps_score < 0.8 over 20")], include_errors=False)
+    reference = load_reference(REFERENCE)
+    async with evaluate_stream(reference, responses(240), ordered=True) as stream:
+        facts = Facts(stream, read_jsonl("-"), counting, None, reference, ["logs/agent.jsonl"], 0.95)
+        async for result in stream:
+            counting.add(result)
+        collected = facts.collect() | FIXED
+    complete(collected)
+    return render(collected, 80, 32)
+
+
+def watch() -> str:
+    return svg_of(asyncio.run(watched()), "graphrag-eval-async watch")
+
+
+def compare() -> str:
+    """What `compare` prints of the examples, and of a run in which one answer went wrong."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = f"""cd {folder}
+            evaluate() {{ {sys.executable} -m graphrag_eval_async evaluate {REFERENCE} - -o $1; }}
+            evaluate baseline.jsonl < {EXAMPLES}/responses.jsonl
+            sed s/31.2/13.2/ {EXAMPLES}/responses.jsonl | evaluate candidate.jsonl
+            {sys.executable} -m graphrag_eval_async compare baseline.jsonl candidate.jsonl"""
+        done = subprocess.run(["bash", "-ec", command], capture_output=True, text=True, check=True)
+    return svg_of([Text(line) for line in done.stdout.splitlines()], "graphrag-eval-async compare")
+
+
+def interval() -> str:
+    """A confidence sequence that narrows around the mean, as an SVG."""
+    aggregates, chance, points = RunningAggregates(), Random(3), []
+    for count in range(1, 401):
+        aggregates.add({"template_id": "t", "status": "success", "steps_score": float(chance.random() < 0.7)})
+        if count % 10 == 0:
+            stats = aggregates.snapshot(detail=True)["micro"]["steps_score"]
+            points.append((count, stats["mean"], stats["confidence"]["low"], stats["confidence"]["high"]))
+
+    def at(count: float, score: float) -> str:
+        return f"{50 + count * 1.4:.1f},{230 - score * 200:.1f}"
+
+    band = " ".join(
+        [at(n, high) for n, _, _, high in points] + [at(n, low) for n, _, low, _ in reversed(points)]
+    )
+    mean = " ".join(at(n, value) for n, value, _, _ in points)
+    labels = [
+        f'<text x="42" y="{234 - score * 200:.0f}" text-anchor="end">{score}</text>' for score in (0, 0.5, 1)
+    ] + [
+        f'<text x="{50 + n * 1.4:.0f}" y="250" text-anchor="middle">{n}</text>'
+        for n in (0, 100, 200, 300, 400)
+    ]
+    return "\n".join(
+        [
+            '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 270" font-family="sans-serif" font-size="12">',
+            "<title>The mean of steps_score and its confidence sequence, over the number of responses</title>",
+            '<rect width="640" height="270" fill="white"/>',
+            f'<polygon points="{band}" fill="#9ecae1" opacity="0.6"/>',
+            f'<polyline points="{mean}" fill="none" stroke="#08519c" stroke-width="2"/>',
+            f'<path d="M{at(0, 0.7)} L{at(400, 0.7)}" stroke="#444" stroke-dasharray="4 4"/>',
+            '<path d="M50,30 V230 H610" fill="none" stroke="#444"/>',
+            *labels,
+            '<text x="330" y="266" text-anchor="middle">responses</text>',
+            "</svg>",
+            "",
+        ]
+    )
+
+
+def flow() -> str:
+    """The way of a response through the library, as an SVG."""
+    boxes = [
+        (10, "source", "file, log, iterable, traces"),
+        (170, "response", "checked, with its question"),
+        (330, "steps", "scored at once"),
+        (490, "metrics", "judged concurrently"),
+        (650, "result", "one dict"),
+    ]
+    parts = []
+    for x, name, text in boxes:
+        parts.append(f'<rect x="{x}" y="40" width="140" height="60" rx="6" fill="#deebf7" stroke="#08519c"/>')
+        parts.append(f'<text x="{x + 70}" y="66" text-anchor="middle" font-weight="bold">{name}</text>')
+        parts.append(f'<text x="{x + 70}" y="86" text-anchor="middle" font-size="9.5">{text}</text>')
+        if x > 10:
+            parts.append(f'<path d="M{x - 20},70 h16 m-5,-4 l5,4 l-5,4" fill="none" stroke="#08519c"/>')
+    for x, name, text in [(490, "journal", "to resume from"), (650, "aggregates", "exact; intervals")]:
+        parts.append(
+            f'<rect x="{x}" y="140" width="140" height="50" rx="6" fill="#f7fbff" stroke="#08519c"/>'
+        )
+        parts.append(f'<text x="{x + 70}" y="162" text-anchor="middle" font-weight="bold">{name}</text>')
+        parts.append(f'<text x="{x + 70}" y="179" text-anchor="middle" font-size="9.5">{text}</text>')
+    parts.append('<path d="M720,100 v36 m-4,-5 l4,5 l4,-5 M700,100 l-100,38" fill="none" stroke="#08519c"/>')
+    head = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 210" font-family="sans-serif" font-size="13">'
+    title = (
+        "<title>source, response, steps, metrics, result; the result goes into journal and aggregates</title>"
+    )
+    return "\n".join([head, title, '<rect width="800" height="210" fill="white"/>', *parts, "</svg>", ""])
+
+
+MADE = {
+    "configuration.md": configuration,
+    "pictures/watch.svg": watch,
+    "pictures/compare.svg": compare,
+    "pictures/interval.svg": interval,
+    "pictures/flow.svg": flow,
+}
+
+
+def main() -> None:
+    (HERE / "pictures").mkdir(exist_ok=True)
+    for name, make in MADE.items():
+        (HERE / name).write_text(make())
+
+
+if __name__ == "__main__":
+    main()
