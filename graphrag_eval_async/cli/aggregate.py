@@ -1,15 +1,14 @@
 """``aggregate``: aggregates of results that are on disk already."""
 
 import sys
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import check_distinct
 from graphrag_eval_async.cli.gates import MISSING_RATE
-from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.reading import collecting, processes_for, read_to_end
 from graphrag_eval_async.cli.report import ReportOptions
@@ -27,15 +26,17 @@ from graphrag_eval_async.sources.reading import expand
 class Aggregate(ReportOptions):
     """Aggregate results that are on disk.
 
-    They may be in several files, of one run or of many.
+    The results may be in several files, of one run or of many.
     """
 
+    example: ClassVar = "aggregate results.jsonl --aggregates aggregates.yaml"
+
     results: Annotated[
-        list[str], options.input_argument(metavar="RESULTS...", help="Results, JSONL; - is standard input.")
+        list[str], options.input_argument(metavar="RESULTS...", help="Results, JSONL; - for standard input.")
     ]
-    reference: options.ReferenceOption = field(default=None, metadata={AFTER: None})
-    jobs: options.Jobs = field(default=1, metadata={AFTER: "level"})
-    max_line_bytes: options.MaxLineBytes = MAX_RESULT_BYTES
+    reference: options.ReferenceOption = None
+    jobs: options.Jobs = 1
+    max_line_bytes: options.MaxResultBytes = MAX_RESULT_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
         if self.reference is None and any(gate.metric == MISSING_RATE for gate in self.gates):

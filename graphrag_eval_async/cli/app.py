@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
+import os
+import re
 import sys
 import warnings
 from contextlib import redirect_stdout, suppress
-from dataclasses import fields
 from io import StringIO
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn, Protocol
 
 import typer
+import typer.core
 
 from graphrag_eval_async.cli.aggregate import Aggregate
 from graphrag_eval_async.cli.compare import Compare
@@ -20,7 +21,7 @@ from graphrag_eval_async.cli.correctness import AnswerCorrectness
 from graphrag_eval_async.cli.evaluate import Evaluate
 from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.init import Init
-from graphrag_eval_async.cli.options import AFTER
+from graphrag_eval_async.cli.options import PANELS
 from graphrag_eval_async.cli.schema import Schema
 from graphrag_eval_async.cli.text import describe, one_line, tell
 from graphrag_eval_async.cli.validate import Validate
@@ -34,30 +35,54 @@ if TYPE_CHECKING:
 PROGRAM = "graphrag-eval-async"
 
 EXIT_CODES = (
-    "Exit codes: 2 wrong usage or broken reference data, 4 the run itself failed, 3 lines were rejected "
-    "(unless interrupted), 1 a gate does not hold, 130 Ctrl-C, 143 SIGTERM, else 0; the first that applies, "
-    "in this order."
+    "Exit codes, the first that applies: 2 wrong usage or a broken reference set, 4 the run itself failed, 3 "
+    "lines were rejected (unless interrupted), 1 a gate failed, 130 Ctrl-C, 143 SIGTERM, 0 none of these."
 )
-EXIT_CODES_OF_ROWS = (
-    "Exit codes: 2 wrong usage, 4 the run itself failed, 130 Ctrl-C, 143 SIGTERM, else 0, also where rows "
-    "could not be judged; the first that applies, in this order."
-)
+WIDTH = 120
+"""Columns of help texts, at most: longer lines are hard to read."""
+
+COMPLETING = "_GRAPHRAG_EVAL_ASYNC_COMPLETE"
+"""The environment variable by which a shell asks for completions."""
 
 
 class Command(Protocol):
-    """A frozen dataclass of arguments and options."""
+    """A frozen dataclass of arguments and options.
+
+    Attributes:
+        example: its arguments in a typical call.
+    """
+
+    example: ClassVar[str]
 
     def run(self, interrupts: Interrupts) -> Exit:
         """Run the command."""
 
 
 app = typer.Typer(
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"], "terminal_width": 80},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH},
 )
+
+
+class GroupedCommand(typer.core.TyperCommand):
+    """A command whose help shows its options in groups, and an example."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the options by group."""
+        groups: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Arguments", *PANELS, "Other")}
+        for parameter in self.get_params(ctx):
+            if (record := parameter.get_help_record(ctx)) is not None:
+                is_argument = isinstance(parameter, typer.core.TyperArgument)
+                panel = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None)
+                text = re.sub(r"; x>=\d+|  \[x>=\d+\]", "", record[1])
+                text = re.sub(r"default: \((.+?)\)", r"default: \1", text)
+                groups[panel or "Other"].append((record[0], text))
+        for name, records in groups.items():
+            if records:
+                with formatter.section(name):  # Those with a short form first.
+                    formatter.write_dl(sorted(records, key=lambda record: ", " not in record[0]))
 
 
 def _print_version(wanted: bool) -> None:
@@ -76,30 +101,19 @@ def _main(
     """Evaluate question-answering agents over knowledge graphs while they run."""
 
 
-def _add(name: str, command: Any, epilog: str = EXIT_CODES) -> None:
-    """Let typer call the dataclass with what is given on the command line."""
-    order: list[str] = []
-    place = 0
-    for field in fields(command):
-        if AFTER in field.metadata:
-            option = field.metadata[AFTER]
-            place = 0 if option is None else order.index(option) + 1
-        order.insert(place, field.name)
-        place += 1
-    signature = inspect.signature(command)
-    command.__signature__ = signature.replace(parameters=[signature.parameters[each] for each in order])
-    app.command(name, epilog=epilog)(command)
-
-
-_add("init", Init)
-_add("evaluate", Evaluate)
-_add("watch", Watch)
-_add("aggregate", Aggregate)
-_add("compare", Compare)
-_add("validate", Validate)
-_add("convert", Convert)
-_add("schema", Schema)
-_add("answer-correctness", AnswerCorrectness, EXIT_CODES_OF_ROWS)
+COMMANDS: dict[str, type[Command]] = {
+    "init": Init,
+    "evaluate": Evaluate,
+    "watch": Watch,
+    "aggregate": Aggregate,
+    "compare": Compare,
+    "validate": Validate,
+    "convert": Convert,
+    "schema": Schema,
+    "answer-correctness": AnswerCorrectness,
+}
+for _name, _command in COMMANDS.items():
+    app.command(_name, cls=GroupedCommand, epilog=f"\b\nExample:\n  {PROGRAM} {_command.example}")(_command)
 
 
 class _Escaped(logging.Formatter):
@@ -145,6 +159,8 @@ def _parse(arguments: Sequence[str] | None) -> Command | int:
 
     Nothing is left for typer to print, which has exit codes of its own where nobody reads.
     """
+    if COMPLETING in os.environ:
+        typer.main.get_command(app)(prog_name=PROGRAM)  # Prints, and exits.
     with redirect_stdout(StringIO()) as text:
         given = sys.argv[1:] if arguments is None else arguments
         for argument in given:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from textwrap import wrap
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 from rich.table import Table
@@ -33,18 +33,20 @@ HEADINGS = ("baseline", "candidate", "change", "better", "worse", "equal")
 class Compare:
     """Compare the results of two runs, question by question.
 
-    It tells by how much each metric has changed, whether that can be chance, which questions got worse, and
-    which are on one side only.
+    Shows how much each metric changed, whether that may be chance, which questions got worse, and which only
+    one run has.
     """
+
+    example: ClassVar = "compare baseline.jsonl candidate.jsonl --fail-on-regression"
 
     baseline: Annotated[
         str,
         options.input_argument(
-            metavar="BASELINE", help="Results to compare with, JSONL; - is standard input."
+            metavar="BASELINE", help="Results of the earlier run, JSONL; - for standard input."
         ),
     ]
     candidate: Annotated[
-        str, options.input_argument(metavar="CANDIDATE", help="Results to be compared, likewise.")
+        str, options.input_argument(metavar="CANDIDATE", help="Results of the other run, JSONL.")
     ]
     output: Annotated[
         str | None,
@@ -52,25 +54,33 @@ class Compare:
             "--output",
             "-o",
             parser=options.parser(aggregates_path),
-            help="Write the whole comparison here, by the suffix as YAML (.yaml, .yml) or JSON (.json).",
+            rich_help_panel=options.OUTPUT,
+            help="Write the whole comparison here: .yaml, .yml or .json.",
         ),
     ] = None
     fail_on_regression: Annotated[
         bool,
         typer.Option(
             "--fail-on-regression",
-            help="Gate: no score, nor the error rate, must have become worse, overall or in a template, by "
-            "more than chance, nor questions have lost their scores; and there must be a score to compare.",
+            rich_help_panel=options.GATES,
+            help="Fail if a score or the error rate got worse by more than chance, overall or in a template, "
+            "if questions lost their scores, or if there is no score to compare.",
         ),
     ] = False
     level: options.Level = "0.95"
     worst: Annotated[
-        int, typer.Option(min=0, metavar="N", help="How many of the questions that got worse to list.")
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            rich_help_panel=options.OUTPUT,
+            help="How many of the questions that got worse to list.",
+        ),
     ] = 10
     include_errors: options.IncludeErrors = False
     rejects: options.Rejects = None
     max_reject_bytes: options.MaxRejectBytes = MAX_REJECT_BYTES
-    max_line_bytes: options.MaxLineBytes = MAX_RESULT_BYTES
+    max_line_bytes: options.MaxResultBytes = MAX_RESULT_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
         if self.baseline == self.candidate == "-":

@@ -3,15 +3,14 @@
 import sys
 from collections import Counter
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import orjson
 
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import check_distinct, open_output, output_path
-from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.text import one_line, tell
 from graphrag_eval_async.records import Reject, Rejects
@@ -26,19 +25,25 @@ from graphrag_eval_async.traces.trace import QuestionTexts
 
 @dataclass(frozen=True, kw_only=True)
 class Convert:
-    """Write the responses that traces make; evaluate nothing.
+    """Convert logs of traces to responses.
 
-    The summary counts what was wrong with traces, such as calls without a result.
+    Evaluates nothing. The summary counts what was wrong with traces, such as calls without a result.
     """
 
-    log: Annotated[str, options.input_argument(metavar="LOG", help="Traces, JSONL; - is standard input.")] = (
-        field(metadata={AFTER: None})
-    )
+    example: ClassVar = "convert traces.jsonl -o responses.jsonl --reference reference.yaml"
+
+    log: Annotated[str, options.input_argument(metavar="LOG", help="Traces, JSONL; - for standard input.")]
     output: Annotated[
         str,
-        options.file_option("--output", "-o", parser=output_path, help="Write responses here, as JSONL."),
+        options.file_option(
+            "--output",
+            "-o",
+            parser=output_path,
+            rich_help_panel=options.OUTPUT,
+            help="Write responses here, as JSONL; - is standard output.",
+        ),
     ] = "-"
-    reference: options.ReferenceOption = None
+    reference: options.Questions = None
     format: options.Format = "auto"
     select: options.Select = None
     question_id: options.QuestionId = None

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -33,11 +33,14 @@ COUNTS = ("answer_reference_claims_count", "answer_actual_claims_count", "answer
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerCorrectness:
-    """Compare answers with reference answers, by an LLM.
+    """Judge a table of answers with an LLM.
 
     Writes, for each row, how many claims the reference answer and the actual answer make, how many of them
     match, the reasoning, and any error. If the output is incomplete, a second run resumes after its last row.
+    The exit code is also 0 if rows could not be judged.
     """
+
+    example: ClassVar = "answer-correctness -i answers.tsv -o correctness.tsv --llm openai/gpt-4o-mini"
 
     answers: Annotated[
         str,
@@ -45,7 +48,8 @@ class AnswerCorrectness:
             "--input",
             "-i",
             parser=options.parser(partial(file_path, what="the table")),
-            help="Answers, TSV with the columns Question, Reference answer and Actual answer.",
+            rich_help_panel=options.INPUT,
+            help="Answers: TSV with the columns Question, Reference answer and Actual answer.",
         ),
     ]
     output: Annotated[
@@ -54,7 +58,8 @@ class AnswerCorrectness:
             "--output",
             "-o",
             parser=options.parser(resumable_path),
-            help="Write a row for each here, as TSV; the rows that it has already are kept.",
+            rich_help_panel=options.OUTPUT,
+            help="Write one row per answer here, as TSV; rows that are already there are kept.",
         ),
     ]
     config: options.Config = None
@@ -62,15 +67,16 @@ class AnswerCorrectness:
         str | None,
         typer.Option(
             metavar="PROVIDER/MODEL",
-            help="LLM that judges, without a configuration file.  [default: "
-            f"{MODEL}, if OPENAI_API_KEY is set]",
+            rich_help_panel=options.JUDGES,
+            help=f"Model that judges, without a configuration.  [default: {MODEL}, if OPENAI_API_KEY is set]",
         ),
     ] = None
     escape_formulas: Annotated[
         bool,
         typer.Option(
+            rich_help_panel=options.OUTPUT,
             help="Put an apostrophe before cells that a spreadsheet could run as a formula: those that begin "
-            "with =, +, -, @, a tab or a line break."
+            "with =, +, -, @, a tab or a line break.",
         ),
     ] = True
 

@@ -4,8 +4,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from typing import Annotated, TextIO
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, TextIO
 
 import typer
 from msgspec import structs
@@ -15,7 +15,6 @@ from graphrag_eval_async.cli.exits import Exit, Interrupts, Sending, run_to_end
 from graphrag_eval_async.cli.files import open_lines, output_path
 from graphrag_eval_async.cli.gates import MISSING_RATE, check_gates
 from graphrag_eval_async.cli.judges import forget_keys, is_counted_cost, judge_config, judge_of
-from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.reading import processes_for
 from graphrag_eval_async.cli.report import end, list_rejects
@@ -40,11 +39,15 @@ DEFAULT_SEED = 0
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate(RunOptions):
-    """Evaluate responses as they come.
+    """Evaluate responses as they arrive.
 
-    Each gives a result, and at the end there is a table of the aggregates.
-    Without --config or --llm no LLM is asked, and only the steps are scored.
+    Writes one result per response, and a table of scores at the end. Without --config or --llm, no model is
+    called: only steps are scored.
     """
+
+    example: ClassVar = (
+        "evaluate reference.yaml responses.jsonl -o results.jsonl --fail-under steps_score=0.8"
+    )
 
     responses: Annotated[str, options.RESPONSES]
     output: Annotated[
@@ -53,37 +56,38 @@ class Evaluate(RunOptions):
             "--output",
             "-o",
             parser=output_path,
-            help="Write results here: as JSONL, or as a table at the end of the run if the name ends in .csv "
-            "or .parquet; - is stdout.",
+            rich_help_panel=options.OUTPUT,
+            help="Write results here: .jsonl, or .csv or .parquet at the end of the run; - is standard "
+            "output.",
         ),
     ] = "-"
     dry_run: Annotated[
         bool,
         typer.Option(
             "--dry-run",
-            help="Only print how many calls a run would make, and about how many tokens and dollars it would "
-            "take. Writes no file and calls nobody.",
+            rich_help_panel=options.JUDGES,
+            help="Estimate the calls, tokens and dollars of a run. Writes no file and makes no call.",
         ),
-    ] = field(default=False, metadata={AFTER: "stages"})
+    ] = False
     until: Annotated[
         list[str] | None,  # To tell those who give several that only one can be.
         typer.Option(
             metavar="CONDITION",
-            help="End as soon as it is decided whether CONDITION holds: [TEMPLATE:]METRIC >= NUMBER, or with "
-            ">, <= or <, such as 'steps_score >= 0.8'. It is a gate, which does not hold either if it is not "
-            "decided at the end. There can be one only.",
+            rich_help_panel=options.STATISTICS,
+            help="Stop as soon as it is decided whether CONDITION holds, such as 'steps_score >= 0.8'; "
+            "[TEMPLATE:]METRIC with >=, >, <= or <. Also a gate: an undecided run fails it.",
         ),
-    ] = field(default=None, metadata={AFTER: "include_errors"})
+    ] = None
     shuffle: Annotated[
         int | None,
         typer.Option(
             min=0,
             metavar="SEED",
-            help="Read the lines of files in an order of chance, the same for the same SEED.  "
-            "[default: 0 with --until, else not]",
+            rich_help_panel=options.INPUT,
+            help="Read lines in random order, reproducible with SEED.  [default: 0 with --until]",
         ),
-    ] = field(default=None, metadata={AFTER: "level"})
-    jobs: options.Jobs = field(default=1, metadata={AFTER: "ordered"})
+    ] = None
+    jobs: options.Jobs = 1
 
     def run(self, interrupts: Interrupts) -> Exit:
         if self.dry_run:
@@ -117,7 +121,9 @@ class Evaluate(RunOptions):
             if until is not None and self.shuffle is None:
                 tell(sys.stderr, f"--until: {_order(seed)}")
             usage = stream.usage if judge_of(config) else None
-            with progress(source, shown=self._shows_progress, usage=usage) as advance:
+            with progress(
+                source, shown=self._shows_progress, usage=usage, aggregates=stream.aggregates
+            ) as advance:
                 sending = Sending(results, self.stopping(stream, stream.stop))
                 work = _write_results(stream, sending, advance)
                 ending = run_to_end(work, interrupts, drain=sending.drain)

@@ -5,7 +5,7 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -90,13 +90,15 @@ FILES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Init:
-    """Write a small reference set to start from.
+    """Write a folder to start from.
 
-    With it come responses, a configuration of LLM judges, and a harness that runs an agent. Nothing is
-    overwritten.
+    It has a small reference set, responses, a configuration of judges, and a harness that runs an agent.
+    Overwrites nothing.
     """
 
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder for the files; made if need be.")]
+    example: ClassVar = "init films"
+
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder for the files; created if missing.")]
 
     def run(self, interrupts: Interrupts) -> Exit:  # noqa: ARG002
         folder = Path(self.folder)

@@ -1,8 +1,8 @@
 """Options that several commands have, and what reads their values.
 
-A command is a frozen dataclass that typer calls. Its fields are its arguments and options, in the order of
-the help. Typer evaluates the types of fields, also inherited ones, so modules of commands cannot have
-`from __future__ import annotations`.
+A command is a frozen dataclass that typer calls. Its fields are its arguments and options. Typer evaluates
+the types of fields, also inherited ones, so modules of commands cannot have `from __future__ import
+annotations`.
 """
 
 from collections.abc import Callable
@@ -19,10 +19,10 @@ from graphrag_eval_async.traces.trace import FAILURES
 
 T = TypeVar("T")
 
-AFTER = "after"
-"""In a field's metadata: the option of a base class that it, and the fields below it, come after; None: they
-come first.
-"""
+INPUT, OUTPUT, RESUME, JUDGES = "Input", "Output", "Resume", "Judges"
+GATES, STATISTICS, ALERTS, ADVANCED = "Gates", "Statistics", "Alerts", "Advanced"
+PANELS = (INPUT, OUTPUT, ALERTS, RESUME, JUDGES, GATES, STATISTICS, ADVANCED)
+"""Groups of options in a help text, in their order; an option names its own as `rich_help_panel`."""
 
 
 def parser(parse: Callable[[str], T]) -> Callable[[str], T]:
@@ -73,22 +73,32 @@ input_argument = partial(typer.Argument, parser=parser(input_path))
 file_option = partial(typer.Option, metavar="FILE")
 # A field of such an option has no default of its own.
 repeatable = partial(typer.Option, default_factory=list, show_default=False)
-_gate = partial(repeatable, metavar="[TEMPLATE:]METRIC=VALUE")
+_gate = partial(repeatable, metavar="[TEMPLATE:]METRIC=VALUE", rich_help_panel=GATES)
 _reference = parser(partial(file_path, what="reference data"))
 
 ReferencePath = Annotated[
-    str, typer.Argument(parser=_reference, metavar="REFERENCE", help="Reference data, YAML or JSON.")
+    str, typer.Argument(parser=_reference, metavar="REFERENCE", help="Reference set, YAML or JSON.")
 ]
 ReferenceOption = Annotated[
     str | None,
     file_option(
         parser=_reference,
-        help="Reference data: gives the templates their order, and lets missing_rate be a gate.",
+        rich_help_panel=INPUT,
+        help="Reference set. Sets the order of templates and allows a gate on missing_rate.",
+    ),
+]
+Questions = Annotated[
+    str | None,
+    file_option(
+        "--reference",
+        parser=_reference,
+        rich_help_panel=INPUT,
+        help="Reference set, to find each question's id by its text.",
     ),
 ]
 RESPONSES = input_argument(
     metavar="RESPONSES",
-    help="Responses, JSONL: a file, gzipped or not, a directory or a pattern; - is standard input.",
+    help="Responses, JSONL: a file (.gz too), a directory, a glob, or - for standard input.",
 )
 Config = Annotated[
     str | None,
@@ -96,15 +106,16 @@ Config = Annotated[
         "--config",
         "-c",
         parser=parser(partial(file_path, what="the configuration")),
-        help="Configuration of the LLM judges, YAML or JSON.",
+        rich_help_panel=JUDGES,
+        help="Configuration of the judges, YAML or JSON.",
     ),
 ]
 Llm = Annotated[
     str | None,
     typer.Option(
         metavar="PROVIDER/MODEL",
-        help="Judge answer correctness by this LLM, without a configuration file; such as "
-        "openai/gpt-4o-mini.",
+        rich_help_panel=JUDGES,
+        help="Judge answer correctness with this model, without a configuration: openai/gpt-4o-mini.",
     ),
 ]
 Format = Annotated[
@@ -113,68 +124,78 @@ Format = Annotated[
         "--format",
         parser=parser(parse_format),
         metavar="FORMAT",
-        help="Lines hold traces of agents, one in each, rather than responses: openai, responses, agents, "
-        "langchain, anthropic, pydantic-ai, llamaindex, mcp or auto, which recognises these; or spans: otlp.",
+        rich_help_panel=INPUT,
+        help="Format of traces, one per line: openai, responses, agents, langchain, anthropic, pydantic-ai, "
+        "llamaindex, mcp, or auto to recognise it; otlp for spans.",
     ),
 ]
 Select = Annotated[
     str | None,
     typer.Option(
         metavar="PATH",
-        help="With --format: where in a line the trace stands, such as payload.messages.",
+        rich_help_panel=INPUT,
+        help="With --format: where the trace is in a line, such as payload.messages.",
     ),
 ]
 QuestionId = Annotated[
     str | None,
     typer.Option(
         metavar="PATH",
-        help="With --format: where in a line the id of the question stands, such as meta.question; of otlp, "
-        "its attribute.  [default: the question is found by its text]",
+        rich_help_panel=INPUT,
+        help="With --format: where the question's id is in a line, such as meta.question; with otlp, the "
+        "name of an attribute.  [default: find the question by its text]",
     ),
 ]
 Failed = Annotated[
     list[str],
     repeatable(
         metavar="TEXT",
-        help="With --format: a call failed if its result begins with this text, where the trace does not "
-        "say; repeatable.  [default: Error: and fixed sentences of LangGraph, MCP and OpenAI Agents]",
+        rich_help_panel=INPUT,
+        help="With --format: count a call as failed if its result begins with TEXT and the trace does not "
+        "say. Repeatable.  [default: Error: and fixed sentences of LangGraph, MCP and OpenAI Agents]",
     ),
 ]
 Rejects = Annotated[
-    str | None, file_option(parser=output_path, help="Write rejected lines here, whole, as JSONL.")
+    str | None,
+    file_option(parser=output_path, rich_help_panel=OUTPUT, help="Write rejected lines here, as JSONL."),
 ]
 MaxRejectBytes = Annotated[
     int,
     typer.Option(
         min=0,
         metavar="N",
-        help="Limit of the rejects file; beyond it, rejects are written without content.",
+        rich_help_panel=ADVANCED,
+        show_default="1 GiB",
+        help="Size of the rejects file beyond which rejects are written without content.",
     ),
 ]
 Aggregates = Annotated[
     str | None,
     file_option(
         parser=parser(aggregates_path),
-        help="Write the aggregates here, by the suffix as YAML (.yaml, .yml) or JSON (.json).",
+        rich_help_panel=OUTPUT,
+        help="Write the aggregates here: .yaml, .yml or .json.",
     ),
 ]
 FailUnder = Annotated[
     list[Gate],
     _gate(
         parser=parser(partial(parse_gate, over=False)),
-        help="Gate: the mean of METRIC, over all results or over one template's, must not be under VALUE. "
-        "Repeatable.",
+        help="Fail if the mean of METRIC, overall or of one template, is under VALUE. Repeatable.",
     ),
 ]
 FailOver = Annotated[
     list[Gate],
     _gate(
         parser=parser(partial(parse_gate, over=True)),
-        help="Gate: must not be over VALUE. METRIC may also be error_rate or missing_rate. Repeatable.",
+        help="Fail if it is over VALUE. METRIC may also be error_rate or missing_rate. Repeatable.",
     ),
 ]
 IncludeErrors = Annotated[
-    bool, typer.Option("--include-errors", help="Let the metrics of error responses count.")
+    bool,
+    typer.Option(
+        "--include-errors", rich_help_panel=STATISTICS, help="Count tokens and seconds of error responses."
+    ),
 ]
 # Any, since the default is text that is parsed as well.
 Level = Annotated[
@@ -183,7 +204,8 @@ Level = Annotated[
         "--level",  # Typer would make it --LEVEL, since that is the metavar.
         parser=parser(parse_level),
         metavar="LEVEL",
-        help="How sure intervals, and what is decided by them, are to be, between 0 and 1.",
+        rich_help_panel=STATISTICS,
+        help="Confidence level of intervals and decisions, between 0 and 1.",
     ),
 ]
 Jobs = Annotated[
@@ -191,10 +213,29 @@ Jobs = Annotated[
     typer.Option(
         min=0,
         metavar="N",
-        help="Read files in N processes, in the order of the input; 0 means one for each core. Standard "
-        "input, pipes, compressed files, results in stages and judged metrics take one process.",
+        rich_help_panel=ADVANCED,
+        help="Number of worker processes; 0 means one per core. Standard input, pipes, compressed files, "
+        "--stages and judges use one.",
     ),
 ]
 MaxLineBytes = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Longer lines are rejected, and never held in memory.")
+    int,
+    typer.Option(
+        min=1,
+        metavar="N",
+        rich_help_panel=ADVANCED,
+        show_default="32 MiB",
+        help="Length of a line beyond which it is rejected.",
+    ),
+]
+MaxResultBytes = Annotated[
+    int,
+    typer.Option(
+        "--max-line-bytes",
+        min=1,
+        metavar="N",
+        rich_help_panel=ADVANCED,
+        show_default="128 MiB",
+        help="Length of a line beyond which it is rejected.",
+    ),
 ]

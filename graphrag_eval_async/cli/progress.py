@@ -11,15 +11,18 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from graphrag_eval_async.cli.text import dollars
+from graphrag_eval_async.cli.watch.counting import SCORES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rich.console import RenderableType
 
+    from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.judge import JudgeUsage
 
 MIN_SECONDS = 0.1  # a rate over less time would be noise
+SCORE_SECONDS = 1.0  # between two looks at the score
 
 
 class Source(Protocol):
@@ -34,25 +37,33 @@ class Source(Protocol):
 
 @contextmanager
 def progress(
-    *sources: Source, shown: bool = True, usage: JudgeUsage | None = None
+    *sources: Source,
+    shown: bool = True,
+    usage: JudgeUsage | None = None,
+    aggregates: RunningAggregates | None = None,
 ) -> Iterator[Callable[[], None]]:
     """A bar on stderr while the context is open; call what it gives once for each result.
 
-    With the usage of a judge whose prices are known, the bar shows the dollars spent.
+    With the usage of a judge whose prices are known, the bar shows the dollars spent, and with aggregates
+    the mean so far of the first of `SCORES` that has values.
     """
     if not shown or sys.stderr is None or not sys.stderr.isatty():
         yield lambda: None
         return
-    with _Bar(sources, usage) as bar:
+    with _Bar(sources, usage, aggregates) as bar:
         yield bar.count
 
 
 class _Bar(Progress):
     """Looks at its sources whenever it is drawn, since not every line gives a result."""
 
-    def __init__(self, sources: Sequence[Source], usage: JudgeUsage | None) -> None:
+    def __init__(
+        self, sources: Sequence[Source], usage: JudgeUsage | None, aggregates: RunningAggregates | None
+    ) -> None:
         self._sources = sources
         self._usage = usage
+        self._aggregates = aggregates
+        self._score, self._scored = "", 0.0
         self._results = 0
         self._start = monotonic()
         columns = (
@@ -66,13 +77,19 @@ class _Bar(Progress):
         self.add_task("", total=sum(sizes) if len(sizes) == len(sources) else None)
 
     def count(self) -> None:
+        """Count a result. The score is looked at here, since another thread draws."""
         self._results += 1
+        if self._aggregates is not None and monotonic() - self._scored >= SCORE_SECONDS:
+            micro = self._aggregates.snapshot()["micro"]
+            means = (f", {name} {micro[name]['mean']:.3f}" for name in SCORES if name in micro)
+            self._score, self._scored = next(means, ""), monotonic()
 
     def get_renderables(self) -> Iterable[RenderableType]:
         """What is drawn, ten times a second."""
         pace = f"{self._results / max(monotonic() - self._start, MIN_SECONDS):.1f}/s"
         if self._usage is not None and self._usage.dollars is not None:
             pace += f", {dollars(self._usage.dollars)}"
+        pace += self._score
         consumed = sum(source.consumed for source in self._sources)
         for task in self.task_ids:  # There is none before the first.
             self.update(task, completed=consumed, results=self._results, pace=pace)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any, TextIO
 
@@ -13,7 +13,6 @@ from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
 from graphrag_eval_async.cli.files import check_distinct, is_among, open_lines
 from graphrag_eval_async.cli.judges import judge_config, judge_of, judging
-from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.report import ReportOptions, deciding, end, journaling
 from graphrag_eval_async.config import Config
 from graphrag_eval_async.errors import UsageError
@@ -33,30 +32,32 @@ from graphrag_eval_async.traces import TraceFormat
 class RunOptions(ReportOptions):
     """The options of a command that evaluates, which gives `output` its help."""
 
-    reference: options.ReferencePath = field(metadata={AFTER: None})
+    reference: options.ReferencePath
     output: str | None = None
     resume: Annotated[
         bool,
         typer.Option(
             "--resume",
-            help="Keep the output as a journal, and go on with what it has: lines that are done are not "
-            "evaluated again. --resume=force goes on even if it was begun under another reference set, "
-            "configuration or version.",
+            rich_help_panel=options.RESUME,
+            help="Keep the output as a journal, and skip lines that are done. --resume=force resumes even if "
+            "the reference set, the configuration or the version has changed.",
         ),
     ] = False
     resume_force: Annotated[bool, typer.Option("--resume-force", hidden=True)] = False
     fsync: Annotated[
         Fsync | None,
         typer.Option(
-            help="With --resume, when results are brought to the disk, so that they outlive a power failure: "
-            "each before it counts, those of a second together, or as the system likes.  [default: interval]",
+            rich_help_panel=options.RESUME,
+            help="With --resume, when to flush results to the disk: after every result, once a second, or "
+            "never.  [default: interval]",
         ),
     ] = None
     dedupe: Annotated[
         Dedupe,
         typer.Option(
-            help="By what a line is recognised that was evaluated before: by its position or, where lines "
-            "may be delivered twice, by its content, so that true duplicates do not count.",
+            rich_help_panel=options.RESUME,
+            help="How to recognise lines that were already evaluated: by position or by content. With "
+            "content, equal lines count once.",
         ),
     ] = "position"
     config: options.Config = None
@@ -65,40 +66,51 @@ class RunOptions(ReportOptions):
         str | None,
         typer.Option(
             metavar="PROVIDER/MODEL",
-            help="With --llm: judge answer relevance, too, with this embedding model.",
+            rich_help_panel=options.JUDGES,
+            help="With --llm: judge answer relevance too, with this embedding model.",
         ),
     ] = None
     on_fatal: Annotated[
         OnFatal,
         typer.Option(
-            help="If the judge rejects the key, lacks the model or is out of quota: raise stops the run, "
-            "continue records it as the error of each metric.",
+            rich_help_panel=options.JUDGES,
+            help="What to do on a wrong key, an unknown model or a used-up quota: raise stops the run, "
+            "continue records an error for each metric.",
         ),
     ] = "raise"
     stages: Annotated[
         bool,
         typer.Option(
             "--stages",
-            help="Write a result twice: as soon as its steps are scored, with the metrics to come in the key "
-            "pending, and whole.",
+            rich_help_panel=options.JUDGES,
+            help="Write each result twice: when its steps are scored, with pending metrics, and complete.",
         ),
     ] = False
     steps_groups: Annotated[
         StepsGroups | None,
         typer.Option(
-            help="Which groups of reference steps are scored.  [default: last, unless --config says "
-            "otherwise]",
+            rich_help_panel=options.STATISTICS,
+            help="Which groups of reference steps to score.  [default: last, or as --config says]",
         ),
-    ] = field(default=None, metadata={AFTER: "rejects"})
+    ] = None
     format: options.Format = None
     select: options.Select = None
     question_id: options.QuestionId = None
     failed: options.Failed
-    ordered: Annotated[bool, typer.Option("--ordered", help="Write results in the order of the input.")] = (
-        field(default=False, metadata={AFTER: "level"})
-    )
+    ordered: Annotated[
+        bool,
+        typer.Option(
+            "--ordered", rich_help_panel=options.OUTPUT, help="Write results in the order of the input."
+        ),
+    ] = False
     max_in_flight: Annotated[
-        int, typer.Option(min=1, metavar="N", help="How many responses may be in progress at once.")
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            rich_help_panel=options.ADVANCED,
+            help="Responses in progress at once, at most.",
+        ),
     ] = MAX_IN_FLIGHT
     max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES
 

@@ -3,7 +3,7 @@
 import json
 import sys
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import typer
 
@@ -14,7 +14,9 @@ from graphrag_eval_async.schemas import json_schema
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """Print the JSON Schema of a file, for editors and other programs."""
+    """Print a JSON Schema, for editors and other programs."""
+
+    example: ClassVar = "schema reference > reference.schema.json"
 
     name: Annotated[
         Literal["reference", "responses", "results", "aggregates", "configuration"],

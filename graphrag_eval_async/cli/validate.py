@@ -4,7 +4,7 @@ import sys
 from collections import Counter
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 from warnings import catch_warnings
 
 import typer
@@ -26,17 +26,21 @@ from graphrag_eval_async.stream.spans import grouped
 
 @dataclass(frozen=True, kw_only=True)
 class Validate:
-    """List all problems; evaluate nothing.
+    """List the problems of a reference set and of responses.
 
-    They are those of the reference data or, where it has none, those of the responses.
+    Checks responses only if the reference set is valid. Evaluates nothing.
     """
+
+    example: ClassVar = "validate reference.yaml responses.jsonl"
 
     reference: options.ReferencePath
     responses: Annotated[str | None, options.RESPONSES] = None
     strict: Annotated[
         bool,
         typer.Option(
-            "--strict", help="Take what is probably a mistake, such as an unknown key, for a problem."
+            "--strict",
+            rich_help_panel=options.INPUT,
+            help="Treat probable mistakes, such as unknown keys, as problems.",
         ),
     ] = False
     format: options.Format = None

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from graphrag_eval_async.cli.app import COMMANDS, COMPLETING, _parse
 from tests.cli.support import run
 
 HELP = Path(__file__).parent / "help"
@@ -32,11 +36,11 @@ HELP = Path(__file__).parent / "help"
     ],
 )
 def test_help(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "80")
     assert run(*command.split(), "--help") == 0
     out, err = capfd.readouterr()
     assert out == (HELP / f"{command or 'app'}.txt").read_text()
-    assert max(map(len, out.splitlines())) <= 80
+    assert max(map(len, out.splitlines())) <= 110
     assert not err
 
 
@@ -54,3 +58,31 @@ def test_no_such_command(capfd: pytest.CaptureFixture[str], arguments: list[str]
 def test_the_library_does_without_what_the_command_line_needs() -> None:
     code = "import sys, graphrag_eval_async; print({'typer', 'rich', 'click'} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=60) == "set()\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_are_calls(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("reference.yaml", "responses.jsonl", "results.jsonl", "baseline.jsonl", "candidate.jsonl"):
+        (tmp_path / name).touch()
+    for name in ("answers.tsv", "traces.jsonl"):
+        (tmp_path / name).touch()
+    example = COMMANDS[command].example.partition(" > ")[0]
+    assert isinstance(_parse(shlex.split(example)), COMMANDS[command])
+
+
+def test_options_are_in_groups(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("evaluate", "--help") == 0
+    groups = re.findall(r"^(\w+):$", capfd.readouterr().out, re.MULTILINE)
+    wanted = ["Input", "Output", "Resume", "Judges", "Gates", "Statistics", "Advanced"]
+    assert groups == ["Arguments", *wanted, "Other"]
+
+
+def test_shells_complete_options() -> None:
+    code = "from graphrag_eval_async.cli import main; main()"
+    words = {"COMP_WORDS": "graphrag-eval-async evaluate --fail", "COMP_CWORD": "2"}
+    environment = {**os.environ, COMPLETING: "complete_bash", **words}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert sorted(done.stdout.split()) == ["--fail-over", "--fail-under", "--failed"], done.stderr

@@ -375,7 +375,7 @@ def test_progress_shows_what_was_spent(folder: Folder, names: list[str]) -> None
     with serving() as server:
         path = config(folder.path, server)
         shown = terminal_output("evaluate", *names, "-o", folder.file("out"), "-c", path, "--stages")
-    assert re.search(r" 4 results, \d+\.\d/s, \$0\.0009, time left", shown)
+    assert re.search(r" 4 results, \d+\.\d/s, \$0\.0009, steps_score 1\.000, time left", shown)
 
 
 def usage(**counts: Any) -> JudgeUsage:

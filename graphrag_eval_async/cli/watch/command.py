@@ -6,10 +6,10 @@ import resource
 import sys
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, ClassVar, Literal, NoReturn
 
 import typer
 
@@ -17,7 +17,6 @@ from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, Sending, run_to_end
 from graphrag_eval_async.cli.files import file_path, output_path
 from graphrag_eval_async.cli.gates import check_gates
-from graphrag_eval_async.cli.options import AFTER
 from graphrag_eval_async.cli.run import RunOptions
 from graphrag_eval_async.cli.text import one_line
 from graphrag_eval_async.cli.watch.alerts import Alert, Change, check_alerts, message, parse_alert
@@ -55,10 +54,11 @@ _duration = partial(typer.Option, parser=options.parser(parse_duration), metavar
 class Watch(RunOptions):
     """Follow growing logs and show live scores.
 
-    Logs may grow, be rotated and appear later. On a terminal, shows overall and recent scores; the key s
-    sorts the templates, and j, k, PgDn and PgUp scroll them. Without a terminal, prints a line of JSON at
-    intervals. Ctrl-C ends it.
+    On a terminal, shows overall and recent scores; s sorts the templates, j, k, PgDn and PgUp scroll them.
+    Without a terminal, prints one JSON object per interval. Ctrl-C stops it.
     """
+
+    example: ClassVar = "watch reference.yaml logs/ --alert 'steps_score < 0.8 over 200'"
 
     paths: Annotated[
         list[str],
@@ -66,8 +66,8 @@ class Watch(RunOptions):
             metavar="PATH...",
             default_factory=list,
             show_default=False,
-            help="Logs of responses, JSONL: files, directories or patterns, there already or not; - is "
-            "standard input, until it ends.",
+            help="Logs of responses, JSONL: files, directories or globs, which may appear later; - for "
+            "standard input.",
         ),
     ]
     otlp_listen: Annotated[
@@ -75,79 +75,98 @@ class Watch(RunOptions):
         typer.Option(
             parser=options.parser(parse_address),
             metavar="HOST:PORT",
-            help="In place of logs, receive spans of OpenTelemetry by HTTP, such as on 127.0.0.1:4318.",
+            rich_help_panel=options.INPUT,
+            help="Receive OpenTelemetry spans over HTTP instead of following logs, such as 127.0.0.1:4318.",
         ),
-    ] = field(default=None, metadata={AFTER: "reference"})
+    ] = None
     start: Annotated[
-        Literal["beginning", "end"], typer.Option(help="Where to begin in the files that are there already.")
-    ] = field(default="beginning", metadata={AFTER: "reference"})
+        Literal["beginning", "end"],
+        typer.Option(rich_help_panel=options.INPUT, help="Where to begin in files that already exist."),
+    ] = "beginning"
     until_idle: Annotated[
         float | None,
         _duration(
-            help="End once nothing was written for so long, such as 30s; with exit code 4 if no log was ever "
-            "there."
+            rich_help_panel=options.INPUT,
+            help="Stop when nothing was written for this long, such as 30s; exit code 4 if no log ever "
+            "existed.",
         ),
     ] = None
     # Any, of what is parsed, since the defaults are text that is parsed as well.
-    poll_interval: Annotated[Any, _duration(help="How often to look for what is new.")] = "50ms"
+    poll_interval: Annotated[
+        Any, _duration(rich_help_panel=options.ADVANCED, help="How often to look for new lines.")
+    ] = "50ms"
     exclude: Annotated[
         list[str],
         options.repeatable(
             metavar="GLOB",
-            help="Skip logs of this name, or, with a slash, of this path, such as '*.debug.jsonl'. "
-            "Repeatable.",
+            rich_help_panel=options.INPUT,
+            help="Skip logs with this name, or this path if GLOB has a slash: '*.debug.jsonl'. Repeatable.",
         ),
     ]
     ignore_older: Annotated[
         float | None,
-        _duration(help="Of logs that were last written to longer ago, such as 24h, read only new lines."),
+        _duration(
+            rich_help_panel=options.INPUT,
+            help="Of logs last written longer ago than this, such as 24h, read only new lines.",
+        ),
     ] = None
     window: Annotated[
         Any,
         typer.Option(
             parser=options.parser(parse_window),
             metavar="N|TIME",
-            help="What counts as of late: the last N results, or those of the last TIME, such as 5m.",
+            rich_help_panel=options.OUTPUT,
+            help="What counts as recent: a number of results, or a time such as 5m.",
         ),
     ] = "200"
     show: Annotated[
         Show,
         typer.Option(
-            help="Which results to list: the last, or the worst, which are errors and then those with the "
-            "lowest mean of their scores.",
+            rich_help_panel=options.OUTPUT,
+            help="Which results to list: the last, or the worst (errors, then the lowest scores).",
         ),
     ] = "last"
-    interval: Annotated[Any, _duration(help="How often to print JSON, without a terminal.")] = "10s"
+    interval: Annotated[
+        Any,
+        _duration(rich_help_panel=options.OUTPUT, help="How often to print JSON without a terminal."),
+    ] = "10s"
     alert: Annotated[
         list[Alert],
         options.repeatable(
             parser=options.parser(parse_alert),
-            metavar="[TEMPLATE:]METRIC<VALUE [over N|TIME]",
-            help="Tell when the mean of the last values of METRIC, or error_rate, begins and ceases to be "
-            "so; also with <=, > and >=. It begins once as many values or as much time was seen, and has "
-            "ceased when it was not so for as many or as long; it begins again only after as many more, or "
-            "as long. 'no lines for 10m' begins when no line has come for 10 "
-            "minutes. Repeatable.  [default of N|TIME: that of --window]",
+            metavar="CONDITION",
+            rich_help_panel=options.ALERTS,
+            help="Alert when the mean of recent values crosses a threshold: 'steps_score < 0.8 over 200', "
+            "'TEMPLATE: error_rate > 0.1 over 5m', or 'no lines for 10m'. Repeatable.  [default window: that "
+            "of --window]",
         ),
     ]
     on_alert: Annotated[
         str | None,
         typer.Option(
             metavar="COMMAND",
-            help="Run this in a shell for each alert that begins or ceases, with the facts as JSON on its "
-            "standard input, for 30 s at most. What it prints is thrown away.",
+            rich_help_panel=options.ALERTS,
+            help="Shell command to run when an alert starts or ends, with the facts as JSON on its standard "
+            "input; killed after 30 s.",
         ),
     ] = None
     baseline: Annotated[
         str | None,
         options.file_option(
             parser=options.parser(partial(file_path, what="the baseline")),
-            help="Results of an earlier run, JSONL: show by how much this one differs, question by question.",
+            rich_help_panel=options.STATISTICS,
+            help="Results of an earlier run, JSONL, to compare with question by question.",
         ),
     ] = None
     output: Annotated[
         str | None,
-        options.file_option("--output", "-o", parser=output_path, help="Write results here, as JSONL."),
+        options.file_option(
+            "--output",
+            "-o",
+            parser=output_path,
+            rich_help_panel=options.OUTPUT,
+            help="Write results here, as JSONL.",
+        ),
     ] = None
 
     def run(self, interrupts: Interrupts) -> Exit:
