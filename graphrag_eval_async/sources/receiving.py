@@ -57,7 +57,7 @@ def receive_otlp(
 
     Exporters send to ``http://HOST:PORT/v1/traces``, as JSON or, with the extra ``otel``, as protobuf. A
     request is answered 200 once its spans are taken. Anybody who reaches the port can send: listen on a
-    network only behind a proxy that checks who it is. Needs the extra ``web``.
+    network only behind a proxy that checks who sends. Needs the extra ``web``.
 
     Args:
         host: to listen on.

@@ -9,18 +9,19 @@ from graphrag_eval_async.traces.trace import Trace, TraceOptions, to_response
 
 
 def response_from_anthropic(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
-    """The response that messages of Anthropic make.
+    """Convert messages of Anthropic's Messages API to a response.
 
     Args:
-        messages: the list that is sent, with the last answer appended; dicts, objects of it or JSON text.
+        messages: the messages that you send, with the last answer appended: dicts, objects of the SDK or JSON
+            text.
         options: see `TraceOptions`.
 
     Returns:
-        a response for `evaluate_stream`. What is wrong with the trace is listed in `trace_problems`.
+        a response for `evaluate_stream`. Its `trace_problems` lists what is wrong with the trace.
 
     Raises:
         TraceError: text is not JSON.
-        UsageError: an option has a value it cannot have.
+        UsageError: an option has an invalid value.
     """
     trace = Trace("anthropic", options.get("turn", "last"))
     read(history_of(messages), trace)

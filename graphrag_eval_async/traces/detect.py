@@ -33,15 +33,18 @@ LISTS = ("messages", "output", "generated_items", "items", "events", "input", "c
 
 
 def response_from_trace(trace: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
-    """The response that a trace makes whose format is recognised; the key `trace_format` says which it is.
+    """Recognise the format of a history and convert it to a response.
 
     Args:
-        trace: one history of any of the formats that `response_from_openai` and so on read.
+        trace: one history, as `response_from_openai` and the other adapters take it.
         options: see `TraceOptions`.
+
+    Returns:
+        a response for `evaluate_stream`, whose `trace_format` names the format.
 
     Raises:
         TraceError: it has no known format.
-        UsageError: an option has a value it cannot have.
+        UsageError: an option has an invalid value.
     """
     return read_trace(history_of(trace), "auto", **options)
 
@@ -51,7 +54,7 @@ def read_trace(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict
 
     Raises:
         TraceError: it has no known format.
-        UsageError: an option has a value it cannot have.
+        UsageError: an option has an invalid value.
     """
     name = detect(value) if format == "auto" else format
     trace = Trace(name, options.get("turn", "last"))

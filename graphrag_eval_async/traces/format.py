@@ -27,22 +27,27 @@ OTLP = "otlp"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFormat:
-    """How the lines of a log are read that hold traces.
+    """How to read a log of traces.
 
-    Each holds one trace, but for "otlp", spans of OpenTelemetry: a trace is evaluated once its root span has
-    come and `grace` is over, or after `trace_idle` without a span of it.
+    Each line has one trace, except with "otlp": there, lines have spans of OpenTelemetry, and a trace is
+    evaluated `grace` seconds after its root span came, or after `trace_idle` seconds without a span of it.
 
     Attributes:
-        name: of the format; "auto" recognises all but "otlp", line by line.
-        select: where in a line the trace stands, as a path of keys and indices such as ``payload.messages``;
-            None if it is all of the line.
-        question_id: where in a line the id of its question stands, as such a path; of "otlp", the name of the
-            attribute that holds it. Without it, the question is found by its text: see `TraceOptions`.
-        failed, step_names, turn: as in `TraceOptions`.
-        grace, trace_idle: in seconds, of "otlp".
+        name: "openai", "responses", "agents", "langchain", "anthropic", "pydantic-ai", "llamaindex", "mcp",
+            "otlp", or "auto", which recognises all but "otlp", line by line.
+        select: path to the trace in a line, of keys and indices, such as ``payload.messages``. None means
+            that the whole line is the trace.
+        question_id: path to the question's id in a line; with "otlp", the name of the attribute that has it.
+            Without it, the question is found by its text.
+        failed: texts that results of failed calls begin with, or a function of the step's name and the
+            result's text; used if the trace does not say which calls failed.
+        step_names: name of the step by name of the tool.
+        turn: "last" takes the steps since the user's last message, "all" the steps of all turns.
+        grace: seconds to wait for late spans after the root span; for "otlp".
+        trace_idle: seconds to wait for a root span after the last span; for "otlp".
 
     Raises:
-        UsageError: one has a value it cannot have.
+        UsageError: an attribute has an invalid value.
     """
 
     name: str = "auto"

@@ -1,4 +1,4 @@
-"""Spans that come one by one, grouped to traces; no clock and no I/O."""
+"""Groups spans by trace as they arrive; pure, without a clock or I/O."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("graphrag_eval_async.traces")
 
 GRACE = 2.0
-"""Seconds that a trace stays open after its root span has come."""
+"""Seconds to wait for late spans after the root span."""
 
 TRACE_IDLE = 60.0
-"""Seconds without a span after which a trace is given out without its root span."""
+"""Seconds without a span after which a trace is complete without its root span."""
 
 MAX_TRACES = 10_000
 MAX_BYTES = 256 * 1024**2
 
 REMEMBERED = 100_000
-"""How many traces that were given out are remembered, to tell late spans."""
+"""Number of traces to remember after they were returned, to recognise late spans."""
 
 P = TypeVar("P")
 
@@ -41,11 +41,11 @@ class TraceGroup(Generic[P]):
     """The spans of one trace.
 
     Attributes:
-        trace_id: empty for spans without one.
-        place: of the line that brought its first span.
-        spans: in the order in which they came.
-        reason: why it was given out: its "root" has ended, nothing came for a while ("idle"), there were too
-            many open traces ("full"), or "end". None while it is open.
+        trace_id: id of the trace; empty for spans without one.
+        place: place of the line with its first span.
+        spans: the spans in order of arrival.
+        reason: why it is complete: its root span came ("root"), no span came for a while ("idle"), too many
+            traces were open ("full"), or the source ended ("end"). None while it is open.
     """
 
     trace_id: str
@@ -57,18 +57,18 @@ class TraceGroup(Generic[P]):
 
 
 class TraceGroups(Generic[P]):
-    """Gives out traces once they are complete.
+    """Groups spans by trace and returns complete traces.
 
-    A trace is complete when its root span has come and `grace` seconds have passed, or when no span of it has
-    come for `trace_idle` seconds. If there are more than `max_traces`, or they take about more than
-    `max_bytes` of memory, the oldest is given out as it is. Spans of a trace that was given out are dropped
-    and counted.
+    A trace is complete `grace` seconds after its root span came, or when none of its spans came for
+    `trace_idle` seconds. If more than `max_traces` are open, or they take more than about `max_bytes` of
+    memory, the oldest is returned as it is. Spans that come after their trace was returned are dropped and
+    counted.
 
-    Times are those of a clock of the caller's, in seconds. A time before an earlier one counts as that one.
+    The caller passes the time in seconds, of any clock. A time before an earlier one counts as the earlier.
 
     Attributes:
-        evicted: how many traces were given out early for want of room.
-        late: how many spans came after their trace was given out.
+        evicted: number of traces that were returned early because too many were open.
+        late: number of spans that came after their trace was returned.
 
     Raises:
         UsageError: an option is not a positive number.
@@ -123,7 +123,7 @@ class TraceGroups(Generic[P]):
         return given
 
     def due(self, now: float) -> list[TraceGroup[P]]:
-        """The traces that are complete by now."""
+        """Return the traces that are complete now."""
         self._now = max(self._now, now)
         given = []
         while self._ended and next(iter(self._ended.values())) + self._grace <= self._now:
@@ -171,8 +171,8 @@ class TraceGroups(Generic[P]):
         self.late += 1
         if self.late == 1:
             LOGGER.warning(
-                "A span came after its trace %.40r was given out; it and later ones are dropped and counted. "
-                "A longer grace (now %g s) or trace_idle (now %g s) waits for them.",
+                "A span came after its trace %.40r was evaluated. Such spans are dropped and counted; a "
+                "longer grace (now %g s) or trace_idle (now %g s) waits for them.",
                 span.trace_id,
                 self._grace,
                 self._idle,

@@ -24,19 +24,19 @@ _SILENT = ("system", "SystemMessage", "developer", "remove", "RemoveMessage", "c
 
 
 def response_from_langchain(history: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
-    """The response that a history of LangChain or LangGraph makes.
+    """Convert a history of LangChain or LangGraph to a response.
 
     Args:
-        history: messages as objects, by `messages_to_dict`, `model_dump` or `dumpd`; the final state of a
-            graph, which has `messages`; the events of `astream_events`, version "v2"; or JSON text of these.
+        history: messages (objects, `messages_to_dict`, `model_dump` or `dumpd`), the final state of a graph,
+            which has `messages`, the events of `astream_events` with version "v2", or JSON text of these.
         options: see `TraceOptions`.
 
     Returns:
-        a response for `evaluate_stream`. What is wrong with the trace is listed in `trace_problems`.
+        a response for `evaluate_stream`. Its `trace_problems` lists what is wrong with the trace.
 
     Raises:
         TraceError: text is not JSON.
-        UsageError: an option has a value it cannot have.
+        UsageError: an option has an invalid value.
     """
     trace = Trace("langchain", options.get("turn", "last"))
     read(history_of(history), trace)

@@ -9,7 +9,7 @@ from graphrag_eval_async.traces.trace import Trace, TraceOptions, calls_of, end,
 
 
 def response_from_llamaindex(history: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
-    """The response that a run of LlamaIndex makes.
+    """Convert events or a chat history of LlamaIndex to a response.
 
     Args:
         history: the events of a workflow agent (`handler.stream_events()`), as objects or by `model_dump`, or
@@ -17,11 +17,11 @@ def response_from_llamaindex(history: Any, **options: Unpack[TraceOptions]) -> d
         options: see `TraceOptions`.
 
     Returns:
-        a response for `evaluate_stream`. What is wrong with the trace is listed in `trace_problems`.
+        a response for `evaluate_stream`. Its `trace_problems` lists what is wrong with the trace.
 
     Raises:
         TraceError: text is not JSON.
-        UsageError: an option has a value it cannot have.
+        UsageError: an option has an invalid value.
     """
     trace = Trace("llamaindex", options.get("turn", "last"))
     read(history_of(history), trace)

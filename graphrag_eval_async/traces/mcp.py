@@ -10,18 +10,18 @@ from graphrag_eval_async.traces.trace import Trace, TraceOptions, to_response
 
 
 def response_from_mcp(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
-    """The response that the messages between a client and its MCP servers make. They have no answer.
+    """Convert messages between a client and its MCP servers to a response, which has no answer.
 
     Args:
-        messages: requests `tools/call` and their answers, of one question, in the order of sending.
+        messages: requests `tools/call` and their answers for one question, in the order of sending.
         options: see `TraceOptions`.
 
     Returns:
-        a response for `evaluate_stream`. What is wrong with the trace is listed in `trace_problems`.
+        a response for `evaluate_stream`. Its `trace_problems` lists what is wrong with the trace.
 
     Raises:
         TraceError: text is not JSON.
-        UsageError: an option has a value it cannot have.
+        UsageError: an option has an invalid value.
     """
     trace = Trace("mcp", options.get("turn", "last"))
     read(history_of(messages), trace)

@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 def response_from_openai(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
-    """The response that a history of OpenAI makes.
+    """Convert a history of OpenAI's APIs or Agents SDK to a response.
 
     Args:
-        messages: messages of Chat Completions; items of the Responses API, or an answer of it; of the Agents
-            SDK, what `to_input_list()` gives, a `RunState` as JSON, or the objects that a `TracingProcessor`
-            exports. Dicts, or objects of the SDKs.
+        messages: messages of Chat Completions; items or an answer of the Responses API; or of the Agents SDK,
+            `result.to_input_list()`, a `RunState` as JSON, or what a `TracingProcessor` exports. Dicts, or
+            objects of the SDKs.
         options: see `TraceOptions`.
 
     Returns:
-        a response for `evaluate_stream`. What is wrong with the trace is listed in `trace_problems`.
+        a response for `evaluate_stream`. Its `trace_problems` lists what is wrong with the trace.
 
     Raises:
-        UsageError: an option has a value it cannot have.
+        UsageError: an option has an invalid value.
     """
     trace = Trace("openai", options.get("turn", "last"))
     read(history_of(messages), trace)

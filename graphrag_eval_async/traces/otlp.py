@@ -24,13 +24,13 @@ GroupBy = Literal["trace", "conversation"]
 
 
 class OtlpOptions(TraceOptions, total=False):
-    """The options of traces of OpenTelemetry, besides those of all adapters.
+    """The options for spans of OpenTelemetry, in addition to those of all adapters.
 
     Attributes:
-        question_id: the name of the attribute that holds the id of the question; the root span is searched
-            first, then the others, then their resources.
-        group_by: "trace" makes a response of each trace. "conversation" makes one of all the traces that
-            have a `gen_ai.conversation.id` or `session.id` in common.
+        question_id: name of the attribute that has the question's id. The root span is searched first, then
+            the other spans, then their resources.
+        group_by: "trace" makes one response per trace; "conversation" one per `gen_ai.conversation.id` or
+            `session.id`.
     """
 
     group_by: GroupBy
@@ -39,19 +39,20 @@ class OtlpOptions(TraceOptions, total=False):
 def responses_from_otlp(
     lines: Iterable[str | bytes | Mapping[str, Any]], **options: Unpack[OtlpOptions]
 ) -> OtlpResponses:
-    """The responses that lines of OTLP in JSON make, one for each trace or conversation.
+    """Convert lines of OTLP in JSON to responses, one per trace or conversation.
 
     Args:
-        lines: text, bytes or dicts, each an object with `resourceSpans`. Lines of other kinds are skipped.
-            The spans may come in any order; all are read before the first response is made.
-        options: see `OtlpOptions` and `TraceOptions`. With `turn` "last", a call counts if a span of the
-            last trace tells of its making, or if it comes after the last message of the user.
+        lines: text, bytes or dicts, each an object with `resourceSpans`. Other lines are skipped. Spans may
+            come in any order; all lines are read before the first response is made.
+        options: see `OtlpOptions` and `TraceOptions`. With `turn="last"`, a call counts if it was made in the
+            last trace, or after the user's last message.
 
     Returns:
-        an iterator, in the order in which the traces begin in `lines`; its `skipped` counts what was skipped.
+        an iterator over responses, in the order in which the traces begin; its `skipped` counts what was
+        skipped.
 
     Raises:
-        UsageError: an option has a value it cannot have.
+        UsageError: an option has an invalid value.
     """
     return OtlpResponses(lines, options)
 

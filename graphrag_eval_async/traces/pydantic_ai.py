@@ -9,18 +9,18 @@ from graphrag_eval_async.traces.trace import Trace, TraceOptions, to_response
 
 
 def response_from_pydantic_ai(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
-    """The response that messages of Pydantic AI make.
+    """Convert messages of Pydantic AI, version 1 or 2, to a response.
 
     Args:
-        messages: what `all_messages()` or `all_messages_json()` of a result gives.
+        messages: `result.all_messages()` or `result.all_messages_json()`.
         options: see `TraceOptions`.
 
     Returns:
-        a response for `evaluate_stream`. What is wrong with the trace is listed in `trace_problems`.
+        a response for `evaluate_stream`. Its `trace_problems` lists what is wrong with the trace.
 
     Raises:
         TraceError: text is not JSON.
-        UsageError: an option has a value it cannot have.
+        UsageError: an option has an invalid value.
     """
     trace = Trace("pydantic-ai", options.get("turn", "last"))
     read(history_of(messages), trace)

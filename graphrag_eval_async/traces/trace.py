@@ -43,13 +43,13 @@ class TraceOptions(TypedDict, total=False):
     """The options of all adapters.
 
     Attributes:
-        question_id: of the question that the trace answers. Without it, the question is found by its text.
-        questions: for that, those of the reference set, which is iterable over them: the one with the same
-            text, or else the same but for case, blanks and punctuation, which `trace_problems` says.
-        failed: which results are errors where the trace does not say: how their texts begin, `FAILURES` by
-            default, or a function of the step's name and the text.
-        step_names: by the name of a tool, that of the step: ``{"run_sparql": "sparql_query"}``.
-        turn: "last" takes the steps since the last message of the user, "all" takes those of all turns.
+        question_id: id of the question that the trace answers. Without it, `questions` is searched.
+        questions: a reference set, or its questions. The question with the text of the user's last message
+            is taken; if only case, blanks or punctuation differ, `trace_problems` says so.
+        failed: which results are errors if the trace does not say: a list of texts that such results begin
+            with (default `FAILURES`), or a function of the step's name and the result's text.
+        step_names: name of the step by name of the tool: ``{"run_sparql": "sparql_query"}``.
+        turn: "last" takes the steps since the user's last message, "all" the steps of all turns.
     """
 
     question_id: str | None
@@ -209,7 +209,7 @@ def to_response(
     """The response that a trace makes; see `TraceOptions`.
 
     Raises:
-        UsageError: an option has a value it cannot have.
+        UsageError: an option has an invalid value.
     """
     trace._take_early()
     is_failed = as_function(failed)
