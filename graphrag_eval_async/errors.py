@@ -82,7 +82,7 @@ class ReferenceDataError(GraphragEvalError):
         self.source = source
         count = f"{len(self.problems)} problem{'s' if len(self.problems) != 1 else ''}"
         where = f" in {source}" if source else ""
-        super().__init__("\n  ".join([f"reference data: {count}{where}", *self.problems]))
+        super().__init__("\n  ".join([f"reference set: {count}{where}", *self.problems]))
 
 
 class SourceError(GraphragEvalError):

@@ -170,7 +170,7 @@ def load_reference(
         if len(read.doubts) > MAX_LISTED:
             listed.append(f"... and {len(read.doubts) - MAX_LISTED} more")
         where = f" {source}" if source else ""
-        warn("\n  ".join([f"reference data{where}:", *listed]), GraphragEvalWarning, stacklevel=2)
+        warn("\n  ".join([f"reference set{where}:", *listed]), GraphragEvalWarning, stacklevel=2)
     return read
 
 

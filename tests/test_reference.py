@@ -134,7 +134,7 @@ def test_the_error_shows_all_of_them(tmp_path: Path) -> None:
     path.write_text("- template_id: 1\n  questions: 2\n")
     with pytest.raises(ReferenceDataError) as caught:
         load_reference(path)
-    assert str(caught.value).splitlines()[0] == f"reference data: 2 problems in {path}"
+    assert str(caught.value).splitlines()[0] == f"reference set: 2 problems in {path}"
     assert len(str(caught.value).splitlines()) == 3
     assert caught.value.source == str(path)
 

@@ -132,7 +132,7 @@ class Evaluate(RunOptions):
     def _run_to_table(self, path: str, interrupts: Interrupts) -> Exit:
         """Write results as lines first: which columns a table has is known at its end."""
         if self.is_resumable:
-            raise UsageError(f"--resume keeps results as JSONL, which -o {path} is not; use another name")
+            raise UsageError(f"--resume needs a JSONL output, not {path}; use another name")
         check_table(path)
         self.check_files(self.read_config(), self.responses)
         lines = draft_beside(path, ".jsonl")
@@ -211,7 +211,7 @@ class Evaluate(RunOptions):
         }
         for option, given in needing_one.items():
             if given:
-                raise UsageError(f"--jobs does not go with {option}, which needs a single process")
+                raise UsageError(f"--jobs cannot be combined with {option}, which needs a single process")
 
     def _condition(self) -> Until | None:
         if not self.until:
@@ -223,7 +223,7 @@ class Evaluate(RunOptions):
     def _seed(self, until: Until | None) -> int | None:
         """The seed that shuffles the responses; None leaves them in their order."""
         if until is not None and any(gate.metric == MISSING_RATE for gate in self.gates):
-            raise UsageError("missing_rate cannot be a gate with --until, which leaves questions out")
+            raise UsageError("missing_rate cannot be a gate with --until, which skips questions")
         if until is not None and self.shuffle is None and read_jsonl(self.responses).can_be_shuffled:
             return DEFAULT_SEED
         return self.shuffle

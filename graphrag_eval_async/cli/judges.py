@@ -34,9 +34,9 @@ def judge_config(
         ConfigError: the configuration is wrong.
     """
     if path is not None and llm is not None:
-        raise UsageError("--llm does not go with --config, which names the models")
+        raise UsageError("--llm cannot be combined with --config, which names the models")
     if embedding is not None and llm is None:
-        raise UsageError("--embedding needs --llm; a model of --config stands in its llm.embedding")
+        raise UsageError("--embedding needs --llm; with --config, set llm.embedding")
     if llm is not None:
         return config_for(llm, embedding)
     if path is None:

@@ -74,7 +74,7 @@ file_option = partial(typer.Option, metavar="FILE")
 # A field of such an option has no default of its own.
 repeatable = partial(typer.Option, default_factory=list, show_default=False)
 _gate = partial(repeatable, metavar="[TEMPLATE:]METRIC=VALUE", rich_help_panel=GATES)
-_reference = parser(partial(file_path, what="reference data"))
+_reference = parser(partial(file_path, what="the reference set"))
 
 ReferencePath = Annotated[
     str, typer.Argument(parser=_reference, metavar="REFERENCE", help="Reference set, YAML or JSON.")

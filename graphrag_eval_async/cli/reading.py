@@ -94,6 +94,6 @@ def processes_for(
         reason = "judged metrics share one limit and one budget" if judged else None
         reason = reason or unsplittable([file for path in paths for file in expand([path])], traces)
         if reason is not None:
-            tell(sys.stderr, one_line(f"--jobs: {reason}; one process does it"))
+            tell(sys.stderr, one_line(f"--jobs: {reason}; one process does the work"))
             return 1
     return jobs

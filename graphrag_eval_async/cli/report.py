@@ -86,7 +86,7 @@ def end(ending: Ending, rejects: Rejects | None = None, failures: Iterable[str] 
     """Show why gates fail, and the error that ended the run; returns the exit code."""
     failures = [*failures]
     for failure in failures:
-        tell(sys.stderr, one_line(f"gate does not hold: {failure}"))
+        tell(sys.stderr, one_line(f"gate failed: {failure}"))
     if ending.error is not None:
         tell(sys.stderr, f"Error: {describe(ending.error)}")
     return ending.code(rejects=rejects is not None and rejects.total > 0, gates=bool(failures))
@@ -132,5 +132,5 @@ def deciding(decision: Decision, *, judged: bool) -> list[str]:
         if judged and decision.saved_calls is not None:
             cost = "" if decision.saved_dollars is None else f", about {dollars(decision.saved_dollars)}"
             saved = f"; judging them would have taken about {decision.saved_calls} calls{cost}"
-        lines.append(f"left out: {decision.remaining} responses{saved}")
+        lines.append(f"skipped: {decision.remaining} responses{saved}")
     return lines

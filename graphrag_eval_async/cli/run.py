@@ -136,15 +136,17 @@ class RunOptions(ReportOptions):
             if self.output in (None, "-") or self.rejects == "-":
                 raise UsageError("--resume needs -o FILE, and no --rejects on standard output")
             if self.stages:
-                raise UsageError("--stages does not go with --resume: a journal has whole results only")
+                raise UsageError(
+                    "--stages cannot be combined with --resume: a journal keeps only complete results"
+                )
             written += [f"{self.output}{suffix}" for suffix in (".run", ".damaged", ".watch")]
             written += [] if self.rejects else [f"{self.output}.rejects"]
         elif self.fsync is not None:
-            raise UsageError("--fsync needs --resume, which makes a journal of the output")
+            raise UsageError("--fsync needs --resume")
         elif self.output is not None and os.path.exists(f"{self.output}.run"):
             raise UsageError(
-                f"{self.output!r} is a journal, which would be overwritten; --resume goes on with it, "
-                f"without {self.output}.run it is a file like others"
+                f"{self.output!r} is a journal, which would be overwritten; --resume resumes it; to "
+                f"overwrite it, delete {self.output}.run"
             )
         cache = config.llm.cache if config is not None and config.llm is not None else None
         paths = [path for path in (self.reference, self.config, cache, *read) if path is not None]

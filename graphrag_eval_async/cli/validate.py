@@ -57,12 +57,12 @@ class Validate:
         except ReferenceDataError as error:
             tell(sys.stdout, describe(error))
             if self.responses is not None:
-                text = f"{self.responses}: not checked, since the reference data is broken"
+                text = f"{self.responses}: not checked, since the reference set is broken"
                 tell(sys.stdout, one_line(text))
             return Exit.USAGE
         for doubt in reference.doubts:
             tell(sys.stdout, one_line(f"warning: {doubt}"))
-        valid = f"reference data valid (templates: {len(reference.templates)}, questions: {len(reference)})"
+        valid = f"reference set valid (templates: {len(reference.templates)}, questions: {len(reference)})"
         if self.responses is None:
             tell(sys.stdout, valid)
             return Exit.OK

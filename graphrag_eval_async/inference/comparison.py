@@ -167,7 +167,7 @@ class RunningComparison:
         """
         warnings = _judge_warnings({side: own.judges for side, own in self._runs.items()})
         if differing := self._differing:
-            warnings.append(f"the reference data differ in {_questions(differing)}")
+            warnings.append(f"the reference sets differ in {_questions(differing)}")
         return {"warnings": warnings, **{f"only_in_{side}": own.lone for side, own in self._runs.items()}}
 
     def particulars(self) -> dict[str, Any]:

@@ -98,8 +98,8 @@ def as_until(until: str | Until, evaluator: Evaluator, *, resumed: bool) -> Unti
         raise UsageError(f"until: {condition.metric} is not judged; the configuration says which metrics are")
     if resumed:
         raise UsageError(
-            "until: does not go with the journal of files that are followed, since their lines do not come "
-            "again; read_jsonl reads them from their start"
+            "until: cannot be combined with a journal of followed files, whose old lines are not read again; "
+            "read_jsonl reads them from their start"
         )
     return checked
 

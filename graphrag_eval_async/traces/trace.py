@@ -99,7 +99,7 @@ class Trace:
             if self.calls:
                 count = len(self.calls)
                 self.problem(
-                    f"{count} call{'s' * (count > 1)} of earlier turns left out; turn='all' keeps them"
+                    f"{count} call{'s' * (count > 1)} of earlier turns skipped; turn='all' keeps them"
                 )
             self.calls = []
             self._pending = Pending()

@@ -86,7 +86,7 @@ def test_a_regression_is_told(folder: Folder, capfd: pytest.CaptureFixture[str])
     _, err = capfd.readouterr()
     template = "very long names of templates"
     told = "0 questions better, 12 worse, {} equal; sign test p < 0.001"
-    gate = "gate does not hold: "
+    gate = "gate failed: "
     assert err.splitlines() == [
         f"{gate}steps_score is worse: 0.6154 -> 0.4481, -0.167; {told.format(40)}",
         f"{gate}{template}:steps_score is worse: 1 -> 0.275, -0.725; {told.format(0)}, corrected",
@@ -105,7 +105,7 @@ def test_a_regression_overall(folder: Folder, capfd: pytest.CaptureFixture[str])
     b = [each | {"steps_score": 0.0} for each in a]
     assert run(*both(folder, a, b), "--fail-on-regression") == 1
     out, err = capfd.readouterr()
-    told = "gate does not hold: steps_score is worse: 1 -> 0, -1; 0 questions better, 60 worse, 0 equal"
+    told = "gate failed: steps_score is worse: 1 -> 0, -1; 0 questions better, 60 worse, 0 equal"
     assert err == f"{told}; sign test p < 0.001\n"
     assert "p: sign test, not corrected: in no template did enough questions change to tell" in " ".join(
         out.split()
@@ -115,7 +115,7 @@ def test_a_regression_overall(folder: Folder, capfd: pytest.CaptureFixture[str])
 def test_errors_are_a_regression(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     candidate = GOOD[:30] + [each | {"status": "error", "error": "no"} for each in GOOD[30:]]
     assert run(*both(folder, GOOD, candidate), "--fail-on-regression") == 1
-    assert "gate does not hold: error_rate is worse: 0 -> 0.4231" in capfd.readouterr().err
+    assert "gate failed: error_rate is worse: 0 -> 0.4231" in capfd.readouterr().err
     assert run(*both(folder, GOOD, candidate), "--fail-on-regression", "--include-errors") == 1
 
 
@@ -125,7 +125,7 @@ def test_values_that_are_lost_are_a_regression(folder: Folder, capfd: pytest.Cap
     lost = "steps_score has lost its value in 40 questions, gained it in 0; sign test p < 0.001"
     assert run(*both(folder, a, b), "--fail-on-regression") == 1
     out, err = capfd.readouterr()
-    assert err == f"gate does not hold: {lost}\n"
+    assert err == f"gate failed: {lost}\n"
     assert f"{lost}: worse" in " ".join(out.split())
     assert run(*both(folder, b, a), "--fail-on-regression") == 0
     assert "lost its value in 0 questions, gained it in 40" in " ".join(capfd.readouterr().out.split())
@@ -135,7 +135,7 @@ def test_all_reasons_are_told(folder: Folder, capfd: pytest.CaptureFixture[str])
     failed = [{**each, "status": "error", "error": "no"} for each in scored("t", [1.0] * 40)]
     assert run(*both(folder, scored("t", [1.0] * 40), failed), "--fail-on-regression") == 1
     first, *others = capfd.readouterr().err.splitlines()
-    assert first == "gate does not hold: no question has a score on both sides"
+    assert first == "gate failed: no question has a score on both sides"
     assert [each.split(": ")[1] for each in others] == ["error_rate is worse", "t:error_rate is worse"]
 
 
@@ -159,7 +159,7 @@ def test_nothing_to_compare_is_no_success(
     assert run(*command) == 0
     assert not capfd.readouterr().err
     assert run(*command, "--fail-on-regression") == 1
-    assert capfd.readouterr().err == "gate does not hold: no question has a score on both sides\n"
+    assert capfd.readouterr().err == "gate failed: no question has a score on both sides\n"
 
 
 def test_all_is_written(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
@@ -183,7 +183,7 @@ def test_lines_that_are_no_results(folder: Folder, capfd: pytest.CaptureFixture[
     assert field.startswith(f"{folder.file('b')}: line 53 (byte ")
     assert counts == "rejected: 1 invalid_field, 1 invalid_json"
     assert gates
-    assert all(gate.startswith("gate does not hold: ") for gate in gates)
+    assert all(gate.startswith("gate failed: ") for gate in gates)
     assert run(*command, "--rejects", folder.file("r")) == 3
     assert [each["file"] for each in folder.read("r")] == [folder.file("a"), folder.file("b")]
 

@@ -289,7 +289,10 @@ def test_no_rows(folder: Folder) -> None:
 
 USAGE = [
     ([], "Missing option"),
-    (["-i", "in.tsv", "-o", "new.tsv", "-c", "config.yaml", "--llm", "openai/m"], "--llm does not go with"),
+    (
+        ["-i", "in.tsv", "-o", "new.tsv", "-c", "config.yaml", "--llm", "openai/m"],
+        "--llm cannot be combined with",
+    ),
     (["-i", "in.tsv", "-o", "new.tsv", "--llm", "m"], "--llm: expected"),
     (["-i", "in.tsv", "-o", "new.tsv", "-c", "no-models.yaml"], "answer_correctness: needs llm.generation"),
     (["-i", "in.tsv", "-o", "new.tsv", "-c", "bad.yaml"], "configuration bad.yaml:\n  answr: unknown key"),

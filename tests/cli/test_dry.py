@@ -193,4 +193,4 @@ def test_a_configuration_that_cannot_be_right(
 def test_broken_reference_data(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     broken = folder.write("broken.json", b"[]")
     assert run("evaluate", broken, EXAMPLES[1], "--llm", "openai/gpt-4o", "--dry-run") == 2
-    assert "reference data: 1 problem" in capfd.readouterr().err
+    assert "reference set: 1 problem" in capfd.readouterr().err

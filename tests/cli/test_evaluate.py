@@ -211,7 +211,7 @@ def test_a_broken_reference_lists_every_problem_and_touches_no_file(
     folder.write("r", b"earlier results")
     assert run("evaluate", broken, folder.lines(), "-o", folder.file("r")) == 2
     first, *problems = capfd.readouterr().err.splitlines()
-    assert first == f"Error: reference data: {len(problems)} problems in {broken}"
+    assert first == f"Error: reference set: {len(problems)} problems in {broken}"
     assert len(problems) == 2
     assert (folder.path / "r").read_bytes() == b"earlier results"
 
@@ -294,7 +294,7 @@ def test_a_reference_from_standard_input_is_wrong_usage(
     for name in ("responses", "results"):
         folder.lines(name=name)
     assert run(*arguments) == 2
-    assert "reference data cannot come from standard input" in capfd.readouterr().err
+    assert "the reference set cannot come from standard input" in capfd.readouterr().err
 
 
 def test_a_file_named_like_standard_input(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

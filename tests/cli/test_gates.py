@@ -149,7 +149,7 @@ def test_gates_decide_the_exit_code(
         assert run("aggregate", results, "--reference", folder.reference, *gates) == code
     else:
         assert run(*evaluation, *gates) == code
-    assert capfd.readouterr().err.count("gate does not hold: ") == code
+    assert capfd.readouterr().err.count("gate failed: ") == code
 
 
 CUSTOM = """\

@@ -81,8 +81,8 @@ def test_gates(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     assert run("evaluate", folder.reference, path, "-o", folder.file("r"), "--jobs", "2", *gates) == 1
     told = capfd.readouterr().err.splitlines()
     assert told == [
-        "gate does not hold: steps_score: 0.0 is under 0.5",
-        "gate does not hold: missing_rate: 0.6666666666666666 is over 0.1",
+        "gate failed: steps_score: 0.0 is under 0.5",
+        "gate failed: missing_rate: 0.6666666666666666 is over 0.1",
     ]
 
 
@@ -110,7 +110,7 @@ def test_what_needs_one_process(
 ) -> None:
     assert run("evaluate", *paths, "-o", folder.file("results"), "--jobs", "2", *more) == 2
     option = " ".join(more) if "--dedupe" in more else more[0].partition("=")[0]
-    expected = f"Error: --jobs does not go with {option}, which needs a single process\n"
+    expected = f"Error: --jobs cannot be combined with {option}, which needs a single process\n"
     assert capfd.readouterr().err == expected
     assert run("evaluate", *paths, "-o", folder.file("results"), "--jobs", "1", *more) in {1, 3}
 
@@ -125,7 +125,7 @@ def test_one_process_where_files_cannot_be_split(folder: Folder, capfd: pytest.C
     path = folder.write("responses.jsonl.gz", gzip.compress(to_jsonl([response("q1"), response("q2")])))
     assert run("evaluate", folder.reference, path, "-o", folder.file("results"), "--jobs", "3") == 0
     told = capfd.readouterr().err
-    assert told == f"--jobs: {path} is compressed and cannot be split; one process does it\n"
+    assert told == f"--jobs: {path} is compressed and cannot be split; one process does the work\n"
     assert len(folder.read("results")) == 2
 
 
@@ -133,7 +133,7 @@ def test_one_process_for_standard_input(folder: Folder) -> None:
     process = start("evaluate", folder.reference, "-", "--jobs", "2", stdin=-1)
     code, out, err = finish(process, to_jsonl([response("q1")]))
     assert (code, len(from_jsonl(out))) == (0, 1)
-    assert err.startswith("--jobs: standard input cannot be split; one process does it\n")
+    assert err.startswith("--jobs: standard input cannot be split; one process does the work\n")
 
 
 def test_aggregates_of_files(folder: Folder, paths: list[str], capfd: pytest.CaptureFixture[str]) -> None:

@@ -116,7 +116,7 @@ def test_the_environment_alone_starts_no_calls(
 
 USAGE = [
     (["--embedding", "openai/e"], "--embedding needs --llm"),
-    (["--config", "good.yaml", "--llm", "openai/m"], "--llm does not go with --config"),
+    (["--config", "good.yaml", "--llm", "openai/m"], "--llm cannot be combined with --config"),
     (["--config", "good.yaml", "--embedding", "openai/e"], "--embedding needs --llm"),
     (["--config", "no-such-file"], "does not exist"),
     (["--config", "-"], "the configuration cannot come from standard input"),

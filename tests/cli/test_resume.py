@@ -74,7 +74,7 @@ def test_rejects_in_a_file_of_their_own(folder: Folder, command: Sequence[str]) 
     [
         (["-o", "-"], "--resume needs -o FILE"),
         (["--rejects", "-"], "no --rejects on standard output"),
-        (["--stages"], "--stages does not go with --resume"),
+        (["--stages"], "--stages cannot be combined with --resume"),
         (["--resume=nonsense"], "--resume=nonsense: expected --resume or --resume=force"),
         (["--aggregates", "a.json", "--rejects", "a.json"], "given twice"),
     ],

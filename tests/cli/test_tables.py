@@ -69,7 +69,7 @@ def test_results_are_kept_where_the_table_cannot_be_written(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--resume"], "--resume keeps results as JSONL"),
+        (["--resume"], "--resume needs a JSONL output"),
         (["--rejects", "results.csv"], "is given twice"),
     ],
 )

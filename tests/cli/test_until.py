@@ -64,7 +64,7 @@ def test_it_ends_when_it_is_decided(
     asked = {each["question_id"] for each in counted}
     told = f"decided after {len(counted)} responses to {len(asked)} questions: {condition} {found} (95 %: "
     assert decided.startswith(told)
-    assert saved == f"left out: {1000 - count} responses"
+    assert saved == f"skipped: {1000 - count} responses"
     aggregates = orjson.loads((folder.path / "aggregates.json").read_bytes())
     decision = aggregates.pop("decision")
     assert (decision["condition"], decision["holds"]) == (condition, found == "holds")
@@ -72,7 +72,7 @@ def test_it_ends_when_it_is_decided(
     assert f"(95 %: {decision['low']:.4g} to {decision['high']:.4g}; " in decided
     assert aggregates.keys() == {"per_template", "micro", "macro"}
     order = ["--until: read in a shuffled order (--shuffle 0), since files are often sorted"]
-    assert err.splitlines() == order + [f"gate does not hold: {condition}: decided so"] * code
+    assert err.splitlines() == order + [f"gate failed: {condition}: decided so"] * code
 
 
 def test_what_is_not_decided_does_not_hold(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
@@ -83,7 +83,7 @@ def test_what_is_not_decided_does_not_hold(folder: Folder, capfd: pytest.Capture
     )
     assert out.splitlines()[-1].endswith("; 6 samples, 1 of them failed)")
     assert "questions without a response: 1 of 3" in out
-    assert err.splitlines()[-1] == "gate does not hold: steps_score > 0.5: not decided"
+    assert err.splitlines()[-1] == "gate failed: steps_score > 0.5: not decided"
 
 
 def test_the_level(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
@@ -120,7 +120,7 @@ def test_standard_input_has_its_order(folder: Folder) -> None:
     assert code == 0
     assert 10 < len(out.splitlines()) < 100
     assert IN_ORDER in err
-    assert "left out" not in err
+    assert "skipped:" not in err
 
 
 @pytest.mark.parametrize("kind", ["gzip", "pipe", "directory"])
@@ -171,7 +171,7 @@ def test_what_was_saved(folder: Folder, tmp_path: Path, capfd: pytest.CaptureFix
     saved = capfd.readouterr().out.splitlines()[-1]
     remaining = 400 - len(folder.read("results.jsonl"))
     about = r"judging them would have taken about (\d+) calls, about \$(.+)"
-    found = re.fullmatch(rf"left out: {remaining} responses; {about}", saved)
+    found = re.fullmatch(rf"skipped: {remaining} responses; {about}", saved)
     assert found
     assert remaining - 8 <= int(found[1]) <= remaining  # Up to 8 were judged by then.
     assert 0 < float(found[2]) < 1

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def test_a_valid_reference(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     assert run("validate", folder.reference) == 0
-    assert capfd.readouterr() == ("reference data valid (templates: 2, questions: 3)\n", "")
+    assert capfd.readouterr() == ("reference set valid (templates: 2, questions: 3)\n", "")
 
 
 def test_every_problem_of_a_reference(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
@@ -26,12 +26,12 @@ def test_every_problem_of_a_reference(folder: Folder, capfd: pytest.CaptureFixtu
     assert run("validate", reference, folder.lines(b"{")) == 2
     out, err = capfd.readouterr()
     first, *problems, last = out.splitlines()
-    assert first == f"reference data: {len(problems)} problems in {reference}"
+    assert first == f"reference set: {len(problems)} problems in {reference}"
     assert [problem.split(":")[0] for problem in problems] == [
         "  templates[0].questions[1].id",
         "  templates[0].questions[2].question_text",
     ]
-    assert last == f"{folder.file('responses.jsonl')}: not checked, since the reference data is broken"
+    assert last == f"{folder.file('responses.jsonl')}: not checked, since the reference set is broken"
     assert not err
 
 
@@ -45,7 +45,7 @@ def test_every_problem_of_responses(folder: Folder, capfd: pytest.CaptureFixture
     assert all(line.startswith(f"{responses}: line ") for line in rejects)
     assert missing == "question 'q2': no response"
     assert summary == (
-        "reference data valid (templates: 2, questions: 3); "
+        "reference set valid (templates: 2, questions: 3); "
         "responses: 2, rejected lines: 21, questions without a response: 1"
     )
     assert not err
@@ -108,10 +108,10 @@ def test_probable_mistakes(folder: Folder, capfd: pytest.CaptureFixture[str]) ->
         "reference_answer? (line 1)"
     )
     assert run("validate", reference) == 0
-    valid = "reference data valid (templates: 1, questions: 1)"
+    valid = "reference set valid (templates: 1, questions: 1)"
     assert capfd.readouterr() == (f"warning: {doubt}\n{valid}\n", "")
     assert run("validate", "--strict", reference) == 2
-    assert capfd.readouterr() == (f"reference data: 1 problem in {reference}\n  {doubt}\n", "")
+    assert capfd.readouterr() == (f"reference set: 1 problem in {reference}\n  {doubt}\n", "")
 
 
 def test_where_warnings_are_errors_they_are_wrong_usage(
@@ -120,7 +120,7 @@ def test_where_warnings_are_errors_they_are_wrong_usage(
     questions = [question("q1", "a") | {"refrence_answer": "x"}]
     reference = folder.write("r.json", orjson.dumps([{"template_id": "t", "questions": questions}]))
     assert run("evaluate", reference, folder.lines(response("q1"))) == 2
-    assert capfd.readouterr().err.startswith("Error: GraphragEvalWarning: reference data ")
+    assert capfd.readouterr().err.startswith("Error: GraphragEvalWarning: reference set ")
 
 
 def test_other_commands_warn_of_them(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
@@ -130,6 +130,6 @@ def test_other_commands_warn_of_them(folder: Folder, capfd: pytest.CaptureFixtur
         warnings.simplefilter("default")
         assert run("evaluate", reference, folder.lines(response("q1"))) == 0
     err = capfd.readouterr().err
-    assert err.startswith("Warning: reference data ")
+    assert err.startswith("Warning: reference set ")
     assert "did you mean reference_answer?" in err
     assert "\x1b" not in err

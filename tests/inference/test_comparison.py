@@ -359,7 +359,7 @@ ODD_STEPS = [[{"name": "look_up", "output": "\ud800", "big": 2**70}], 7, [8]]
 )
 def test_different_reference_data(change: dict[str, Any], differ: int) -> None:
     warnings = compared([result("q", **REFERENCE)], [result("q", **REFERENCE | change)])["warnings"]
-    assert warnings == [f"the reference data differ in {differ} question"] * differ
+    assert warnings == [f"the reference sets differ in {differ} question"] * differ
     assert compared([result("q", **REFERENCE)], [result("q")])["warnings"] == []
     odd = result("q", reference_steps=ODD_STEPS)
     assert compared([odd], [copy.deepcopy(odd)])["warnings"] == []

@@ -46,7 +46,7 @@ def doubts(path: Path) -> list[str]:
         reference = load_reference(path)
     (warning,) = caught
     head, *listed = str(warning.message).split("\n  ")
-    assert head == f"reference data {path}:"
+    assert head == f"reference set {path}:"
     assert listed == [*reference.doubts]
     return listed
 

@@ -148,7 +148,7 @@ def test_the_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
     files = [str(reference), str(path), "--format", "otlp"]
     assert run("evaluate", *files, "-o", str(tmp_path / "r"), "--fail-under", "steps_score=1") == 0
     assert run("evaluate", *files, "-o", str(tmp_path / "r"), "--jobs", "2") == 0
-    assert "cannot be split; one process does it" in capfd.readouterr().err
+    assert "cannot be split; one process does the work" in capfd.readouterr().err
     assert run("validate", *files) == 0
     assert "responses: 2, rejected lines: 0" in capfd.readouterr().out
     assert run("convert", str(path), "--format", "otlp", "--reference", str(reference)) == 0

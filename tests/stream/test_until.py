@@ -635,7 +635,7 @@ def test_what_is_judged_can_be_a_condition() -> None:
 
 def test_no_journal_of_what_is_followed(tmp_path: Path) -> None:
     follower = follow_jsonl(tmp_path / "log.jsonl")
-    with pytest.raises(UsageError, match="does not go with the journal of files that are followed"):
+    with pytest.raises(UsageError, match="cannot be combined with a journal of followed files"):
         stream_of(follower, until="steps_score > 0.5", journal=tmp_path / "results.jsonl")
 
 

@@ -165,7 +165,7 @@ def test_only_the_last_turn_counts() -> None:
     again = [*CHAT, USER, {"role": "assistant", "content": "As before."}]
     response = response_from_openai(again, question_id="q1")
     assert (response["actual_steps"], response["actual_answer"]) == ([], "As before.")
-    assert response["trace_problems"] == ["2 calls of earlier turns left out; turn='all' keeps them"]
+    assert response["trace_problems"] == ["2 calls of earlier turns skipped; turn='all' keeps them"]
     assert len(response_from_openai(again, question_id="q1", turn="all")["actual_steps"]) == 2
 
 

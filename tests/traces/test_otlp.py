@@ -276,7 +276,7 @@ def test_calls_of_earlier_turns() -> None:
     models = [model(0, [*before, ASKED], [CALLS]), model(1, [*before, ASKED, CALLS, *RETURNED], [SAID])]
     response = one(*models, tool(0), tool(1), root())
     assert (response["actual_steps"], response["question"]) == (STEPS, QUESTION)
-    assert response["trace_problems"] == ["1 call of earlier turns left out; turn='all' keeps them"]
+    assert response["trace_problems"] == ["1 call of earlier turns skipped; turn='all' keeps them"]
     response = one(*models, tool(0), tool(1), root(), turn="all")
     assert [step["id"] for step in response["actual_steps"]] == ["call_0", "call_1", "call_2"]
 

@@ -197,7 +197,7 @@ class Watch(RunOptions):
         compared = final_lines(counting.comparison, self.level) if counting.comparison is not None else ()
         not_found = source.not_found if isinstance(source, Follower) else []
         if self.until_idle is not None and {*not_found} == {*self.paths} and not counting.count:
-            problem = f"nothing to watch: {', '.join(not_found)} was not there at any time; check the path"
+            problem = f"nothing to watch: {', '.join(not_found)} never existed; check the path"
             ending = ending._replace(error=ending.error or SourceError(problem))
         return self.report_stream(
             stream,
@@ -205,7 +205,7 @@ class Watch(RunOptions):
             reference=reference,
             config=config,
             table=sys.stdout if isinstance(view, Screen) else sys.stderr,
-            notes=[*compared, *(one_line(f"{path}: was not there at any time") for path in not_found)],
+            notes=[*compared, *(one_line(f"{path}: never existed") for path in not_found)],
         )
 
     def _counting(self) -> Counting:
@@ -234,14 +234,14 @@ class Watch(RunOptions):
             self.paths or self.until_idle is not None or self.format not in (None, OTLP)
         ):
             raise UsageError(
-                "--otlp-listen does not go with logs, --until-idle or another --format than otlp"
+                "--otlp-listen cannot be combined with logs, --until-idle or a --format other than otlp"
             )
         if self.on_alert is not None and not self.alert:
-            raise UsageError("--on-alert needs --alert: it is run for each that begins or ceases")
+            raise UsageError("--on-alert needs --alert")
         if "-" in self.paths:
             self._check_stdin()
         if "-" in {self.output, self.rejects}:
-            raise UsageError("standard output is for the view: -o and --rejects need files")
+            raise UsageError("standard output shows the view: -o and --rejects need files")
         for written in self.readable_outputs():
             for path in self.paths:
                 if os.path.normpath(path) in map(os.path.normpath, former_names(written)):

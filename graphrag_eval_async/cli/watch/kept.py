@@ -94,6 +94,6 @@ def _read(path: str, arrivals: Arrivals) -> dict[str, Change]:
         raise UsageError(f"{path!r} cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         raise UsageError(
-            f"{path!r} does not hold what an earlier run kept; without this file, no alert is taken to be "
-            "on, and windows of time begin empty"
+            f"{path!r} was not written by watch; delete it to begin without active alerts and "
+            "with empty windows of time"
         ) from None

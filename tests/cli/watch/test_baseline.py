@@ -127,7 +127,7 @@ def test_what_makes_it_hard_to_compare_is_told(folder: Folder, capfd: pytest.Cap
     assert [*last.pop("per_template")] == [COLOURS]
     warnings = [
         "the baseline was judged by several models: m, n",
-        "the reference data differ in 1 question",
+        "the reference sets differ in 1 question",
     ]
     assert last == standing(2, strange=1, warnings=warnings)
     told = err[err.index("compared with the baseline:") :]

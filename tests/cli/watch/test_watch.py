@@ -270,7 +270,7 @@ def test_a_file_that_watch_did_not_keep(
     path = folder.write("results.jsonl.watch", text)
     options = ["-o", folder.file("results.jsonl"), "--resume", "--alert", "steps_score < 1"]
     assert run(*watch(folder, *IDLE, *options)) == 2
-    assert f"Error: {path!r} does not hold what an earlier run kept" in capfd.readouterr().err
+    assert f"Error: {path!r} was not written by watch" in capfd.readouterr().err
     assert not (folder.path / "results.jsonl").exists()
 
 
@@ -395,12 +395,12 @@ def test_a_mistyped_path_is_an_error_at_the_end(folder: Folder, capfd: pytest.Ca
     out, err = capfd.readouterr()
     mistyped = folder.file("respones.jsonl")
     assert [line["not_found"] for line in facts(out)] == [[mistyped]]
-    assert f"Error: nothing to watch: {mistyped} was not there at any time; check the path" in err
+    assert f"Error: nothing to watch: {mistyped} never existed; check the path" in err
     folder.lines(*RESPONSES)
     assert run(*watch(folder, mistyped, *IDLE)) == 0
     out, err = capfd.readouterr()
     assert facts(out)[-1]["not_found"] == [mistyped]
-    assert f"{mistyped}: was not there at any time" in err
+    assert f"{mistyped}: never existed" in err
 
 
 def test_a_path_that_is_not_there_yet_is_said_until_it_is(folder: Folder) -> None:
@@ -414,8 +414,8 @@ def test_a_path_that_is_not_there_yet_is_said_until_it_is(folder: Folder) -> Non
 
 
 USAGE = [
-    (["-o", "-"], "standard output is for the view"),
-    (["--rejects", "-"], "standard output is for the view"),
+    (["-o", "-"], "standard output shows the view"),
+    (["--rejects", "-"], "standard output shows the view"),
     (["--window", "0"], "expected a number, such as 200"),
     (["--interval", "soon"], "expected a duration over 0"),
     (["--until-idle", "0"], "expected a duration over 0"),
@@ -499,8 +499,8 @@ def test_spans_that_are_sent_are_watched(folder: Folder) -> None:
     [
         ([], "nothing to watch: name logs, or --otlp-listen HOST:PORT"),
         (["--otlp-listen", "4318"], "expected HOST:PORT, such as 127.0.0.1:4318"),
-        (["--otlp-listen", "127.0.0.1:4318", "a.jsonl"], "does not go with logs"),
-        (["--otlp-listen", "127.0.0.1:4318", "--until-idle", "1s"], "does not go with logs"),
+        (["--otlp-listen", "127.0.0.1:4318", "a.jsonl"], "cannot be combined with logs"),
+        (["--otlp-listen", "127.0.0.1:4318", "--until-idle", "1s"], "cannot be combined with logs"),
     ],
 )
 def test_usage_of_listening(
