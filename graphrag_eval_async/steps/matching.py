@@ -170,8 +170,8 @@ class _Matcher:
         if actual is not None and (*self._short.place, blamed) not in self.errors:
             try:
                 facts = self._short.step.explain(actual)
-            except MalformedStep:
-                pass
+            except MalformedStep as error:
+                self._note(self._short.step, (*self._short.place, blamed), error)
             except ComparisonBudgetExceeded:
                 if self._quick:
                     raise

@@ -37,7 +37,8 @@ def score(expected: str, output: Any, *, strict: bool = False, **options: Any) -
     budget = Budget()
     budget.strict_types = strict
     scored = score_steps([[prepare_step(step)]], [actual], budget, mode="last")
-    assert not scored.errors
+    assert all(" against actual_steps[0]: output: " in error for error in scored.errors)
+    assert not (scored.score and scored.errors)
     return scored.score, failure_of(scored.facts)
 
 
@@ -191,7 +192,12 @@ def test_single_cells(expected: Term, output: Any, agrees: bool) -> None:
         "|a|b|",
         "|a|b|\n|--|\n|1|2|",
         "|a\0|\n|--|\n|1|",
-        "[]",
+        "Sorry,nothing",
+        "```json\n{\n```",
+        "```\na,b\n1,2\n```\nThat is all.",
+        "{'a': 1",
+        "[{'a': print()}]",
+        "{'a':" * 5_000,
         "[{}]",
         "[1]",
         '[{"a": [1]}]',
@@ -372,3 +378,32 @@ def test_datatypes_in_tsv_may_be_short() -> None:
     row = document["results"]["bindings"][0]
     assert row["x"]["datatype"] == f"{XSD}integer"
     assert row["y"]["datatype"] == f"{XSD}boolean"
+
+
+EMPTY_RESULTS = encode([], NAMES)
+
+
+@pytest.mark.parametrize("output", ["[]", [], " [ ]\n", "a,b,c\r\n"])
+def test_empty_results(output: Any) -> None:
+    assert score(EMPTY_RESULTS, output) == (1, "none")
+    assert score(encode(ROWS, NAMES), output) == (0, "empty_result")
+
+
+@pytest.mark.parametrize("table", [ROWS, []])
+def test_what_frameworks_make_of_results(table: Table) -> None:
+    """Some pass on a dict or list as Python shows it, and models put results into code fences."""
+    document = json.loads(encode(table, NAMES))
+    outputs = [
+        str(document),
+        f"```json\n{json.dumps(document, indent=1)}\n```",
+        f"```\n{to_xml(table, NAMES)}```",
+    ]
+    for output in outputs:
+        assert score(encode(table, NAMES), output, strict=True) == (1, "none")
+
+
+def test_why_an_output_is_no_table() -> None:
+    step = {"name": "q", "output": EMPTY_RESULTS, "output_media_type": SPARQL}
+    actual = {"name": "q", "status": "success", "output": "Sorry,nothing"}
+    [error] = score_steps([[prepare_step(step)]], [actual], mode="last").errors
+    assert error.startswith("reference_steps[0][0] (q) against actual_steps[0]: output: no SPARQL results")

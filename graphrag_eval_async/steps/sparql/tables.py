@@ -7,6 +7,7 @@ also compares as a number with cells of numeric types. JSON booleans are boolean
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 from typing import Any, NamedTuple
@@ -19,6 +20,8 @@ from graphrag_eval_async.steps.sparql.tsv import XSD, is_iri, is_variable, numbe
 from graphrag_eval_async.steps.sparql.xml_results import read_xml
 
 _STEPS_PER_VALUE = 8
+_ANY_COLUMNS = 50
+_PYTHON = ("{'", "[{'")
 
 
 class Table(NamedTuple):
@@ -32,14 +35,15 @@ def read_table(output: Any) -> Table:
     """What an output holds that is not a JSON object.
 
     The first character decides which format is tried: `<` XML, `?` or `$` TSV, `|` Markdown, `[` a list of
-    objects, any other CSV. The whole output must be the table; each reader's docstring says what it requires.
+    objects, `{` results as Python shows a dict, any other CSV. The whole output must be the table, in a code
+    fence or not; each reader's docstring says what it requires.
 
     Raises:
         MalformedStep: it is none of these.
     """
     if isinstance(output, list):
         return Table(_read_objects(output), typed=False)
-    text = output.lstrip("\ufeff \t\r\n") if isinstance(output, str) else ""
+    text = _without_fence(output.lstrip("\ufeff \t\r\n")) if isinstance(output, str) else ""
     first = text[:1]
     if first == "<":
         return Table(read_xml(text), typed=True)
@@ -49,8 +53,10 @@ def read_table(output: Any) -> Table:
         return Table(_read_markdown(text), typed=False)
     if first == "[":
         return Table(_read_objects(_decoded(text)), typed=False)
-    if first in ("", "{"):
-        raise MalformedStep("no table")
+    if first == "{" and isinstance(document := _decoded(text), dict):
+        return Table(document, typed=True)
+    if not first:
+        raise MalformedStep("no SPARQL results and no table")
     return Table(_read_csv(text), typed=False)
 
 
@@ -61,15 +67,42 @@ def steps_to_read(output: Any) -> int:
     return len(output) if isinstance(output, str) else 0
 
 
+def _without_fence(text: str) -> str:
+    """What a code fence of Markdown holds, if it holds all."""
+    end = text.rstrip()
+    if not end.startswith("```") or not end.endswith("```") or end.count("```") != 2:
+        return text
+    return end[3:-3].partition("\n")[2].lstrip()
+
+
 def _decoded(text: str) -> Any:
     try:
         return orjson.loads(text) if len(text) < LARGE_BYTES else loads(text)
     except ValueError as error:
-        raise MalformedStep(str(error)) from None
+        if (
+            text.startswith(_PYTHON)
+            and len(text) < LARGE_BYTES
+            and text.count("[") + text.count("{") < 10_000
+        ):
+            return _literal(text)
+        raise MalformedStep(f"no SPARQL results and no table; as JSON: {error}") from None
+
+
+def _literal(text: str) -> Any:
+    """A dict or list as Python shows it: some frameworks pass on `str` of what a tool returned."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise MalformedStep("no SPARQL results and no table; as Python: not a literal") from None
 
 
 def _read_objects(rows: Any) -> dict[str, Any]:
-    """From a list of objects, not all empty, whose values are texts, numbers, booleans, or null: unbound."""
+    """From a list of objects whose values are texts, numbers, booleans, or null, which is unbound.
+
+    An empty list is an empty table with whatever columns are wanted.
+    """
+    if rows == []:
+        return _document([f"column_{number}" for number in range(_ANY_COLUMNS)], [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise MalformedStep("not a list of objects")
     names = dict.fromkeys(name for row in rows for name in row)
@@ -95,15 +128,20 @@ def _json_term(value: Any) -> dict[str, Any]:
 def _read_csv(text: str) -> dict[str, Any]:
     """From a header of variables, without question marks, and rows that are as wide.
 
-    A header alone must have several columns. Empty cells are unbound. Empty lines at the end are ignored;
-    others are rows of a table with one column.
+    A header alone must have several columns and end with a line break, as in results of SPARQL: otherwise
+    it may be a sentence with a comma. Empty cells are unbound. Empty lines at the end are ignored; others are
+    rows of a table with one column.
     """
     try:
         header, *rows = csv.reader(io.StringIO(text.rstrip("\r\n"), newline=""), strict=True)
     except (csv.Error, ValueError) as error:
-        raise MalformedStep(f"not CSV: {error}") from None
-    if not all(map(is_variable, header)) or (len(header) == 1 and not rows):
-        raise MalformedStep("not CSV: the first line is no header, or all there is")
+        raise MalformedStep(f"no SPARQL results and no table; as CSV: {error}") from None
+    is_alone = not rows and (len(header) == 1 or not text.endswith("\n"))
+    if is_alone or not all(map(is_variable, header)):
+        raise MalformedStep(
+            "no SPARQL results and no table: not JSON, XML, TSV, Markdown or a list of objects, and of "
+            "CSV, the first line is no header, or all there is"
+        )
     if len(header) == 1:
         rows = [row or [""] for row in rows]
     return _untyped_table(header, rows)
