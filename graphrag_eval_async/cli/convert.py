@@ -48,11 +48,14 @@ class Convert:
     select: options.Select = None
     question_id: options.QuestionId = None
     failed: options.Failed
+    step_name: options.StepNames
     max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
         check_distinct([self.log, self.reference], [self.output])
-        format_ = options.trace_format(self.format, self.select, self.question_id, self.failed)
+        format_ = options.trace_format(
+            self.format, self.select, self.question_id, self.failed, self.step_name
+        )
         assert format_ is not None  # noqa: S101  (it has a default)
         texts = None if self.reference is None else QuestionTexts(load_reference(self.reference))
         rejects, problems = Rejects(), Counter[str]()
@@ -60,7 +63,7 @@ class Convert:
             ending = run_to_end(self._convert(format_, texts, lines, rejects, problems), interrupts)
         list_rejects(rejects)
         for text, count in problems.most_common():
-            tell(sys.stderr, one_line(f"{count} traces: {text}"))
+            tell(sys.stderr, one_line(f"{count} {'trace' if count == 1 else 'traces'}: {text}"))
         return end(ending, rejects)
 
     async def _convert(

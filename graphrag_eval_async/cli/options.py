@@ -47,23 +47,39 @@ def parse_level(text: str) -> float:
     return level
 
 
+def parse_step_name(text: str) -> tuple[str, str]:
+    tool, equals, step = text.partition("=")
+    if not (tool and equals and step):
+        raise ValueError(f"{text!r}: expected TOOL=STEP, such as run_sparql=sparql_query")
+    return tool, step
+
+
 def parse_format(name: str) -> str:
     return TraceFormat(name=name).name
 
 
 def trace_format(
-    name: str | None, select: str | None, question_id: str | None, failed: list[str]
+    name: str | None,
+    select: str | None,
+    question_id: str | None,
+    failed: list[str],
+    step_names: list[tuple[str, str]],
 ) -> TraceFormat | None:
-    """What `--format`, `--select`, `--question-id` and `--failed` say; None without the first.
+    """What `--format` and the options that need it say; None without it.
 
     Raises:
         UsageError: they do not go together, or a path is empty.
     """
     if name is not None:
         return TraceFormat(
-            name=name, select=select, question_id=question_id, failed=tuple(failed) or FAILURES
+            name=name,
+            select=select,
+            question_id=question_id,
+            failed=tuple(failed) or FAILURES,
+            step_names=dict(step_names),
         )
-    given = {"select": select, "question-id": question_id, "failed": failed or None}
+    given: dict[str, Any] = {"select": select, "question-id": question_id}
+    given |= {"failed": failed or None, "step-name": step_names or None}
     if found := [option for option, value in given.items() if value is not None]:
         raise UsageError(f"--{found[0]} needs --format")
     return None
@@ -153,6 +169,16 @@ Failed = Annotated[
         rich_help_panel=INPUT,
         help="With --format: count a call as failed if its result begins with TEXT and the trace does not "
         "say. Repeatable.  [default: Error: and fixed sentences of LangGraph, MCP and OpenAI Agents]",
+    ),
+]
+StepNames = Annotated[
+    list[Any],
+    repeatable(
+        "--step-name",
+        parser=parser(parse_step_name),
+        metavar="TOOL=STEP",
+        rich_help_panel=INPUT,
+        help="With --format: name of the step that a tool is, such as run_sparql=sparql_query. Repeatable.",
     ),
 ]
 Rejects = Annotated[

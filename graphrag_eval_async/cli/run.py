@@ -97,6 +97,7 @@ class RunOptions(ReportOptions):
     select: options.Select = None
     question_id: options.QuestionId = None
     failed: options.Failed
+    step_name: options.StepNames
     ordered: Annotated[
         bool,
         typer.Option(
@@ -120,7 +121,7 @@ class RunOptions(ReportOptions):
 
     @property
     def traces(self) -> TraceFormat | None:
-        return options.trace_format(self.format, self.select, self.question_id, self.failed)
+        return options.trace_format(self.format, self.select, self.question_id, self.failed, self.step_name)
 
     def read_config(self) -> Config | None:
         return judge_config(self.config, self.llm, self.embedding)

@@ -47,6 +47,7 @@ class Validate:
     select: options.Select = None
     question_id: options.QuestionId = None
     failed: options.Failed
+    step_name: options.StepNames
     max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
@@ -81,7 +82,9 @@ class Validate:
     async def _read(
         self, path: str, reference: Reference, problems: LineFile, rejects: Rejects, answered: Counter[str]
     ) -> None:
-        format_ = options.trace_format(self.format, self.select, self.question_id, self.failed)
+        format_ = options.trace_format(
+            self.format, self.select, self.question_id, self.failed, self.step_name
+        )
         read = Evaluator(reference, format=format_).reader(self.max_line_bytes)
         source = open_source(path, max_line_bytes=self.max_line_bytes, spool=False, documents=format_ is None)
         if format_ is not None:

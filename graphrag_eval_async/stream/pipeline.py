@@ -313,13 +313,19 @@ def _open(
         )
         if evaluator.trace_format is not None:
             is_live = not isinstance(responses, str | os.PathLike | JsonlFiles | list)
-            stopped = responses.is_stopped if isinstance(responses, Follower) else lambda: False
+            follower = responses if isinstance(responses, Follower) else None
+            # A later run with the journal sees the rest of traces that are incomplete.
+            stopped = partial(_leaves_traces, follower, options.journal)
             source = grouped(
                 source, evaluator.trace_format, evaluator.reference, is_live=is_live, is_stopped=stopped
             )
     if resuming is None:
         return source
     return Source(resuming.read(source, responses if isinstance(responses, Follower) else None), source)
+
+
+def _leaves_traces(follower: Follower | None, journal: Journal | None) -> bool:
+    return follower is not None and (journal is not None or follower.is_stopped())
 
 
 async def _close(session: JudgeSession | None, resuming: Resuming | None) -> None:

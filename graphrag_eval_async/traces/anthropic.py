@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from graphrag_eval_async.traces.plain import history_of, list_of, said, text_of
-from graphrag_eval_async.traces.trace import Trace, TraceOptions, to_response
+from graphrag_eval_async.traces.plain import list_of, said, text_of
+from graphrag_eval_async.traces.trace import convert
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.traces.trace import Trace, TraceOptions
 
 
 def response_from_anthropic(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -20,12 +23,10 @@ def response_from_anthropic(messages: Any, **options: Unpack[TraceOptions]) -> d
         a response for `evaluate_stream`. Its `trace_problems` lists what is wrong with the trace.
 
     Raises:
-        TraceError: text is not JSON.
+        TraceError: text is not JSON, or nothing of this format is in it.
         UsageError: an option has an invalid value.
     """
-    trace = Trace("anthropic", options.get("turn", "last"))
-    read(history_of(messages), trace)
-    return to_response(trace, **options)
+    return convert(messages, "anthropic", read, options)
 
 
 def read(history: Any, trace: Trace) -> None:
@@ -46,6 +47,8 @@ _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 
 def _read_message(message: dict[str, Any], trace: Trace) -> None:
     content = message.get("content")
+    if message.get("tool_calls") or message.get("role") == "tool":
+        trace.problem("a message as OpenAI has it; response_from_openai reads it")
     blocks = content if isinstance(content, list) else [content]
     texts: list[Any] = []  # What is said after the last call and result.
     kinds = set()
@@ -75,5 +78,6 @@ def _read_result(block: dict[str, Any], trace: Trace) -> None:
     """The result of a tool; one that the server runs has an object with an error code where it failed."""
     content = block.get("content")
     code = content.get("error_code") if isinstance(content, dict) else None
-    failed = bool(block.get("is_error")) or code is not None
+    failed = True if code is not None else block.get("is_error")
+    failed = failed if isinstance(failed, bool) else None
     trace.result(block.get("tool_use_id"), content if code is None else code, failed=failed)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 from graphrag_eval_async.errors import TraceError
 from graphrag_eval_async.traces import anthropic, langchain, llamaindex, mcp, openai, pydantic_ai
 from graphrag_eval_async.traces.plain import history_of, list_of
-from graphrag_eval_async.traces.trace import Trace, TraceOptions, to_response
+from graphrag_eval_async.traces.trace import TraceOptions, convert, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from graphrag_eval_async.traces.trace import Trace
 
 FORMATS: dict[str, Callable[[Any, Trace], None]] = {
     "openai": openai.read,
@@ -57,11 +59,7 @@ def read_trace(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict
         UsageError: an option has an invalid value.
     """
     name = detect(value) if format == "auto" else format
-    trace = Trace(name, options.get("turn", "last"))
-    FORMATS[name](value, trace)
-    if format != "auto" and not (trace.calls or trace.question or trace.answer or trace.more):
-        raise TraceError(f"nothing of the format {name} is in it; it has {_shown(value)}")
-    return to_response(trace, **options)
+    return convert(value, name, FORMATS[name], options)
 
 
 def detect(value: Any) -> str:
@@ -81,19 +79,8 @@ def detect(value: Any) -> str:
     ):
         found = "openai"  # Texts alone look alike in all formats that have roles.
     if found is None:
-        raise TraceError(f"no known format; it has {_shown(value)}. Known are {', '.join(FORMATS)}")
+        raise TraceError(f"no known format; it has {shown(value)}. Known are {', '.join(FORMATS)}")
     return found
-
-
-def _shown(value: Any) -> str:
-    """What a value has, for an error: the keys of an object, or of the first in a list."""
-    if isinstance(value, list):
-        return f"a list, first of {_shown(value[0])}" if value else "an empty list"
-    if isinstance(value, dict):
-        return (
-            f"the keys {', '.join(repr(str(key)[:50]) for key in list(value)[:10])}" if value else "no keys"
-        )
-    return f"a {type(value).__name__}"
 
 
 _ITEMS = frozenset({"tool_call_item", "tool_call_output_item", "message_output_item", "handoff_call_item"})

@@ -13,7 +13,14 @@ from graphrag_eval_async.records.decoding import InvalidRecord, load
 from graphrag_eval_async.records.reject import reject, reject_long
 from graphrag_eval_async.traces.detect import FORMATS, read_trace
 from graphrag_eval_async.traces.grouping import GRACE, TRACE_IDLE, TraceGroups
-from graphrag_eval_async.traces.trace import FAILURES, Failed, QuestionTexts, as_function
+from graphrag_eval_async.traces.plain import history_of
+from graphrag_eval_async.traces.trace import (
+    FAILURES,
+    MAX_CHARACTERS,
+    Failed,
+    QuestionTexts,
+    as_function,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -90,6 +97,7 @@ class TraceFormat:
             TraceError: there is no trace in it.
         """
         trace = value if self.select is None else find(value, self.select, "the trace")
+        trace = history_of(trace) if isinstance(trace, str) else trace
         if self.name in ("auto", OTLP) and isinstance(trace, dict) and "actual_steps" in trace:
             return trace if question_id is None else trace | {"question_id": question_id}
         if self.question_id is not None and question_id is None:
@@ -155,6 +163,19 @@ def convert_record(
         return reject(record, "not_a_trace", str(error))
 
 
+def _check_names(response: dict[str, Any], questions: Mapping[str, Question]) -> None:
+    """Note it if the steps of a trace have no name in common with the reference steps of its question."""
+    question = questions.get(response.get("question_id", ""))
+    wanted = {step["name"] for group in (question and question.reference_steps) or () for step in group}
+    found = [step["name"] for step in response["actual_steps"]] if "trace_format" in response else []
+    if found and wanted and not wanted.intersection(found):
+        names = f"{', '.join(dict.fromkeys(found))}; the reference steps are {', '.join(sorted(wanted))}"
+        text = (
+            f"no tool is named like a reference step: {names}; step_names or aliases can say which is which"
+        )
+        response.setdefault("trace_problems", []).append(text[:MAX_CHARACTERS])
+
+
 def record_reader(
     format: TraceFormat,  # noqa: A002  (as users name it)
     questions: Mapping[str, Question],
@@ -171,6 +192,7 @@ def record_reader(
         response = convert_record(record, format, texts, max_line_bytes)
         if isinstance(response, Reject):
             return response if response.reason == "not_a_trace" else read(record)
+        _check_names(response, questions)
         assert isinstance(record, Line)  # noqa: S101  (nothing else has a response)
         found = read(record._replace(data=orjson.dumps(response)))
         if not isinstance(found, Reject):

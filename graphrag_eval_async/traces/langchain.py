@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from graphrag_eval_async.traces.plain import history_of, list_of, said, text_of
-from graphrag_eval_async.traces.trace import Call, Trace, TraceOptions, calls_of, end, to_response
+from graphrag_eval_async.traces.plain import list_of, message_of_command, said, text_of
+from graphrag_eval_async.traces.trace import Trace, calls_of, convert, end
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.traces.trace import Call, TraceOptions
+
 
 _KINDS = {
     "HumanMessage": "human",
@@ -35,12 +39,10 @@ def response_from_langchain(history: Any, **options: Unpack[TraceOptions]) -> di
         a response for `evaluate_stream`. Its `trace_problems` lists what is wrong with the trace.
 
     Raises:
-        TraceError: text is not JSON.
+        TraceError: text is not JSON, or nothing of this format is in it.
         UsageError: an option has an invalid value.
     """
-    trace = Trace("langchain", options.get("turn", "last"))
-    read(history_of(history), trace)
-    return to_response(trace, **options)
+    return convert(history, "langchain", read, options)
 
 
 def read(history: Any, trace: Trace) -> None:
@@ -108,6 +110,19 @@ def _read_call(call: dict[str, Any], trace: Trace) -> Call:
     return trace.call(call.get("name"), call.get("args"), call.get("id"))
 
 
+def _documents(output: Any) -> Any:
+    """Retrieved documents as `retrieval` steps have them: with `id` and `text`."""
+    found = output.get("documents") if isinstance(output, dict) else output
+    if not isinstance(found, list):
+        return output
+    documents = [each.get("kwargs", each) for each in found if isinstance(each, dict)]
+    return [
+        {"id": each.get("id"), "text": each.get("page_content"), "metadata": each.get("metadata")}
+        for each in documents
+        if isinstance(each, dict)
+    ]
+
+
 class _Events:
     """Reads events: a call is what a model asked for, or a tool that something else started."""
 
@@ -130,6 +145,11 @@ class _Events:
         elif kind == "on_chat_model_end":
             calls = _read_answer(message_of(data.get("output")), self._trace)
             self._asked.update(call.name for call in calls)
+        elif kind == "on_retriever_end":
+            given = data.get("input")
+            query = given.get("query") if isinstance(given, dict) else given
+            call = self._trace.call("retrieval", {"query": query}, event.get("run_id"))
+            end(call, _documents(data.get("output")))
         elif kind == "on_tool_start":
             self._start(event, data)
         elif kind in ("on_tool_end", "on_tool_error"):
@@ -184,7 +204,7 @@ class _Events:
 
     def _end(self, event: dict[str, Any], data: dict[str, Any], *, failed: bool | None) -> None:
         trace, name = self._trace, event.get("name")
-        message = message_of(data.get("output"))
+        message = message_of(message_of_command(data.get("output")))
         key = message.get("tool_call_id", data.get("tool_call_id"))
         if failed:
             error = data.get("error")

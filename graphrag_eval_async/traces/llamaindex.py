@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from graphrag_eval_async.traces.plain import history_of, list_of, said, text_of
-from graphrag_eval_async.traces.trace import Trace, TraceOptions, calls_of, end, to_response
+from graphrag_eval_async.traces.plain import list_of, said, text_of
+from graphrag_eval_async.traces.trace import calls_of, convert, end
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.traces.trace import Trace, TraceOptions
 
 
 def response_from_llamaindex(history: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -20,45 +23,42 @@ def response_from_llamaindex(history: Any, **options: Unpack[TraceOptions]) -> d
         a response for `evaluate_stream`. Its `trace_problems` lists what is wrong with the trace.
 
     Raises:
-        TraceError: text is not JSON.
+        TraceError: text is not JSON, or nothing of this format is in it.
         UsageError: an option has an invalid value.
     """
-    trace = Trace("llamaindex", options.get("turn", "last"))
-    read(history_of(history), trace)
-    return to_response(trace, **options)
+    return convert(history, "llamaindex", read, options)
 
 
 def read(history: Any, trace: Trace) -> None:
     """Read a history of plain JSON values. Events are told by their keys: their dumps do not name them."""
+    listed: dict[Any, dict[str, Any]] = {}
     for item in list_of(history, "events", "messages", "store"):
         if not isinstance(item, dict):
             trace.problem("an event that is no object")
         elif "tool_output" in item:
             _read_result(item, trace)
         elif "tool_kwargs" in item:
-            _read_call(item, trace)
+            trace.call(item.get("tool_name"), item.get("tool_kwargs"), item.get("tool_id"))
         elif "role" in item:
             _read_message(item, trace)
         else:
-            _read_event(item, trace)
+            _read_event(item, listed, trace)
+    answer = trace.answer
+    for key, call in listed.items():  # Whose own events are missing.
+        if not trace.knows(key):
+            trace.call(call.get("tool_name"), call.get("tool_kwargs"), key)
+    trace.answer = answer
 
 
-def _read_call(item: dict[str, Any], trace: Trace) -> bool:
-    """Read a call that several events tell of; whether another has told of it before."""
-    if trace.knows(item.get("tool_id")):
-        return True
-    trace.call(item.get("tool_name"), item.get("tool_kwargs"), item.get("tool_id"))
-    return False
-
-
-def _read_event(item: dict[str, Any], trace: Trace) -> None:
-    """What an agent is given, or puts out."""
+def _read_event(item: dict[str, Any], listed: dict[Any, dict[str, Any]], trace: Trace) -> None:
+    """What an agent is given, or puts out; its calls are `listed`, and have events of their own."""
     if isinstance(response := item.get("response"), dict):
-        # The last output lists the calls of the whole run.
         calls = item.get("tool_calls")
-        listed = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
-        known = [_read_call(call, trace) for call in listed]
-        if all(known):
+        for call in calls if isinstance(calls, list) else ():
+            if isinstance(call, dict) and call.get("tool_id") is not None:
+                listed.setdefault(str(call["tool_id"]), call)
+        # What is said before a call is no answer.
+        if not _calls_in(_blocks(response)):
             trace.reply(_blocks(response))
     elif trace.question is None:
         if isinstance(given := item.get("input"), list):
@@ -93,7 +93,10 @@ def _read_result(event: dict[str, Any], trace: Trace) -> None:
         trace.result(key, output)  # Once more, which is a problem.
         return
     call = call or trace.call(event.get("tool_name"), event.get("tool_kwargs"), key)
-    text = text_of(text if text is not None else output.get("raw_output"))
+    raw = output.get("raw_output")
+    if isinstance(raw, dict | list) or text is None:  # The text has them as Python shows them.
+        text = raw
+    text = text_of(text)
     end(call, text, failed=failed if isinstance(failed, bool) else None)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from graphrag_eval_async.traces.plain import history_of, list_of
-from graphrag_eval_async.traces.trace import Trace, TraceOptions, to_response
+from graphrag_eval_async.traces.plain import list_of
+from graphrag_eval_async.traces.trace import convert
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.traces.trace import Trace, TraceOptions
 
 
 def response_from_mcp(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -20,12 +23,10 @@ def response_from_mcp(messages: Any, **options: Unpack[TraceOptions]) -> dict[st
         a response for `evaluate_stream`. Its `trace_problems` lists what is wrong with the trace.
 
     Raises:
-        TraceError: text is not JSON.
+        TraceError: text is not JSON, or nothing of this format is in it.
         UsageError: an option has an invalid value.
     """
-    trace = Trace("mcp", options.get("turn", "last"))
-    read(history_of(messages), trace)
-    return to_response(trace, **options)
+    return convert(messages, "mcp", read, options)
 
 
 def read(history: Any, trace: Trace) -> None:
@@ -37,6 +38,7 @@ def read(history: Any, trace: Trace) -> None:
         if not isinstance(message, dict):
             trace.problem("a message that is no object")
             continue
+        trace.found |= "jsonrpc" in message
         key, method = message.get("id"), message.get("method")
         if method == "tools/call":
             params = message.get("params")
@@ -68,8 +70,8 @@ def _read_answer(message: dict[str, Any], key: Any, trace: Trace) -> None:
     elif isinstance(result, dict):
         content = result.get("content")
         structured = result.get("structuredContent", result.get("structured_content"))
-        failed = result.get("isError", result.get("is_error", False))
-        trace.result(key, content or structured, failed=bool(failed))
+        failed = result.get("isError", result.get("is_error"))
+        trace.result(key, content or structured, failed=None if failed is None else bool(failed))
     elif "result" in message:
         trace.result(key, result)
     else:

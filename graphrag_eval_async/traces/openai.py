@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from graphrag_eval_async.traces.plain import history_of, list_of, said, seconds_between, text_of
-from graphrag_eval_async.traces.trace import Trace, TraceOptions, calls_of, end, to_response
+from graphrag_eval_async.traces.plain import (
+    block_text,
+    list_of,
+    said,
+    seconds_between,
+    text_of,
+)
+from graphrag_eval_async.traces.trace import Trace, calls_of, convert, end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from graphrag_eval_async.traces.trace import TraceOptions
 
 
 def response_from_openai(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -24,28 +32,30 @@ def response_from_openai(messages: Any, **options: Unpack[TraceOptions]) -> dict
         a response for `evaluate_stream`. Its `trace_problems` lists what is wrong with the trace.
 
     Raises:
+        TraceError: text is not JSON, or nothing of this format is in it.
         UsageError: an option has an invalid value.
     """
-    trace = Trace("openai", options.get("turn", "last"))
-    read(history_of(messages), trace)
-    return to_response(trace, **options)
+    return convert(messages, "openai", read, options)
 
 
 def read(history: Any, trace: Trace) -> None:
     """Read a history of plain JSON values."""
-    if isinstance(history, dict):
-        _count(history.get("usage"), trace)
-        if "original_input" in history:
-            _read_input(history, trace)
-    history = list_of(history, *_LISTS)
-    if any(isinstance(each, dict) and each.get("object") in ("trace", "trace.span") for each in history):
-        _read_spans(history, trace)
+    if isinstance(history, dict) and "original_input" in history:
+        _read_input(history, trace)
+    items = list_of(history, *_LISTS)
+    if any(isinstance(each, dict) and each.get("object") in ("trace", "trace.span") for each in items):
+        _read_spans(items, trace)
         return
-    for item in history:
+    for item in items:
         if isinstance(item, dict):
             _read_item(item, trace)
         else:
             trace.problem("an item that is no object")
+    if isinstance(history, dict) and items is not history.get("choices"):
+        for choice in list_of(history.get("choices") or []):
+            _read_item(choice, trace) if isinstance(choice, dict) else trace.problem("a choice that is none")
+    if isinstance(history, dict):
+        _count(history.get("usage"), trace)
 
 
 def _read_input(state: dict[str, Any], trace: Trace) -> None:
@@ -71,20 +81,33 @@ def _read_item(item: dict[str, Any], trace: Trace) -> None:
     if isinstance(message := item.get("message"), dict):  # Of the choices of a completion.
         item = message
     kind = item.get("type")
-    read = _ITEMS.get(kind) if isinstance(kind, str) else None
-    if read is not None:
-        read(item, trace)
+    read_item = _ITEMS.get(kind) if isinstance(kind, str) else None
+    if read_item is not None:
+        read_item(item, trace)
+    elif kind is None and (isinstance(item.get("output"), list) or isinstance(item.get("choices"), list)):
+        read(item, trace)  # A whole answer of either API.
     elif "role" in item:
         _read_message(item, trace)
     elif isinstance(kind, str) and kind.endswith("_call_output"):
-        trace.result(item.get("call_id"), item.get("output"))
+        failed = True if item.get("status") == "failed" else None
+        trace.result(item.get("call_id"), item.get("output"), failed=failed)
     elif isinstance(kind, str) and kind.endswith("_call"):
         _read_hosted(item, trace)
+    elif kind not in _SILENT:
+        trace.problem(f"an item of the unknown kind {text_of(kind) or 'none'}")
+
+
+_SILENT = ("reasoning", "compaction", "item_reference", "mcp_list_tools", "mcp_approval_request", "program")
+"""Kinds of items that are neither calls nor results nor messages."""
 
 
 def _read_message(message: dict[str, Any], trace: Trace) -> None:
     role, content = message["role"], message.get("content")
-    if role == "user":
+    if isinstance(content, list) and any(_is_of_anthropic(block) for block in content):
+        trace.problem("a message as Anthropic has it; response_from_anthropic reads it")
+    if role == "user" and not (
+        trace.answer is None and trace.calls and trace.calls[-1].ended and _shows(content)
+    ):
         trace.ask(said(content))
     elif role in ("tool", "function"):
         trace.result(message.get("tool_call_id"), content, name=message.get("name"))
@@ -95,6 +118,16 @@ def _read_message(message: dict[str, Any], trace: Trace) -> None:
             _read_call(call, trace)
         if not calls and not old:
             trace.reply(content if content is not None else message.get("refusal"))
+
+
+def _is_of_anthropic(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") in ("tool_use", "tool_result")
+
+
+def _shows(content: Any) -> bool:
+    """Whether a message right after the result of a tool shows what it returned, such as an image."""
+    blocks = content if isinstance(content, list) else []
+    return any(isinstance(block, dict) and block_text(block) is None for block in blocks)
 
 
 def _read_call(call: Any, trace: Trace) -> None:
@@ -164,23 +197,47 @@ def _read_spans(spans: Iterable[Any], trace: Trace) -> None:
         (span for span in spans if isinstance(span, dict) and span.get("object") == "trace.span"),
         key=lambda span: str(span.get("started_at")),
     )
-    for span in spans:
-        if isinstance(span, dict) and span.get("object") == "trace":
-            trace.more["trace_id"] = span.get("id")
+    ids = [span.get("id") for span in spans if isinstance(span, dict) and span.get("object") == "trace"]
+    if ids:
+        trace.more["trace_id"] = ids[-1]
+    if len(ids) > 1:
+        trace.problem(f"{len(ids)} traces, read as one; pass the objects of one trace at a time")
+    tokens: list[Any] = []
     for span in found:
         data = span.get("span_data")
-        if not isinstance(data, dict):
+        if isinstance(data, dict):
+            _read_span(span, data, tokens, trace)
+        else:
             trace.problem("a span without span_data")
-        elif data.get("type") == "function":
-            call = trace.call(data.get("name"), data.get("input"), span.get("id"))
-            if span.get("ended_at") is not None or data.get("output") is not None:
-                end(call, data.get("output"), failed=span.get("error") is not None)
-        elif data.get("type") in ("response", "generation"):
-            _count(data.get("usage"), trace)
-            _read_generation(data, trace)
+    if not trace.tokens:
+        for usage in tokens:
+            _count(usage, trace)
     started = [span.get("started_at") for span in found]
     ended = [span.get("ended_at") for span in found]
     trace.elapsed_sec = seconds_between(started, ended)
+
+
+def _read_span(span: dict[str, Any], data: dict[str, Any], tokens: list[Any], trace: Trace) -> None:
+    kind, error = data.get("type"), span.get("error")
+    if kind == "function":
+        call = trace.call(data.get("name"), data.get("input"), span.get("id"))
+        if span.get("ended_at") is not None or data.get("output") is not None:
+            end(call, data.get("output") or _error_of(error), failed=error is not None)
+    elif kind in ("response", "generation"):
+        _count(data.get("usage"), trace)
+        _read_generation(data, trace)
+    elif kind == "agent" and error is not None:
+        trace.error = text_of(_error_of(error))
+    elif isinstance(more := data.get("data"), dict) and more.get("sdk_span_type") == "turn":
+        tokens.append(more.get("usage"))
+
+
+def _error_of(error: Any) -> Any:
+    """What an error of a span says, in most detail."""
+    if not isinstance(error, dict):
+        return error
+    data = error.get("data")
+    return (data.get("error") if isinstance(data, dict) else None) or error.get("message") or error
 
 
 def _read_generation(data: Mapping[str, Any], trace: Trace) -> None:

@@ -119,6 +119,18 @@ def text_of(value: Any) -> str:
         return repr(value)
 
 
+def message_of_command(value: Any) -> Any:
+    """The message of a tool in the `Command` of LangGraph that it returned; anything else as it is."""
+    update = value.get("update") if isinstance(value, dict) else None
+    messages = update.get("messages") if isinstance(update, dict) else None
+    for message in messages if isinstance(messages, list) else ():
+        if isinstance(message, dict):
+            inner = message.get("kwargs", message.get("data"))
+            if "tool_call_id" in (inner if isinstance(inner, dict) else message):
+                return message
+    return value
+
+
 def said(content: Any) -> str:
     """What a message says: text, or the blocks of it that are text, without calls, thoughts and images."""
     if isinstance(content, str):
@@ -136,6 +148,8 @@ def block_text(block: Any) -> str | None:
     if not isinstance(block, dict):
         return None
     kind = block.get("type", block.get("block_type"))
+    if kind == "resource" and isinstance(block.get("resource"), dict):  # Of MCP.
+        kind, block = "text", block["resource"]
     if kind in ("text", "input_text", "output_text", "refusal"):
         text = block.get("text", block.get("refusal", block.get("content")))
         return text if isinstance(text, str) else None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from graphrag_eval_async.traces.plain import history_of, list_of, said, seconds_between, text_of
-from graphrag_eval_async.traces.trace import Trace, TraceOptions, to_response
+from graphrag_eval_async.traces.plain import list_of, said, seconds_between, text_of
+from graphrag_eval_async.traces.trace import convert
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.traces.trace import Trace, TraceOptions
 
 
 def response_from_pydantic_ai(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -19,12 +22,10 @@ def response_from_pydantic_ai(messages: Any, **options: Unpack[TraceOptions]) ->
         a response for `evaluate_stream`. Its `trace_problems` lists what is wrong with the trace.
 
     Raises:
-        TraceError: text is not JSON.
+        TraceError: text is not JSON, or nothing of this format is in it.
         UsageError: an option has an invalid value.
     """
-    trace = Trace("pydantic-ai", options.get("turn", "last"))
-    read(history_of(messages), trace)
-    return to_response(trace, **options)
+    return convert(messages, "pydantic-ai", read, options)
 
 
 def read(history: Any, trace: Trace) -> None:
@@ -39,6 +40,10 @@ def read(history: Any, trace: Trace) -> None:
             if not isinstance(part, dict):
                 trace.problem(f"a part that is no object: {text_of(part)}")
         parts = [part for part in parts if isinstance(part, dict)]
+        # What a tool adds to its return for the model comes as if the user had said it.
+        returns = any(part.get("part_kind") == "tool-return" for part in parts)
+        if returns:
+            parts = [part for part in parts if part.get("part_kind") != "user-prompt"]
         is_asked = any(part.get("part_kind") == "user-prompt" for part in parts)
         if is_asked and (trace.turn == "last" or not times):
             times = [] if trace.turn == "last" else times

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.traces.histories import Found, Turn
+from graphrag_eval_async.traces.plain import message_of_command
 from graphrag_eval_async.traces.span_messages import indexed_values
 from graphrag_eval_async.traces.spans import shown, structure, text_or_none
 
@@ -61,7 +62,9 @@ def _tool(span: Span, place: tuple[float, float]) -> Found:
         name, span.text("gen_ai.tool.call.id", "tool_call.id", "tool.id") or None, args, turn=Turn(place)
     )
     result = span.first("gen_ai.tool.call.result", "tool_response", "output.value")
-    message = structure(result)
+    message = message_of_command(structure(result))
+    if isinstance(message, dict) and message.get("kind") == "tool-return" and "return_value" in message:
+        result = message["return_value"]  # Of Pydantic AI, beside what the model is shown.
     inner = message.get("data", message.get("kwargs")) if isinstance(message, dict) else None
     message = inner if isinstance(inner, dict) else message
     if isinstance(message, dict) and "tool_call_id" in message and "content" in message:  # Of LangChain.

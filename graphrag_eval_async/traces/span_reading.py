@@ -40,6 +40,9 @@ def read_spans(spans: Iterable[Span], trace: Trace) -> Span:
     here = _last_trace(spans)
     now = [span for span in spans if span.trace_id == here]
     root = _root(now, tree)
+    runs = _runs(now, tree)
+    if runs > 1:
+        trace.problem(f"{runs} runs of agents in one trace, read as one; give each a trace of its own")
     calls = Calls(trace.problem)
     histories = _read_histories(spans, here, calls, trace)
     told = _span_calls(spans, tree, trace)
@@ -48,9 +51,11 @@ def read_spans(spans: Iterable[Span], trace: Trace) -> Span:
     question, answer = _question(root, histories), _answer(root, histories)
     _emit(list(calls.finish()), question, trace)
     trace.answer = answer
-    if root.is_root and root.failed and kind_of(root) not in _CALLS:
+    if not root.is_root:
+        trace.problem("the root span is missing, and maybe others")
+    if root.is_root and root.is_error and kind_of(root) not in _CALLS:
         trace.error = root.why() or "the root span failed"
-    _count(spans, tree, trace)
+    _count(now if trace.turn == "last" else spans, tree, trace)
     _read_times(root, now, trace)
     ids = {"id": root.trace_id, "trace_id": root.trace_id, "span_id": root.span_id}
     trace.more |= {key: value for key, value in ids.items() if value}
@@ -94,6 +99,12 @@ def _root(spans: list[Span], tree: Tree) -> Span:
     """The first span without a parent, or else the first whose parent is missing."""
     root = next((span for span in spans if span.is_root), None)
     return root or next((span for span in spans if tree.parent(span) is None), spans[0])
+
+
+def _runs(spans: list[Span], tree: Tree) -> int:
+    """How many spans of agents are below no other span of an agent."""
+    nearest = Nearest(tree, lambda span: kind_of(span) is not None)
+    return sum(kind_of(span) == "other" and nearest.above(span) is None for span in spans)
 
 
 def _read_histories(

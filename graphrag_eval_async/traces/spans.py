@@ -31,7 +31,8 @@ class Span:
 
     Attributes:
         trace_id: empty if the span has none.
-        failed: whether its status is an error, it has an `error.type`, or an exception is among its events.
+        is_error: whether its status is an error, or it has an `error.type`.
+        failed: whether it is an error, or an exception is among its events.
         resource: the attributes of what wrote the span.
         problems: what is wrong with it.
     """
@@ -44,6 +45,7 @@ class Span:
     end: int | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    is_error: bool = False
     failed: bool = False
     message: str | None = None
     resource: dict[str, Any] = field(default_factory=dict)
@@ -130,8 +132,8 @@ def _span(value: dict[str, Any], resource: dict[str, Any]) -> Span:
         problems=problems,
     )
     error = attributes.get("error.type")
-    has_error = error is not None and error != ""
-    span.failed = status.get("code") in _ERROR or has_error or any(name == "exception" for name, _ in events)
+    span.is_error = status.get("code") in _ERROR or (error is not None and error != "")
+    span.failed = span.is_error or any(name == "exception" for name, _ in events)
     dropped = _get(value, "droppedAttributesCount", "dropped_attributes_count")
     if dropped not in (None, 0, "0"):
         problems.append("a span without some of its attributes: there were too many")

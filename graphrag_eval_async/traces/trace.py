@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import orjson
 
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import TraceError, UsageError
 from graphrag_eval_async.records.decoding import nests_deeper
 from graphrag_eval_async.traces.calls import Call as Call
 from graphrag_eval_async.traces.calls import Early, Pending
-from graphrag_eval_async.traces.plain import MAX_DEPTH, said, text_of
+from graphrag_eval_async.traces.plain import MAX_DEPTH, history_of, said, text_of
 from graphrag_eval_async.traces.questions import QuestionTexts as QuestionTexts
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class Trace:
         tokens: by ``input_tokens`` and so on.
         elapsed_sec: in seconds.
         more: keys for the response as they are, such as the ids of the trace.
+        found: whether the history is of the format, even if nothing else was read.
     """
 
     format: str
@@ -83,6 +84,7 @@ class Trace:
     tokens: Counter[str] = field(default_factory=Counter)
     elapsed_sec: float | None = None
     more: dict[str, Any] = field(default_factory=dict)
+    found: bool = False
     problems: Counter[str] = field(default_factory=Counter)
     _pending: Pending = field(default_factory=Pending)
     _early: Early = field(default_factory=Early)
@@ -95,6 +97,7 @@ class Trace:
         """The user says something, which begins a turn."""
         self.question, self.answer = text, None
         if self.turn == "last":
+            self.tokens.clear()
             self._take_early()
             if self.calls:
                 count = len(self.calls)
@@ -195,6 +198,35 @@ def calls_of(value: Any, trace: Trace) -> list[Any]:
     if value:
         trace.problem(f"calls that are no list: {text_of(value)}")
     return []
+
+
+def convert(
+    history: Any, name: str, read: Callable[[Any, Trace], None], options: TraceOptions
+) -> dict[str, Any]:
+    """The response that a history makes in the format of that name, which `read` reads.
+
+    Raises:
+        TraceError: text is not JSON, or nothing of the format is in the history.
+        UsageError: an option has an invalid value.
+    """
+    value = history_of(history)
+    trace = Trace(name, options.get("turn", "last"))
+    read(value, trace)
+    is_read = trace.found or trace.question or trace.answer or trace.more
+    if value and not is_read and not trace.finished():
+        raise TraceError(f"nothing of the format {name} is in it; it has {shown(value)}")
+    return to_response(trace, **options)
+
+
+def shown(value: Any) -> str:
+    """What a value has, for an error: the keys of an object, or of the first in a list."""
+    if isinstance(value, list):
+        return f"a list, first of {shown(value[0])}" if value else "an empty list"
+    if isinstance(value, dict):
+        return (
+            f"the keys {', '.join(repr(str(key)[:50]) for key in list(value)[:10])}" if value else "no keys"
+        )
+    return f"a {type(value).__name__}"
 
 
 def to_response(

@@ -51,7 +51,7 @@ def test_converted_traces_are_responses(traced: Folder, capfd: pytest.CaptureFix
     out, err = capfd.readouterr()
     assert not out
     assert "not_a_trace: no known format; it has the keys 'x'" in err
-    assert "1 traces: no result" in err
+    assert "1 trace: no result" in err
     whole, cut = traced.read("converted.jsonl")
     assert (whole["question_id"], whole["actual_answer"]) == ("q1", ANSWER)
     assert cut["trace_problems"] == ["sparql_query call_1: no result", "retrieval_search call_2: no result"]
@@ -67,6 +67,32 @@ def test_results_that_begin_with_a_text_failed(traced: Folder, capfd: pytest.Cap
         assert run("convert", log, *options) == 0
         [response] = from_jsonl(capfd.readouterr().out.encode())
         assert [step["status"] for step in response["actual_steps"]] == statuses
+
+
+def test_tools_are_named(traced: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "run_sparql", "arguments": "{}"}}
+    history = [CHAT[0], {"role": "assistant", "tool_calls": [call]}, {**CHAT[2], "tool_call_id": "c"}]
+    log = traced.lines(history, name="log.jsonl")
+    for names, score, problems in [
+        (("--step-name", "run_sparql=sparql_query"), 1, None),
+        ((), 0, "no tool is named like a reference step: run_sparql; the reference steps are sparql_query"),
+    ]:
+        command = [
+            "evaluate",
+            traced.reference,
+            log,
+            "--format",
+            "auto",
+            *names,
+            "-o",
+            traced.file("out.jsonl"),
+        ]
+        assert run(*command) == 0
+        [result] = traced.read("out.jsonl")
+        assert result["steps_score"] == score
+        assert (problems or "") in result.get("trace_problems", [""])[0]
+    assert run("convert", log, "--step-name", "a") == 2
+    assert "expected TOOL=STEP" in capfd.readouterr().err
 
 
 def test_without_a_reference_set_questions_have_no_id(

@@ -225,7 +225,7 @@ class Watch(RunOptions):
     def traces(self) -> TraceFormat | None:
         if self.otlp_listen is None:
             return super().traces
-        return options.trace_format(OTLP, self.select, self.question_id, self.failed)
+        return options.trace_format(OTLP, self.select, self.question_id, self.failed, self.step_name)
 
     def _check_options(self) -> None:
         if self.otlp_listen is None and not self.paths:
