@@ -20,10 +20,9 @@ from graphrag_eval_async import (
     run_evaluation_sync,
 )
 from tests.traces.histories import ANTHROPIC, CHAT, LLAMAINDEX
-from tests.traces.otlp import line
+from tests.traces.otlp import line, span
 from tests.traces.scenario import ANSWER, QUESTION, RESULTS
 from tests.traces.test_formats import REFERENCE
-from tests.traces.test_otlp import span
 
 USER = {"role": "user", "content": QUESTION}
 
