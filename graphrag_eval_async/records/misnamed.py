@@ -9,6 +9,9 @@ from graphrag_eval_async.records.decoding import InvalidRecord
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+_TRACES = {"messages": "auto", "choices": "auto", "events": "auto", "resourceSpans": "otlp"}
+"""Keys that hold histories of agents, and the formats that read them."""
+
 _STEPS = ("actual_steps", "steps", "tool_calls")
 _ANSWER = ("actual_answer", "answer", "final_answer", "response", "output")
 _NAME = ("name", "tool", "tool_name", "function_name", "step_name")
@@ -20,6 +23,8 @@ def missing_question_id(record: Mapping[str, Any]) -> InvalidRecord:
     message = "no question_id; every response names its question"
     if key := next((key for key in record if _resembles(key, ("question_id", "qid"))), None):
         message += f" (did you mean question_id by {key[:64]!r}?)"
+    elif key := next((key for key in _TRACES if _is_list_of_objects(record.get(key))), None):
+        message += f"; {key} {_hint(key)}"
     elif "id" in record:
         message += " (id is the response's own)"
     return InvalidRecord("missing_question_id", message)
@@ -32,6 +37,11 @@ def hint_at_traces(record: Any) -> str:
     return ""
 
 
+def _hint(key: str) -> str:
+    format_ = _TRACES[key]
+    return f'looks like a trace of an agent: format="{format_}", or --format {format_}, reads it'
+
+
 def check_keys(record: Mapping[str, Any], unknown: Mapping[str, Any]) -> None:
     """Refuse a response that has its steps or its answer under some other key.
 
@@ -39,6 +49,8 @@ def check_keys(record: Mapping[str, Any], unknown: Mapping[str, Any]) -> None:
         InvalidRecord: one of its `unknown` keys seems to be meant for another.
     """
     for key, value in unknown.items():
+        if key in _TRACES and not {"actual_steps", "actual_answer", "error"} & record.keys():
+            _check_no_trace(key, value)
         if "actual_steps" not in record and _is_list_of_objects(value) and _resembles(key, _STEPS):
             raise _meant(key, "actual_steps")
         if (
@@ -48,6 +60,11 @@ def check_keys(record: Mapping[str, Any], unknown: Mapping[str, Any]) -> None:
             and _resembles(key, _ANSWER)
         ):
             raise _meant(key, "actual_answer")
+
+
+def _check_no_trace(key: str, value: Any) -> None:
+    if _is_list_of_objects(value):
+        raise InvalidRecord("invalid_field", f"{key}: {_hint(key)}")
 
 
 def check_step(step: Mapping[str, Any], place: str) -> None:

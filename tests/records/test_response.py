@@ -262,6 +262,10 @@ def test_a_status_is_success_or_error(status: str) -> None:
     ("response", "message"),
     [
         ({"steps": [{"name": "n"}]}, "steps: did you mean actual_steps?"),
+        (
+            {"messages": [{"role": "user"}]},
+            'messages: looks like a trace of an agent: format="auto", or --format auto, reads it',
+        ),
         ({"actualSteps": [{}]}, "actualSteps: did you mean actual_steps?"),
         ({"tool_calls": [{"name": "n"}]}, "tool_calls: did you mean actual_steps?"),
         ({"answer": "a"}, "answer: did you mean actual_answer?"),
@@ -292,7 +296,7 @@ def test_a_key_that_was_probably_meant_otherwise_is_named(response: dict[str, An
         {"steps": [{"name": "n"}], "actual_steps": []},
         {"answer": "draft", "actual_answer": "a"},
         {"error": "timeout", "output": "so far"},
-        {"messages": [{"role": "user"}], "answers_seen": "3"},
+        {"messages": [{"role": "user"}], "actual_answer": "a", "answers_seen": "3"},
         {
             "actual_steps": [
                 {"name": "n", "status": "error", "result": "x"},
@@ -310,6 +314,8 @@ def test_other_keys_are_metadata(response: dict[str, Any]) -> None:
     [
         ({"questionId": "q"}, "(did you mean question_id by 'questionId'?)"),
         ({"qid": "q"}, "(did you mean question_id by 'qid'?)"),
+        ({"messages": [{"role": "user"}]}, "or --format auto, reads it"),
+        ({"resourceSpans": [{}]}, "or --format otlp, reads it"),
         ({"id": "q"}, "(id is the response's own)"),
         ({"x": "q"}, "names its question"),
     ],
