@@ -12,7 +12,7 @@ from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import check_distinct, open_output, output_path
 from graphrag_eval_async.cli.report import end, list_rejects
-from graphrag_eval_async.cli.text import one_line, tell
+from graphrag_eval_async.cli.text import kind_of_problem, one_line, tell
 from graphrag_eval_async.records import Reject, Rejects
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sinks import LineFile
@@ -82,10 +82,5 @@ class Convert:
                     if isinstance(response, Reject):
                         rejects.keep(response)
                         continue
-                    problems.update({kind_of(text) for text in response.get("trace_problems", ())})
+                    problems.update({kind_of_problem(text) for text in response.get("trace_problems", ())})
                     await lines.send(orjson.dumps(response, option=orjson.OPT_APPEND_NEWLINE))
-
-
-def kind_of(problem: str) -> str:
-    """A problem without the name and the id of its call."""
-    return problem.partition(" (")[0].rpartition(": ")[2]

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.reading import processes_for
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.run import RunOptions
-from graphrag_eval_async.cli.text import dollars, one_line, tell
+from graphrag_eval_async.cli.text import counts, dollars, kind_of_problem, one_line, tell
 from graphrag_eval_async.config import Config, LimitsConfig
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import Evaluator
@@ -115,7 +116,7 @@ class Evaluate(RunOptions):
             return replace(self, ordered=True, jobs=1).run(interrupts)
         reference = load_reference(self.reference)
         check_gates(self.gates, reference.templates, config)
-        seed = self._seed(until)
+        seed, problems = self._seed(until), Counter[str]()
         source = read_jsonl(self.responses, shuffle=seed)
         with self.open(reference, source, config, interrupts, until=until) as (stream, results):
             if until is not None and self.shuffle is None:
@@ -125,9 +126,12 @@ class Evaluate(RunOptions):
                 source, shown=self._shows_progress, usage=usage, aggregates=stream.aggregates
             ) as advance:
                 sending = Sending(results, self.stopping(stream, stream.stop))
-                work = _write_results(stream, sending, advance)
+                work = _write_results(stream, sending, advance, problems)
                 ending = run_to_end(work, interrupts, drain=sending.drain)
-        return self.report_stream(stream, ending, reference=reference, config=config, table=self._table)
+        notes = [one_line(f"trace problems: {counts(problems)}")] if problems else []
+        return self.report_stream(
+            stream, ending, reference=reference, config=config, table=self._table, notes=notes
+        )
 
     def _run_to_table(self, path: str, interrupts: Interrupts) -> Exit:
         """Write results as lines first: which columns a table has is known at its end."""
@@ -168,7 +172,8 @@ class Evaluate(RunOptions):
         )
         rejects = stream.rejects
         with progress(source) as advance:
-            ending = run_to_end(_write_results(stream, Sending(None, stream.stop), advance), interrupts)
+            work = _write_results(stream, Sending(None, stream.stop), advance, Counter())
+            ending = run_to_end(work, interrupts)
         list_rejects(rejects)
         tell(sys.stdout, "\n".join(_estimates(stream, config)))
         return end(ending, rejects)
@@ -238,11 +243,14 @@ def _order(seed: int | None) -> str:
     )
 
 
-async def _write_results(stream: EvaluationStream, sending: Sending, advance: Callable[[], None]) -> None:
+async def _write_results(
+    stream: EvaluationStream, sending: Sending, advance: Callable[[], None], problems: Counter[str]
+) -> None:
     async with stream:
         async for result in stream:
             if "pending" not in result:
                 advance()
+                problems.update({kind_of_problem(text) for text in result.get("trace_problems", ())})
             await sending.send(result)
 
 

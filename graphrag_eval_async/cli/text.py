@@ -105,3 +105,8 @@ def counts(of: Mapping[Any, int]) -> str:
 def by_frequency(of: Mapping[str, int]) -> str:
     """The same, the most frequent first."""
     return ", ".join(f"{-rank} {kind}" for rank, kind in sorted((-count, kind) for kind, count in of.items()))
+
+
+def kind_of_problem(problem: str) -> str:
+    """A problem of a trace without the name and the id of its call."""
+    return problem.partition(" (")[0].rpartition(": ")[2]

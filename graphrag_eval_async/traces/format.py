@@ -169,10 +169,8 @@ def _check_names(response: dict[str, Any], questions: Mapping[str, Question]) ->
     wanted = {step["name"] for group in (question and question.reference_steps) or () for step in group}
     found = [step["name"] for step in response["actual_steps"]] if "trace_format" in response else []
     if found and wanted and not wanted.intersection(found):
-        names = f"{', '.join(dict.fromkeys(found))}; the reference steps are {', '.join(sorted(wanted))}"
-        text = (
-            f"no tool is named like a reference step: {names}; step_names or aliases can say which is which"
-        )
+        names = f"tools {', '.join(dict.fromkeys(found))}; reference steps {', '.join(sorted(wanted))}"
+        text = f"no tool is named like a reference step ({names}); step_names or aliases name them"
         response.setdefault("trace_problems", []).append(text[:MAX_CHARACTERS])
 
 

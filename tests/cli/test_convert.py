@@ -75,7 +75,7 @@ def test_tools_are_named(traced: Folder, capfd: pytest.CaptureFixture[str]) -> N
     log = traced.lines(history, name="log.jsonl")
     for names, score, problems in [
         (("--step-name", "run_sparql=sparql_query"), 1, None),
-        ((), 0, "no tool is named like a reference step: run_sparql; the reference steps are sparql_query"),
+        ((), 0, "no tool is named like a reference step (tools run_sparql; reference steps sparql_query)"),
     ]:
         command = [
             "evaluate",
@@ -91,6 +91,7 @@ def test_tools_are_named(traced: Folder, capfd: pytest.CaptureFixture[str]) -> N
         [result] = traced.read("out.jsonl")
         assert result["steps_score"] == score
         assert (problems or "") in result.get("trace_problems", [""])[0]
+    assert "trace problems: 1 no tool is named like a reference step" in capfd.readouterr().out
     assert run("convert", log, "--step-name", "a") == 2
     assert "expected TOOL=STEP" in capfd.readouterr().err
 
