@@ -205,7 +205,7 @@ class Follower:
         finally:
             await self.aclose()
 
-    def is_stopped(self) -> bool:
+    def _is_stopped(self) -> bool:
         """Whether its `stop` is set."""
         return self._waiting.is_stopped()
 

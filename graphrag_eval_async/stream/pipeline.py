@@ -325,7 +325,7 @@ def _open(
 
 
 def _leaves_traces(follower: Follower | None, journal: Journal | None) -> bool:
-    return follower is not None and (journal is not None or follower.is_stopped())
+    return follower is not None and (journal is not None or follower._is_stopped())
 
 
 async def _close(session: JudgeSession | None, resuming: Resuming | None) -> None:
