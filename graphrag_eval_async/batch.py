@@ -55,27 +55,32 @@ async def run_evaluation(
     max_line_bytes: int = MAX_LINE_BYTES,
     **options: Unpack[EvaluatorOptions],
 ) -> list[Result]:
-    """Evaluate a finished set of responses. Arguments not listed are as in `evaluate_stream`.
+    """Evaluate a finished set of responses.
 
     Args:
-        responses: as in `evaluate_stream`, or a dict from question id to response.
-        missing: "raise" insists on a response to every question, "skip" accepts missing ones.
+        reference: a path to YAML or JSON, a list of template dicts, or a `Reference`.
+        responses: a path to JSONL, an iterable of responses, as for `evaluate_stream`, or a dict from
+            question id to response.
+        missing: "raise" requires a response to every question, "skip" accepts missing ones.
         on_reject: "raise" raises one error that lists all rejects, "collect" skips rejected responses, and a
             callable is called with each reject.
-        options: `comparators`, `steps_groups`, `config`, `judge` and `on_fatal`, as in `Evaluator`.
+        max_in_flight: how many responses may be in progress at once, 1 or more.
+        max_line_bytes: longer lines are rejected as `too_long`.
+        options: `comparators`, `steps_groups`, `step_aliases`, `config`, `judge`, `on_fatal` and `format`, as
+            in `Evaluator`.
 
     Returns:
-        the results in the order of the reference set; samples of one question in the order of the input. They
-        are the caller's own, but for the values of the keys of reference steps, as in `evaluate_stream`.
+        the results in the order of the reference set; samples of one question in the order of the input.
+        Values inside reference steps, such as `args`, belong to the reference set and must not be changed.
 
     Raises:
         RejectedResponses: responses could not be evaluated.
-        MissingResponses: questions are without a response that could be evaluated.
+        MissingResponses: questions have no response that could be evaluated.
         ReferenceDataError: the reference set is invalid.
         ConfigError: the configuration is invalid, or needs a package that is not installed.
-        UsageError: an argument has a value it cannot have.
+        UsageError: an argument has an invalid value.
         SourceError: the responses cannot be read.
-        JudgeUnavailable: the judge will not answer any call.
+        JudgeUnavailable: wrong key, unknown model, or no quota.
     """
     if missing not in ("raise", "skip"):
         raise UsageError(f'missing: expected "raise" or "skip", got {missing!r}')

@@ -66,12 +66,12 @@ class EvaluatorOptions(TypedDict, total=False):
 class Evaluator:
     """Evaluates single responses against a reference set.
 
-    With a judge it is an asynchronous context manager, which closes what its first call opens; it is used
-    within one event loop then.
+    With a judge, use it as an asynchronous context manager, within one event loop: it closes the connections
+    that its first call opens.
 
     Attributes:
         reference: the reference set.
-        trace_format: of lines that hold traces; None where they hold responses.
+        trace_format: format of the traces; None if responses are no traces.
     """
 
     def __init__(
@@ -90,26 +90,26 @@ class Evaluator:
 
         Args:
             reference: a path to YAML or JSON, a list of template dicts, or a `Reference`.
-            comparators: by name of reference step, what compares it with an actual step of that name:
-                ``(reference_step, actual_step) -> float`` in [0, 1]. It takes the place of a built-in one. It
-                should depend on the two steps alone: it may be called from a worker thread, and twice.
-            steps_groups: "last" scores the last group of reference steps, "all" the mean over all groups;
-                where it is not given, the configuration says, and else it is "last".
-            step_aliases: by the name of a step in the reference set, other names that agents give it, besides
-                the `aliases` of the configuration.
-            config: which metrics are judged, by which models and within which limits: a path to YAML, a dict
-                of that layout, or a `Config`. Without it only the steps are scored.
-            judge: takes the place of the configured models. Without a configuration, it judges answer
-                correctness.
-            on_fatal: what becomes of a judge that will not answer any call, because of its key, model or
-                quota: "raise" raises `JudgeUnavailable`, "continue" makes it the error of each metric.
-            format: what lines hold in place of responses: traces of agents, such as "openai", or "auto"; see
-                `TraceFormat`, which names the options, too.
+            comparators: your own comparison of steps, by name of reference step:
+                ``(reference_step, actual_step) -> float`` from 0 to 1. It replaces the built-in one. It may
+                run in a worker thread, and twice, so it should depend on the two steps alone.
+            steps_groups: "last" scores the last group of reference steps, "all" the mean over all groups.
+                Default: as the configuration says, else "last".
+            step_aliases: other names that agents give a step, by its name in the reference set; added to the
+                `aliases` of the configuration.
+            config: metrics to judge, models and limits: a path to YAML, a dict of that layout, or a `Config`.
+                Without it, only steps are scored.
+            judge: your own judge, in place of the configured models. Without a configuration, it judges
+                answer correctness.
+            on_fatal: what to do if the judge rejects the key, lacks the model or is out of quota: "raise"
+                raises `JudgeUnavailable`, "continue" makes it the error of each metric.
+            format: the responses are traces in this format, such as "openai" or "auto"; or a `TraceFormat`,
+                which has options.
 
         Raises:
-            ReferenceDataError: the reference set cannot be right.
-            ConfigError: the configuration cannot be right, or needs a package that is not installed.
-            UsageError: an argument has a value it cannot have.
+            ReferenceDataError: the reference set is invalid.
+            ConfigError: the configuration is invalid, or needs a package that is not installed.
+            UsageError: an argument has an invalid value.
         """
         _check_arguments(comparators, steps_groups, on_fatal)
         self._comparators = dict(comparators or {})

@@ -27,38 +27,40 @@ def evaluate_agent(
     retry_errors: bool = False,
     **options: Unpack[StreamKeywords],
 ) -> EvaluationStream:
-    """Ask an agent every question of a reference set, and evaluate the answers as they come.
+    """Ask an agent every question of a reference set and evaluate the answers as they come.
 
     The agent is called with a `Question` and returns a response as a dict, a list of steps (`actual_steps`),
-    or a str (`actual_answer`). Anything else becomes a reject that names the question. `question_id` is
-    filled in, and `elapsed_sec`, the seconds that the call took, where the agent does not give it. An
-    exception or a timeout becomes a response with an `error`: its type and message.
+    or a str (`actual_answer`). Anything else becomes a reject that names the question. The library adds
+    `question_id`, and `elapsed_sec` (the seconds that the call took) unless the agent returns it. An
+    exception or a timeout becomes the `error` of the response, with type and message.
 
-    The next question is asked when a call ends, unless `max_in_flight` results wait to be taken. Leaving or
-    dropping the stream cancels the calls; `stop()` asks no more questions. With `journal`, questions that
-    were answered in an earlier run are not asked again. With `until`, questions are asked in random order,
-    the same in each run, and the decision cancels the calls in flight.
+    The next question is asked when a call ends, unless `max_in_flight` results are waiting. Leaving or
+    dropping the stream cancels the calls; `stop()` asks no more questions. With `journal`, questions that an
+    earlier run answered are not asked again. With `until`, questions are asked in random order, the same in
+    each run, and the decision cancels the calls in progress.
 
     Args:
-        reference: as in `evaluate_stream`.
-        agent: an async function, or a plain one, each call of which runs in a thread of its own.
-        max_concurrency: how many calls may run at a time, 1 or more. `max_in_flight` limits it, too.
-        repeats: how often each question is asked, 1 or more: all questions once, then all again. The number
-            of the repeat, from 1, is the `sample` of its result.
-        timeout: of one call, in seconds; None for no limit. A call of an async function is cancelled then,
-            and has 10 seconds to clean up. A plain function cannot be stopped: the stream goes on without its
-            answer, but it takes up one of `max_concurrency` until it returns. Neither closing the stream nor
-            the end of the process waits for it.
-        retry_errors: whether to ask again questions whose response in the journal failed or was rejected.
-            Their lines move to the file ``.damaged`` beside the journal. A journal does not know the agent:
-            use another one for another agent.
-        options: as in `evaluate_stream`. `dedupe` has no effect.
+        reference: a path to YAML or JSON, a list of template dicts, or a `Reference`.
+        agent: an async function, or a plain function, which runs in threads.
+        max_concurrency: how many calls may run at a time, 1 or more; `max_in_flight` also limits it.
+        repeats: how often to ask each question, 1 or more: all questions once, then all again. The number of
+            the repeat, from 1, is the `sample` of the result.
+        timeout: limit of one call in seconds; None for no limit. An async call is cancelled and has 10
+            seconds to clean up. A plain function cannot be stopped: the stream continues without its answer,
+            but the call occupies one of `max_concurrency` slots until it returns. Neither closing the stream
+            nor the end of the process waits for it.
+        retry_errors: whether to ask again the questions whose responses in the journal failed or were
+            rejected. Their lines move to the file ``.damaged`` beside the journal. A journal does not know
+            the agent: use another journal for another agent.
+        options: the other options of `evaluate_stream`. `dedupe` has no effect.
 
     Returns:
-        what `evaluate_stream` returns.
+        a stream of results, as `evaluate_stream` returns it.
 
     Raises:
-        ReferenceDataError, ConfigError, UsageError: as `evaluate_stream` does; on iteration, too.
+        ReferenceDataError: the reference set is invalid.
+        ConfigError: the configuration is invalid, or needs a package that is not installed.
+        UsageError: an argument has an invalid value.
     """
     asked = Agent(agent, max_concurrency, repeats, timeout, retry_errors)
     return evaluate_stream(reference, asked, **options)

@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 
 class EvaluationStream:
-    """The results of a stream of responses, each as soon as it is complete.
+    """Yields results, each as soon as it is complete; made by `evaluate_stream` and `evaluate_agent`.
 
-    An asynchronous iterator and context manager; made by `evaluate_stream`. It starts reading when the first
-    result is asked for. Leaving its context, or `aclose` from any task, stops reading and work; so does
-    dropping the stream. A cancelled or timed-out `anext` loses nothing.
+    It is an asynchronous iterator and context manager. Reading starts when the first result is asked for.
+    Leaving the context, calling `aclose` from any task, or dropping the stream stops all work. A cancelled or
+    timed-out `anext` loses no result.
 
     Attributes:
-        aggregates: running aggregates, up to and including the complete result handed out last.
+        aggregates: running aggregates of the results handed out so far.
         usage: counts of the judge's calls.
     """
 
@@ -97,38 +97,38 @@ class EvaluationStream:
 
     @property
     def rejects(self) -> Rejects:
-        """What could not be evaluated, and why."""
+        """Responses that could not be evaluated, and why."""
         self._tally.heeded = True
         return self._tally.rejects
 
     @property
     def missing(self) -> list[str]:
-        """Ids of the questions that no response answered so far, in the order of the reference set."""
+        """Ids of questions without a response so far, in the order of the reference set."""
         answered = self._tally.samples
         return [question_id for question_id in self._reference.questions if question_id not in answered]
 
     @property
     def in_flight(self) -> int:
-        """How many responses, by their weights, are read and not yet handed out as results."""
+        """Number of responses that are read and not yet handed out; large ones count more than once."""
         return self._results.in_flight
 
     @property
     def journal(self) -> OpenJournal | None:
-        """The journal, once what it has is counted; None before, and without one."""
+        """The journal, once its results are counted; None before that, and without a journal."""
         return self._resuming.journal if self._resuming is not None else None
 
     @property
     def skipped(self) -> int:
-        """How many lines were left out since they had come before; 0 without a journal or `dedupe`."""
+        """Number of lines skipped because they were already evaluated; needs a journal or `dedupe`."""
         return self._resuming.admission.skipped if self._resuming is not None else 0
 
     @property
     def decision(self) -> Decision | None:
-        """What is known by now of the condition that `until` names; None without one."""
+        """What is known so far about the condition of `until`; None without one."""
         return self._until.decision if self._until is not None else None
 
     def stop(self) -> None:
-        """Read no more; the results of what was read still come. Safe to call at any time."""
+        """Stop reading; results in progress are still delivered. Safe to call at any time."""
         self._results.stop()
 
     def drop_unsent(self) -> None:
@@ -214,62 +214,56 @@ def evaluate_stream(
     Args:
         reference: a path to YAML or JSON, a list of template dicts, or a `Reference`.
         responses: a path to JSONL, or any iterable, asynchronous iterable or anyio receive stream of
-            responses: dicts, or `bytes` or `str` that hold whole lines of JSON. A plain iterable is advanced
-            on the event loop, so one that blocks belongs behind an asynchronous one.
-        ordered: whether results come in the order of the input, rather than as they complete; with `until`
-            they always do.
-        max_in_flight: how many responses may be read and not yet handed out as results; 1 or more.
+            responses: dicts, or `bytes` or `str` that hold whole lines of JSON. Plain iterables run on the
+            event loop: put one that blocks behind an asynchronous one.
+        ordered: whether to yield results in the order of the input instead of as they complete.
+        max_in_flight: how many responses may be read and not yet handed out, 1 or more; beyond that, reading
+            stops.
         max_line_bytes: a longer line is rejected as `too_long` and never held in memory.
-        aggregates: running aggregates to go on counting with, rather than new ones.
+        aggregates: a `RunningAggregates` to continue counting with; default: a new one.
         on_reject: what to do with a response that cannot be evaluated. "collect" keeps it in `rejects`; if
-            nobody asks for these, the first of each reason is logged, and the end is a `GraphragEvalWarning`.
-            "raise" ends the stream with `RejectedResponse` once the results before it are out. A callable is
-            called with each `Reject` as it is found, which then is counted but not kept.
-        steps_groups: see `Evaluator`, as for the following five, and `format`.
-        step_aliases: by the name of a step in the reference set, other names that agents give it.
-        comparators: the caller's own, by name of reference step.
-        config: which metrics are judged, by which models and within which limits; without it only the steps
-            are scored.
-        judge: the caller's own.
-        on_fatal: what becomes of a judge that will not answer any call; "raise" ends the stream.
-        format: of the traces that `responses` holds, one in a line, such as "openai" or "auto"; or a
+            nobody reads these, the first of each reason is logged, and a `GraphragEvalWarning` at the end
+            counts them. "raise" ends the stream with `RejectedResponse`, after the results before it. A
+            callable is called with each `Reject`, which is then counted but not kept.
+        steps_groups: "last" scores the last group of reference steps, "all" the mean over all groups.
+            Default: as the configuration says, else "last".
+        step_aliases: other names that agents give a step, by its name in the reference set.
+        comparators: your own comparison of steps, by name of reference step: see `Evaluator`.
+        config: metrics to judge, models and limits: a path to YAML, a dict of that layout, or a `Config`.
+            Without it, only steps are scored.
+        judge: your own judge, in place of the configured models.
+        on_fatal: what to do if the judge rejects the key, lacks the model or is out of quota: "raise" ends
+            the stream with `JudgeUnavailable`, "continue" makes it the error of each metric.
+        format: the responses are traces, one per line, in this format, such as "openai" or "auto"; or a
             `TraceFormat`, which has options.
-        stages: whether a result that is to be judged comes twice: first when its steps are scored, with the
-            names of the metrics that are still to come in `pending`, and then whole. Aggregates count it
-            once, and `ordered` is the order of whole results.
-        journal: where results are kept as JSONL, each before it is handed out, so that a stream that is
-            started again with the same journal goes on where this one ended, however it ended: what stands
-            there counts in `aggregates`, `missing` and `rejects.counts`, its lines are not evaluated again,
-            and its results do not come again. See `Journal`.
-        dedupe: by what a line is recognised that was evaluated before, in this run or, with a journal, in an
-            earlier one. "position": a line of a followed file by its place; lines of any other source,
-            which is to be read from its start again, as the same of as many equal ones. "content": any line
-            that equals an earlier one, so that true duplicates do not count. To know them takes 24 bytes of
-            memory a line, with a journal or "content"; 46 once a journal was resumed from a source that is
-            read from its start again.
-        until: a condition such as ``steps_score >= 0.8``, or an `Until`, which names the level, too. The
-            stream ends with the result that decides, either way, whether it holds: it reads no more and
-            cancels the work in progress. For that, results come in the order of the input, and those behind
-            it do not come, even if they are complete, since what is quick is no fair sample. `decision`
-            says what was found out. A path of regular files that are not compressed is read in a
-            shuffled order, as by ``read_jsonl(path, shuffle=0)``, as files are often sorted by template;
-            any other source in its own. `Until` says what a decision does not tell.
+        stages: whether to yield a judged result twice: when its steps are scored, with the names of the
+            metrics still to come in `pending`, and when it is complete. Aggregates count it once.
+        journal: file that keeps results as JSONL, each before it is yielded. A stream with the same journal
+            resumes where this one ended, however it ended: earlier results count in `aggregates`, `missing`
+            and `rejects.counts`, and are not yielded again. See `Journal`.
+        dedupe: how to recognise lines that were already evaluated. "position": a line of a followed file by
+            its place; lines of other sources by content, as often as each came. "content": any line that
+            equals an earlier one, so equal lines count once. A journal or "content" takes 24 bytes of memory
+            per line; 46 after resuming from a source that is read from its start.
+        until: a condition such as ``steps_score >= 0.8``, or an `Until`, which also sets the level. The
+            stream ends with the result that decides it, either way: reading stops and work in progress is
+            cancelled. Results come in the order of the input, since quick ones are no fair sample.
+            `decision` has the outcome. Regular files are read in random order, since files are often sorted
+            by template; other sources in their own order.
 
     Returns:
-        an asynchronous iterator of results: dicts with the documented output keys. They are the caller's own,
-        but for the values of the keys of reference steps, such as `args`: these belong to the reference set
-        and must not be changed.
+        a stream of results, which are dicts. They are yours, except for the values inside reference steps,
+        such as `args`: these belong to the reference set and must not be changed.
 
     Raises:
-        ReferenceDataError: the reference set cannot be right.
-        ConfigError: the configuration cannot be right, or needs a package that is not installed.
-        UsageError: an argument has a value it cannot have.
-        SourceError: on iteration, after the results in flight: the responses cannot be read.
-        JournalError: on iteration: somebody else writes to the journal (`JournalLocked`), it was begun under
+        ReferenceDataError: the reference set is invalid.
+        ConfigError: the configuration is invalid, or needs a package that is not installed.
+        UsageError: an argument has an invalid value.
+        SourceError: on iteration, after the results in progress: the responses cannot be read.
+        JournalError: on iteration: another process writes to the journal (`JournalLocked`), it belongs to
             another reference set, configuration or version (`JournalMismatch`), or it cannot be read or
-            written; what stands in it stays valid.
-        JudgeUnavailable: on iteration, after the results that are finished: the judge refuses the key, lacks
-            the model, or the quota is used up.
+            written. What is in it stays valid.
+        JudgeUnavailable: on iteration, after the finished results: wrong key, unknown model, or no quota.
     """
     evaluator = Evaluator(
         reference,
