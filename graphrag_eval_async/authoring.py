@@ -86,7 +86,7 @@ def save_reference(reference: Reference | Templates, path: str | os.PathLike[str
     What is at the path is replaced at once; readers see the old file or the new one.
 
     Raises:
-        ReferenceDataError: the set cannot be right.
+        ReferenceDataError: the set is invalid.
         UsageError: the path has another suffix than ``.yaml``, ``.yml`` or ``.json``.
         OSError: the file cannot be written.
     """

@@ -212,7 +212,7 @@ def compare(
     Raises:
         AggregationError: something is not a result of a question; of files, the message has its place.
         SourceError: a file cannot be read.
-        UsageError: an argument has a value it cannot have.
+        UsageError: an argument has an invalid value.
     """
     from graphrag_eval_async.inference.compared import Comparison
     from graphrag_eval_async.inference.comparison import RunningComparison

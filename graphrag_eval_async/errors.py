@@ -1,25 +1,25 @@
 """The exceptions of the package, all of one tree.
 
 GraphragEvalError
-├── UsageError                an argument with a value it cannot have (also a ValueError)
-├── ConfigError               a configuration that cannot be right; every problem names its key
-├── ReferenceDataError        a reference set that cannot be right; every problem, located
-├── SourceError               what was given as responses, or as results, cannot be read as such
+├── UsageError                an argument has an invalid value (also a ValueError)
+├── ConfigError               an invalid configuration; every problem names its key
+├── ReferenceDataError        an invalid reference set; every problem names its place
+├── SourceError               responses or results cannot be read
 ├── WorkerError               a worker process that died; the message names the range of the file that it had
 ├── JournalError              a journal that cannot be read or written
-│   ├── JournalLocked         ... because somebody else writes to it
-│   └── JournalMismatch       ... because it was begun under other conditions, or is none at all
+│   ├── JournalLocked         ... because another process writes to it
+│   └── JournalMismatch       ... because it belongs to another reference set, configuration or version
 ├── RejectedResponse          one response that cannot be evaluated
 ├── RejectedResponses         a finished set in which responses could not be evaluated
 ├── MissingResponses          a finished set that leaves questions unanswered
-├── AggregationError          a result, or a serialised state, that cannot be aggregated
-├── JudgeError                a call of a judge that failed, and in which way
-│   └── JudgeUnavailable      ... and no other call can succeed: a wrong key, an unknown model, no quota
+├── AggregationError          a result, or stored aggregates, that cannot be aggregated
+├── JudgeError                a failed call of a judge, and how it failed
+│   └── JudgeUnavailable      ... and no other call can succeed: wrong key, unknown model, no quota
 ├── MalformedStep             a step that its comparator cannot read; such a step matches nothing
-├── ComparatorError           a comparator of the caller's raised, or returned something else than a score
+├── ComparatorError           your comparator raised, or did not return a score
 └── ComparisonBudgetExceeded  tables too ambiguous to compare within the fixed search budget
 
-GraphragEvalWarning           something that looks like a mistake, and does not stop anything (a UserWarning)
+GraphragEvalWarning           something looks like a mistake (a UserWarning)
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class GraphragEvalWarning(UserWarning):
 
 
 class UsageError(GraphragEvalError, ValueError):
-    """An argument has a value it cannot have; the message names it and says what it may be."""
+    """An argument has an invalid value; the message names it and says what is allowed."""
 
 
 class ConfigError(GraphragEvalError, ValueError):
-    """A configuration cannot be right.
+    """A configuration is invalid.
 
     `problems` lists what was found, each beginning with its key, such as ``llm.limits.max_attempts: ...``;
     `source` is the path it was read from, if any.
@@ -71,7 +71,7 @@ class ConfigError(GraphragEvalError, ValueError):
 
 
 class ReferenceDataError(GraphragEvalError):
-    """A reference set cannot be right.
+    """A reference set is invalid.
 
     `problems` lists everything that was found, each with its place, such as
     ``templates[3].questions[0].id: ...``; `source` is the path it was read from, if any.
@@ -86,7 +86,7 @@ class ReferenceDataError(GraphragEvalError):
 
 
 class SourceError(GraphragEvalError):
-    """What was given as a source of records cannot be read as one."""
+    """Responses or results cannot be read."""
 
 
 class WorkerError(GraphragEvalError):
@@ -97,11 +97,11 @@ class WorkerError(GraphragEvalError):
 
 
 class TraceError(GraphragEvalError, ValueError):
-    """What was given as a trace of an agent is none; the message says what it has instead."""
+    """A history has no known format; the message says what it has instead."""
 
 
 class JournalError(GraphragEvalError):
-    """A journal cannot be read or written; what stands in it stays valid. The message names the file."""
+    """A journal cannot be read or written; what is in it stays valid. The message names the file."""
 
 
 class JournalLocked(JournalError):  # noqa: N818
@@ -109,7 +109,7 @@ class JournalLocked(JournalError):  # noqa: N818
 
 
 class JournalMismatch(JournalError):  # noqa: N818
-    """The journal was begun under another reference set, configuration or version, or is none at all.
+    """The journal belongs to another reference set, configuration or version, or is no journal.
 
     `differences` names what is different.
     """
@@ -186,7 +186,7 @@ class JudgeError(GraphragEvalError):
         """Say what happened.
 
         Raises:
-            UsageError: an argument has a value it cannot have.
+            UsageError: an argument has an invalid value.
         """
         if kind not in FAILURES:
             raise UsageError(f"kind: expected one of {', '.join(FAILURES)}, got {kind!r}")

@@ -159,7 +159,7 @@ def load_reference(
             `GraphragEvalWarning`.
 
     Raises:
-        ReferenceDataError: it cannot be read, or cannot be right; every problem is listed with its place.
+        ReferenceDataError: it cannot be read, or is invalid; every problem is listed with its place.
     """
     read = reference if isinstance(reference, Reference) else _read(reference, comparators)
     source = os.fspath(reference) if isinstance(reference, str | os.PathLike) else None

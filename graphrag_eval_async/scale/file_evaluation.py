@@ -88,7 +88,7 @@ async def evaluate_file(
             before it are written.
         ReferenceDataError: the reference set is invalid.
         ConfigError: the configuration is invalid, or needs a package that is not installed.
-        UsageError: an argument has a value it cannot have, or `results` is among the responses.
+        UsageError: an argument has an invalid value, or `results` is among the responses.
         SourceError: the responses cannot be read; the results before that are written.
         JudgeUnavailable: the judge will not answer any call.
         OSError: the results cannot be written.

@@ -47,7 +47,7 @@ class Agent:
     """What is asked, and how; see `evaluate_agent`.
 
     Raises:
-        UsageError: an option has a value it cannot have.
+        UsageError: an option has an invalid value.
     """
 
     function: Callable[[Question], Any]

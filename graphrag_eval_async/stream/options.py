@@ -29,7 +29,7 @@ class StreamOptions:
     """How a stream reads, orders, keeps and ends; see `evaluate_stream`.
 
     Raises:
-        UsageError: an option has a value it cannot have.
+        UsageError: an option has an invalid value.
     """
 
     ordered: bool = False
