@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from graphrag_eval_async.errors import TraceError
 from graphrag_eval_async.traces import anthropic, langchain, llamaindex, mcp, openai, pydantic_ai
-from graphrag_eval_async.traces.plain import history_of, list_of
-from graphrag_eval_async.traces.trace import TraceOptions, convert, shown
+from graphrag_eval_async.traces.plain import history_of, list_of, shown
+from graphrag_eval_async.traces.trace import TraceOptions, convert
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -83,6 +83,17 @@ def _repr(value: Any) -> str:
         return f"<{type(value).__name__}>"
 
 
+def shown(value: Any) -> str:
+    """What a value has, for an error: the keys of an object, or of the first in a list."""
+    if isinstance(value, list):
+        return f"a list, first of {shown(value[0])}" if value else "an empty list"
+    if isinstance(value, dict):
+        return (
+            f"the keys {', '.join(repr(str(key)[:50]) for key in list(value)[:10])}" if value else "no keys"
+        )
+    return f"a {type(value).__name__}"
+
+
 def seconds_between(starts: Iterable[Any], ends: Iterable[Any]) -> float | None:
     """Seconds from the first start to the last end, as far as they are known."""
     begun = [seconds for value in starts if (seconds := _seconds(value)) is not None]

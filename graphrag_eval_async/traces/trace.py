@@ -13,7 +13,7 @@ from graphrag_eval_async.errors import TraceError, UsageError
 from graphrag_eval_async.records.decoding import nests_deeper
 from graphrag_eval_async.traces.calls import Call as Call
 from graphrag_eval_async.traces.calls import Early, Pending
-from graphrag_eval_async.traces.plain import MAX_DEPTH, history_of, said, text_of
+from graphrag_eval_async.traces.plain import MAX_DEPTH, history_of, said, shown, text_of
 from graphrag_eval_async.traces.questions import QuestionTexts as QuestionTexts
 
 if TYPE_CHECKING:
@@ -216,17 +216,6 @@ def convert(
     if value and not is_read and not trace.finished():
         raise TraceError(f"nothing of the format {name} is in it; it has {shown(value)}")
     return to_response(trace, **options)
-
-
-def shown(value: Any) -> str:
-    """What a value has, for an error: the keys of an object, or of the first in a list."""
-    if isinstance(value, list):
-        return f"a list, first of {shown(value[0])}" if value else "an empty list"
-    if isinstance(value, dict):
-        return (
-            f"the keys {', '.join(repr(str(key)[:50]) for key in list(value)[:10])}" if value else "no keys"
-        )
-    return f"a {type(value).__name__}"
 
 
 def to_response(
