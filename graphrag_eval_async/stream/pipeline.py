@@ -311,7 +311,12 @@ def _open(
             # A later run with the journal sees the rest of traces that are incomplete.
             stopped = partial(_leaves_traces, follower, options.journal)
             source = grouped(
-                source, evaluator.trace_format, evaluator.reference, is_live=is_live, is_stopped=stopped
+                source,
+                evaluator.trace_format,
+                evaluator.reference,
+                is_live=is_live,
+                is_stopped=stopped,
+                is_known=resuming.admission.knows if resuming is not None else lambda _: False,
             )
     if resuming is None:
         return source

@@ -50,18 +50,20 @@ def grouped(
     *,
     is_live: bool,
     is_stopped: Callable[[], bool] = lambda: False,
+    is_known: Callable[[bytes], bool] = lambda _: False,
 ) -> Source:
     """The source itself or, of a format whose traces have parts in several lines, one of their responses.
 
     Of a source that is not live, such as a file, all spans of a trace are waited for. Of one that has ended
-    because it was stopped, traces without their root span make no response.
+    because it was stopped, traces without their root span make no response. Of a trace whose identity is
+    known from an earlier run, which is skipped later, no response is made.
     """
     if not format.is_grouped:
         return source
     texts = None
     if questions is not None and format.question_id is None:
         texts = questions if isinstance(questions, QuestionTexts) else QuestionTexts(questions)
-    reader = SpanReader(format, texts, is_live=is_live, is_stopped=is_stopped)
+    reader = SpanReader(format, texts, is_live=is_live, is_stopped=is_stopped, is_known=is_known)
     return Source(reader.batches(source), source)
 
 
@@ -75,9 +77,11 @@ class SpanReader:
         *,
         is_live: bool,
         is_stopped: Callable[[], bool],
+        is_known: Callable[[bytes], bool],
     ) -> None:
         self._is_live = is_live
         self._is_stopped = is_stopped
+        self._is_known = is_known
         self._now: Callable[[], float] = monotonic if is_live else lambda: 0.0
         self._format = format
         self._texts = texts
@@ -152,7 +156,10 @@ class SpanReader:
         return lines
 
     def _response(self, group: TraceGroup[Line]) -> Line | None:
-        format_ = self._format
+        format_, place = self._format, group.place
+        identity = group.trace_id.encode(errors="surrogatepass")
+        if self._is_known(identity):
+            return _traced(place, b"{}", identity)
         response = response_of_spans(
             group.spans,
             question_id=format_.question_id,
@@ -164,10 +171,7 @@ class SpanReader:
         if response is None:
             self._skipped["traces without a span of an agent"] += 1
             return None
-        place = group.place
-        line = TraceLine(place.number, place.offset, orjson.dumps(response), place.file)
-        line.identity = group.trace_id.encode(errors="surrogatepass")
-        return line
+        return _traced(place, orjson.dumps(response), identity)
 
     def _tell(self) -> None:
         """Log what was dropped."""
@@ -179,6 +183,12 @@ class SpanReader:
         )
         if counts:
             LOGGER.warning("skipped: %s", ", ".join(f"{count} {what}" for what, count in counts.items()))
+
+
+def _traced(place: Line, data: bytes, identity: bytes) -> TraceLine:
+    line = TraceLine(place.number, place.offset, data, place.file)
+    line.identity = identity
+    return line
 
 
 class _Ended(Exception):  # noqa: N818

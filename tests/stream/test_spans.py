@@ -11,6 +11,8 @@ import orjson
 import pytest
 
 from graphrag_eval_async import TraceFormat, UsageError, evaluate_file, evaluate_stream, follow_jsonl
+from graphrag_eval_async.stream import spans as stream_spans
+from graphrag_eval_async.traces import otlp
 from tests.cli.support import run
 from tests.traces.otlp import GEN_AI, TRACE, line
 from tests.traces.scenario import ANSWER, QUESTION
@@ -80,6 +82,27 @@ async def test_spans_that_are_still_being_written(tmp_path: Path, journal: bool)
             file.write(b"\n".join([orjson.dumps(line(late)), *lines(3), b""]))
         assert await evaluate(follow_jsonl(path, idle_timeout=0.1), **kept) == (IDS[2:], {})
         assert await evaluate(follow_jsonl(path, idle_timeout=0.1), **kept) == ([], {})
+
+
+async def test_traces_of_an_earlier_run_are_not_converted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "spans.jsonl"
+    path.write_bytes(b"\n".join([*lines(1, 2), b""]))
+    kept: dict[str, Any] = {"journal": tmp_path / "results.jsonl"}
+    converted: list[str] = []
+    convert = otlp.response_of_spans
+
+    def counted(spans: Any, **options: Any) -> Any:
+        converted.append(spans[0].trace_id)
+        return convert(spans, **options)
+
+    monkeypatch.setattr(stream_spans, "response_of_spans", counted)
+    assert await evaluate(follow_jsonl(path, idle_timeout=0.1), **kept) == (IDS[:2], {})
+    with path.open("ab") as file:
+        file.write(b"\n".join([*lines(3), b""]))
+    assert await evaluate(follow_jsonl(path, idle_timeout=0.1), **kept) == (IDS[2:], {})
+    assert converted == IDS
 
 
 async def test_a_trace_whose_root_never_comes(tmp_path: Path) -> None:

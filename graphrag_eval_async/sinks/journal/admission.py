@@ -73,6 +73,13 @@ class Admission:
             self.done.add(position, whole=whole)
         return source
 
+    def knows(self, identity: bytes) -> bool:
+        """Whether `admit` would skip the next line with this identity."""
+        digest = hashlib.sha256(identity).digest()[:DIGEST_BYTES]
+        if self._by_content:
+            return digest in self._contents
+        return self._met is not None and self._contents.has(digest, 1) and not self._met.has(digest, 1)
+
     def _name(self, file: FileId | None) -> Mapping[str, str]:
         """What a source says of the file, made once for the lines of one."""
         if file is not self._file:
