@@ -154,7 +154,7 @@ def compute_aggregates(
         from graphrag_eval_async.config import load_config
         from graphrag_eval_async.metrics import kinds_of_outputs
 
-        # As for a judge of the caller's, since no model is called.
+        # As for your own judge, since no model is called.
         kinds = kinds_of_outputs(load_config(config, judge=True).custom_evaluations)
     for result in results:
         aggregates.add(with_outputs(result, kinds) if kinds else result)

@@ -159,7 +159,7 @@ class AggregationError(GraphragEvalError):
 
 
 class JudgeError(GraphragEvalError):
-    """A call of a judge failed; a `Judge` of the caller's raises it to say how.
+    """A call of a judge failed; your own `Judge` raises it to say how.
 
     Attributes:
         message: what happened, in words.
@@ -224,7 +224,7 @@ class MalformedStep(GraphragEvalError):  # noqa: N818
 
 
 class ComparatorError(GraphragEvalError):
-    """A comparator of the caller's raised, or returned something else than a number from 0 to 1."""
+    """Your comparator raised, or did not return a number from 0 to 1."""
 
 
 class ComparisonBudgetExceeded(GraphragEvalError):  # noqa: N818

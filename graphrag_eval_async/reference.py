@@ -103,8 +103,8 @@ class Reference:
         Args:
             templates: the dicts.
             source: names their file in errors.
-            comparators: the caller's own, by name of reference step; see `Evaluator`. Such a step needs no
-                output that a built-in comparator could read.
+            comparators: your own comparison of steps, by name of reference step; see `Evaluator`. The output
+                of such a step may be anything.
 
         Raises:
             ReferenceDataError: with every problem found.
@@ -154,7 +154,7 @@ def load_reference(
 
     Args:
         reference: the path or the dicts; a `Reference` is returned as it is.
-        comparators: the caller's own, by name of reference step; see `Reference`.
+        comparators: your own comparison of steps, by name of reference step; see `Reference`.
         strict: whether what is probably a mistake, such as an unknown key, is an error rather than a
             `GraphragEvalWarning`.
 

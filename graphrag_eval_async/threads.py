@@ -1,4 +1,4 @@
-"""Waiting for work that does not end at once when it is cancelled, and what came of it."""
+"""Waits for work that does not end at once when it is cancelled."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def run_in_thread(
 ) -> R:
     """`function()`, called in a thread; where waiting for it is cancelled, `stop()` is to make it return.
 
-    `threads` are used rather than those that the event loop has for everybody.
+    `threads` are used instead of the event loop's own.
     """
     work = asyncio.get_running_loop().run_in_executor(threads, function)
     return await run_to_end(work, stop, seconds=CLOSING_SECONDS)

@@ -87,7 +87,7 @@ def resumable_path(path: str) -> str:
 
 
 def make_folder_of(path: str) -> None:
-    """Make the folder that a file is to be in, if it does not exist.
+    """Make the folder of a file that will be written, if it does not exist.
 
     Raises:
         UsageError: it cannot be made.

@@ -241,7 +241,7 @@ class RunOptions(ReportOptions):
         table: TextIO | None,
         notes: Iterable[str] = (),
     ) -> Exit:
-        """Report what came of a stream, with `notes` at the end; only the error if it has not begun."""
+        """Report the outcome of a stream, with `notes` at the end; only the error if it has not begun."""
         if not self.has_begun(stream):
             return end(ending)
         model, decision = judge_of(config), stream.decision

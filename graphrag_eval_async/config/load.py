@@ -79,7 +79,7 @@ def config_for(llm: str, embedding: str | None = None) -> Config:
 
     Args:
         llm: the provider and, after the first slash, the model that judges.
-        embedding: likewise for the embedding model.
+        embedding: the same for the embedding model.
 
     Raises:
         ConfigError: a name has another form, or the model is not configured as its provider needs.

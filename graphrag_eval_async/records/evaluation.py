@@ -57,7 +57,7 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
         sample: number of this response among those to the same question, from 1.
         metrics: names of the metrics that have a value; those of retrieval steps may repeat.
         numbers: their values, int or float, in the same order.
-        steps: what came of the actual steps.
+        steps: scores and matches of the actual steps.
         tallies: metrics that apply but have no value, each with the kind of failure; and the reason why the
             steps or the answer are wrong.
         tallies_of_error: the same where the values of failed responses do not count.
@@ -72,7 +72,7 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
         errors: which comparisons failed, and why.
         failure: why the steps or the answer are wrong; None without reference steps.
         facts: what the failure is decided by, once more when it is judged; None without reference steps.
-        plan: what is to be judged of it; None without a judge.
+        plan: metrics to judge; None without a judge.
         judged: keys and values of the judged metrics.
         judged_steps: the same of actual steps, by index.
         provenance: what the result says of its judge.
@@ -185,7 +185,7 @@ def _outcome(
     took_steps: bool,
     failure: str | None,
 ) -> tuple[tuple[str, ...], Tallies, Tallies]:
-    """The metrics, and what is to be tallied; there are few different ones, which results share."""
+    """The metrics and what to tally. There are few different layouts, which results share."""
     result: dict[str, Any] = {
         "actual_answer": (None, "", "an answer")[answer],
         "reference_answer": has_answer or None,

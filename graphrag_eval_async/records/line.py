@@ -30,14 +30,14 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Line(NamedTuple):
-    """One record as it stands in its source: JSON text without the newline.
+    """One record as its source has it: JSON text without the newline.
 
     Attributes:
         number: of the line in its file, or of the record in its iterable, from 1.
         offset: bytes of the source before it.
         data: the text, as bytes.
         file: where it was read from, if that is known.
-        whole: False for what stands at the end of a followed file without a newline, as yet.
+        whole: False for text at the end of a followed file that has no newline yet.
     """
 
     number: int
@@ -48,7 +48,7 @@ class Line(NamedTuple):
 
     @property
     def position(self) -> Position | None:
-        """Where it stands, if its file is known; reading can go on after it."""
+        """Its position, if its file is known; reading can resume after it."""
         if self.file is None:
             return None
         digest = hashlib.sha256(self.data).hexdigest()
@@ -70,7 +70,7 @@ class LongLine(NamedTuple):
 
     @property
     def position(self) -> Position | None:
-        """Where it stands, if its file is known; reading can go on after it."""
+        """Its position, if its file is known; reading can resume after it."""
         if self.file is None:
             return None
         return Position(self.file.path, self.file.key, self.offset, self.length, self.sha256)
@@ -149,7 +149,7 @@ def _check_finite(value: Any, place: str) -> None:
 
 
 def _children(value: Any) -> Iterable[tuple[str, Any]]:
-    """What a value holds, each with how its place goes on."""
+    """The parts of a value, each with the rest of its path."""
     if isinstance(value, str | bytes | int | float | None):
         return ()
     if is_dataclass(value) and not isinstance(value, type):
@@ -181,7 +181,7 @@ def _first_unwritable(value: Any, place: str = "") -> str | None:
 
 
 def _show(item: Any) -> str:
-    """`repr`, but for the values that have none: too deep, or integers of thousands of digits."""
+    """`repr`, also of values that have none: too deep, or integers of thousands of digits."""
     if type(item) is dict:
         return "{" + ", ".join(f"{_repr(key)}: {_repr(value)}" for key, value in item.items()) + "}"
     return _repr(item)
@@ -190,5 +190,5 @@ def _show(item: Any) -> str:
 def _repr(value: Any) -> str:
     try:
         return repr(value)
-    except Exception:  # noqa: BLE001  (whatever an object of the caller's does when it is shown)
+    except Exception:  # noqa: BLE001  (whatever a foreign object does when it is shown)
         return f"<{type(value).__name__}>"

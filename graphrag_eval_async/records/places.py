@@ -36,7 +36,7 @@ def with_lines(problems: Sequence[str], source: str) -> list[str]:
 
 
 def _enclosing(place: str) -> Iterator[str]:
-    """The place and those that contain it, but for the root; the smallest first."""
+    """The place and those that contain it, smallest first, without the root."""
     ends = [match.start() for match in re.finditer(r"[.\[]", place)]
     yield from (place[:end] for end in [len(place), *reversed(ends)] if end > len(ROOT))
 

@@ -24,7 +24,7 @@ class FileId:
 
 
 class Position(NamedTuple):
-    """Where a line stands, and what stands there; JSON can hold all of it.
+    """Where a line is, and what it contains; all of it fits in JSON.
 
     Attributes:
         path: the name of the file when it was opened.

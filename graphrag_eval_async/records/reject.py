@@ -51,7 +51,7 @@ class Reject:
         sha256: hexadecimal digest of the whole of it, without the newline.
         content: the whole of it, where it is at hand: bytes, or an open file positioned at its start for a
             line too long to be held. Only an `on_reject` callable sees it; collected rejects carry None.
-        path: of the file that it stands in, where that is known.
+        path: path of its file, if known.
     """
 
     line: int

@@ -24,7 +24,7 @@ def escape_formula(cell: str) -> str:
 def results_to_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A flat row for each result, as for `pandas.DataFrame`: lists and dicts become JSON text.
 
-    Results with metrics in `pending` have no row, since they come again, whole.
+    Results with metrics in `pending` have no row: they come again when complete.
 
     Args:
         results: result dicts, in any order.

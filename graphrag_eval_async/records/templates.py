@@ -169,7 +169,7 @@ class TemplateReader:
         if readable["name"] is None:
             if readable["output_media_type"] is None or step.get("output") is None:
                 return
-            readable["name"] = ""  # Whatever it is called, its output is to be what its media type says.
+            readable["name"] = ""  # Whatever its name, its output must be what its media type says.
         try:
             self._check_step(step | readable)
         except MalformedStep as error:

@@ -185,7 +185,7 @@ class _Builder:
         except KeyError:
             raise _error("an alias of what is not there", event) from None
         if found is None:
-            raise _error("an alias stands inside what it names", event)
+            raise _error("an alias is inside what it names", event)
         return found
 
     def _open(self, container: Any, event: Any) -> None:

@@ -56,7 +56,7 @@ class Merging:
         spool: bool = False,
         threaded: bool = False,
     ) -> None:
-        """Prepare to work; nothing is read as yet.
+        """Prepare to work; nothing is read yet.
 
         Args:
             work: what is done with each range.
@@ -93,7 +93,7 @@ class Merging:
 
         Raises:
             WorkerError: a process died; `take` has had all replies before that.
-            SourceError: a file cannot be read; likewise.
+            SourceError: a file cannot be read.
         """
         try:
             while True:

@@ -164,7 +164,7 @@ class _Worker:
 class _Message(NamedTuple):
     """A reply, or what went wrong, whether that was expected or not.
 
-    Of each part there is all but its text, and where that stands in the file.
+    Each part has everything but its text, and where that is in the file.
     """
 
     parts: list[tuple[Any, int, int]]

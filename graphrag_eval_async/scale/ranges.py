@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAX_RANGE_BYTES = 4 << 20
 MIN_RANGE_BYTES = 1 << 16
-"""Of a range, but for the last of a file and a longer line: each costs a round trip and a merge."""
+"""Size of a range, except the last of a file and longer lines. Each range costs a round trip and a merge."""
 
 RANGES_PER_JOB = 8
 """How many ranges a worker should have at least, so that all finish at about the same time."""

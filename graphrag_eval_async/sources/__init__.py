@@ -40,7 +40,7 @@ text, or lines of files. A stream of bytes or text may cut its lines anywhere.
 """
 
 CLOSING_SECONDS = 5.0
-"""How long a source of the caller's may take to close."""
+"""How long a foreign source may take to close, in seconds."""
 
 
 class Source:
@@ -71,7 +71,7 @@ def open_source(
     exclude: Iterable[str] = (),
     documents: bool = True,
 ) -> Source:
-    """The records of any source; files of a directory or a pattern that are to be excluded are not read.
+    """The records of any source; excluded files of a directory or a glob are not read.
 
     Without `documents`, each line is a record, also where the first begins an array of objects.
 

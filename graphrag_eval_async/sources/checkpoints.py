@@ -77,7 +77,7 @@ class Checkpoints:
     def find(self, root: str, descriptor: int) -> Start | None:
         """Where to resume a file; None if it has nothing that is known."""
         original = self.copies.get(root)
-        # What was passed over as a copy is to be read if nothing of the original ever was.
+        # A skipped copy must be read if nothing of the original ever was.
         is_lost = original is not None and original not in self._known
         if original is not None and not is_lost and (start := self._start(original, descriptor)):
             return start

@@ -87,7 +87,7 @@ async def read_descriptor(
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """Threads that read; those that the event loop has for everybody may all be waiting for results."""
+    """Threads that read; the event loop's own may all be waiting for results."""
     return ThreadPoolExecutor(READERS, thread_name_prefix="graphrag-eval-async-read")
 
 

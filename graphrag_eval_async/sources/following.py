@@ -211,7 +211,7 @@ class Follower:
 
     @property
     def lag(self) -> Lag:
-        """How much is yet to be read, as of a moment ago, even if no lines are asked for."""
+        """How much is left to read, measured a moment ago, even if nobody asks for lines."""
         now = monotonic()
         if self._reading and now - self._measured >= MEASURING_SECONDS:
             self._measured = now

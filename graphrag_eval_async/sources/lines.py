@@ -127,7 +127,7 @@ class Splitter:
     def _skip_hole(self, chunk: bytes) -> bytes:
         """Skip the NULs at the start of a file that was truncated by somebody else than its writer.
 
-        A writer without `O_APPEND` then goes on at its old offset, which leaves a hole before it.
+        A writer without `O_APPEND` then continues at its old offset, which leaves a hole before it.
         """
         rest = chunk.lstrip(b"\0")
         self.offset += len(chunk) - len(rest)

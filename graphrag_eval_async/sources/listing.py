@@ -63,7 +63,7 @@ def as_paths(path: Any) -> list[str]:
 
 
 def as_logs(path: Any) -> list[str]:
-    """As `as_paths`, for files that are to be followed.
+    """As `as_paths`, for followed files.
 
     Raises:
         UsageError: one cannot be followed.

@@ -57,7 +57,7 @@ class Packed(Tail):
 def open_packed(
     opened: Opened, path: str, name: str, present: Iterable[Tail], checkpoints: Checkpoints
 ) -> Packed | None:
-    """A compressed file that was called `name` before; None if nothing of it is to be read.
+    """A compressed file that was called `name` before; None if none of it must be read.
 
     Raises:
         OSError: it cannot be read.

@@ -18,7 +18,7 @@ CLOSED = -1
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Tail:
-    """A file, or what stands in it since it was truncated."""
+    """A file, or its content since it was truncated."""
 
     file: FileId
     identity: Identity
@@ -30,7 +30,7 @@ class Tail:
     trace_end: int = field(init=False)  # and the offset of their end.
     seen: tuple[int, int] = (-1, -1)  # Size and time stamp at the last look,
     changed: float = float("-inf")  # and when they were found to have changed.
-    after: Tail | None = None  # What is to be read before it.
+    after: Tail | None = None  # Is read before it.
     origin: int = -1  # Where reading began, if not at the start: an unfinished line there is not ours.
     begin: int = 0  # Where reading begins should it prove to be no copy.
     finished: bool = False  # Whether its unfinished last line was given up.
@@ -65,7 +65,7 @@ class Tail:
         self.after = other
 
     def earliest(self) -> Tail:
-        """The first of those that are to be read before it, or itself."""
+        """The first tail to read before it, or itself."""
         return self if self.after is None else self.after.earliest()
 
     def is_intact(self) -> bool:

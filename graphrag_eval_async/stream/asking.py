@@ -127,7 +127,7 @@ class Asking:
         return self._questions[index], repeat + 1
 
     def evaluate(self, record: Record) -> Outcome:
-        """What is to be awaited for the answer to a question; None if it was answered in an earlier run."""
+        """An awaitable for the answer to a question; None if an earlier run answered it."""
         source = None
         if self._resuming is not None:
             source = self._resuming.admission.admit(record)

@@ -38,7 +38,7 @@ class Later(Generic[R]):
     """A result that has to be waited for; it counts as `weight` items until it is handed out.
 
     `call` is given a function that hands out a result at once, before the one that it returns, regardless of
-    the order. It may return another `Later`, of another weight, in place of the result.
+    the order. It may return another `Later`, of another weight, instead of the result.
     """
 
     __slots__ = ("call", "weight")
@@ -290,7 +290,7 @@ class _Work(Generic[T, R]):
             self._exchange.put(place, result, later.weight)
 
     def _fail(self, error: Exception | asyncio.CancelledError) -> None:
-        """Pass on an error, or a cancellation that nobody asked for, as of a task that was waited for."""
+        """Pass on an error, or the unrequested cancellation of a task."""
         if isinstance(error, asyncio.CancelledError) and is_cancelled():
             raise error
         self._exchange.fail(error)

@@ -37,7 +37,7 @@ class Decision:
 
     Attributes:
         condition: the condition.
-        level: how sure the decision is.
+        level: confidence level of the decision.
         holds: whether the condition holds; None as long as that is not decided.
         responses: how many results were counted for it, in the order of the input; of those of the template,
             if the condition names one.
@@ -80,7 +80,7 @@ def as_until(until: str | Until, evaluator: Evaluator, *, resumed: bool) -> Unti
     Args:
         until: as it was given.
         evaluator: that is to make the results.
-        resumed: whether there is a journal of a source whose lines do not come again.
+        resumed: whether there is a journal of a source whose old lines are not read again.
 
     Raises:
         UsageError: it cannot be found out.
@@ -166,7 +166,7 @@ class UntilDecided:
         self._kept += 1
 
     def evaluate(self, record: Record) -> Outcome | Unread[Evaluation]:
-        """What the intake makes of a record; it is to be waited for as long as lines before it are."""
+        """What the intake makes of a record, once lines before it are done."""
         outcome = self._intake.evaluate(record)
         if isinstance(outcome, Unread):
             return Unread(partial(self._evaluate_large, record, outcome), weight=outcome.weight)

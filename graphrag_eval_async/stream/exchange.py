@@ -70,7 +70,7 @@ class Exchange(Generic[R]):
             self._release(result, 0)
 
     async def stage(self) -> Staged[R]:
-        """What is to be published next: all that is staged, once there is something; empty at the end."""
+        """Everything that is staged, once there is something; empty at the end."""
         while not self._staged and not self._complete:
             self._change.clear()
             await self._change.wait()

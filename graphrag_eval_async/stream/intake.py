@@ -57,7 +57,7 @@ class Intake:
             self._read_trace = evaluator.reader(options.max_line_bytes)
 
     def evaluate(self, record: Record) -> Outcome | Unread[Evaluation]:
-        """The evaluation, or what is to be awaited for it; None where there is none."""
+        """The evaluation, or an awaitable for it; None if there is none."""
         if is_large(record):
             return Unread(partial(self._evaluate_large, record), weight=max(1, weight(record)))
         return self.take(record, *self._read(record))
@@ -116,7 +116,7 @@ class Intake:
         source: Source | None,
         hand_out: Callable[[Evaluation], None],
     ) -> Evaluation | None:
-        """What takes time: scoring large steps, and judging; None if no call for it is to be sent."""
+        """The slow part: scoring large steps, and judging; None if its calls must not be sent."""
         if evaluation is None:
             evaluation = await self._evaluator.score_in_thread(response, sample)
             evaluation.source = source

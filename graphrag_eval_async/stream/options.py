@@ -55,7 +55,7 @@ class StreamOptions:
 
 
 def check_on_reject(on_reject: object) -> None:
-    """Check what is to become of rejects.
+    """Check how rejects are handled.
 
     Raises:
         UsageError: it is nothing that they can be given to.

@@ -1,4 +1,4 @@
-"""How a stream goes on with its journal, and keeps it."""
+"""Resumes a stream from its journal, and keeps the journal."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Tally:
     """What a stream knows of the results and rejects so far; a journal brings back that of earlier runs.
 
     Attributes:
-        aggregates: the caller's.
+        aggregates: of the stream.
         usage: of the judge.
-        rejects: the caller's, too.
+        rejects: of the stream.
         samples: by the id of each question that was answered, how many samples it has, numbered from 1; of a
             journal they may have gaps, and then only the ids count.
         heeded: whether the caller has asked for the rejects.
@@ -121,7 +121,7 @@ class Tally:
 
 
 class Resuming:
-    """What is kept of the lines of a stream: in memory which there were, and in a journal what came of them.
+    """Remembers the lines of a stream in memory, and keeps their results in a journal.
 
     Attributes:
         admission: says which lines are new.
@@ -157,7 +157,7 @@ class Resuming:
             JournalError: the journal cannot be gone on with.
         """
         if self._options is not None:
-            # Those that the event loop has for everybody may all be waiting for results.
+            # The event loop's own threads may all be waiting for results.
             self._threads = ThreadPoolExecutor(2, thread_name_prefix="graphrag-eval-async journal")
             await run_in_thread(self._open, threads=self._threads)
             self.journal = await self._restore()
@@ -186,7 +186,7 @@ class Resuming:
         if self.retry_errors and result["status"] == "error":
             raise SetAside
         if self.admission.is_restored(line):
-            raise ValueError("the result of that line stands there already")
+            raise ValueError("the result of that line is there already")
         self._tally.restore_result(result)
         self.admission.restore(line)
         if self.on_restored is not None:
@@ -201,7 +201,7 @@ class Resuming:
         if record["reason"] == "incomplete":  # The rest of the line may have come since.
             self._incomplete.add(record["source"]["sha256"])
         elif self.admission.is_restored(line):
-            raise ValueError("the line stands there already, here or among the results")
+            raise ValueError("the line is there already, here or among the results")
         else:
             self._tally.restore_reject(record["reason"])
             self.admission.restore(line)
@@ -259,7 +259,7 @@ class Resuming:
         return reject.reason == "incomplete" and source["sha256"] in self._incomplete
 
     async def aclose(self) -> None:
-        """Bring what was kept to the disk, and let others have the journal.
+        """Flush the journal to the disk and release it.
 
         Raises:
             JournalError: it cannot be brought there.

@@ -148,7 +148,7 @@ class SpanReader:
         lines: list[Record] = []
         for group in groups:
             if group.reason == "full" and not any(span.is_root for span in group.spans):
-                self._skipped["traces cut for want of room"] += 1
+                self._skipped["traces cut because too many were open"] += 1
             make = partial(self._response, group)
             line = await run_in_thread(make) if group.size >= LARGE_BYTES else make()
             if line is not None:

@@ -167,7 +167,7 @@ def test_numbers_and_strings_of_other_classes() -> None:
         ("llm: {cache: a}\nllm: {cache: b}", "the key 'llm' stands twice in one mapping"),
         ("llm:\n  cache: a\n  cache: b", "the key 'cache' stands twice in one mapping"),
         ("[" * 1000, "nests more than 200 deep"),
-        ("a: &a {<<: *a}", "an alias stands inside what it names"),
+        ("a: &a {<<: *a}", "an alias is inside what it names"),
         (BOMB, "aliases make it longer"),
         ("!!python/object/apply:os.system ['true']", "not YAML: "),
         ("llm: {cache: !!int x}", "not YAML: "),

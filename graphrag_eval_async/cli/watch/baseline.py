@@ -53,7 +53,7 @@ def comparison_lines(comparison: Mapping[str, Any]) -> list[Text]:
         if (metrics := [metric for metric, row in group.items() if row.get("verdict") == "worse"])
     ]:
         lines.insert(0, Text(f"vs baseline: worse in {', '.join(worse)}", STYLES["worse"]))
-    lines = lines or [Text("vs baseline: no question in common as yet", "dim")]
+    lines = lines or [Text("vs baseline: no question in common yet", "dim")]
     warnings = [f"warning: {one_line(warning)}" for warning in comparison["warnings"]]
     # Those that only the baseline has may still be answered.
     strange = comparison["only_in_candidate"]

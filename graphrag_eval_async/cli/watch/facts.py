@@ -84,7 +84,7 @@ class Facts:
         """
         now = monotonic()
         stream, comparison = self._stream, self._counting.comparison
-        # Nobody knows how much is still to come of standard input, or to be received.
+        # Nobody knows how much more standard input or an exporter will send.
         lag, not_found = None, []
         if not isinstance(self._source, JsonlFiles | OtlpReceiver):
             lag, not_found = self._source.lag, self._source.not_found

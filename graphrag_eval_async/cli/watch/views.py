@@ -119,7 +119,7 @@ class Screen:
         self._pressed.set()
 
     async def _pause(self, took: float) -> None:
-        """Wait until the next view is due: soon after a key, but for as long as the last one `took`."""
+        """Wait until the next view is due: soon after a key, but at least as long as the last one `took`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(max(DRAW_SECONDS, took / DRAW_SHARE)):
                 await self._pressed.wait()

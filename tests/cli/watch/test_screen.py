@@ -178,7 +178,7 @@ def test_a_comparison_is_dropped_first() -> None:
     assert compared(16) == ["worse", "error_rate"]
     assert compared(8) == []
     nothing = COMPARISON | {"overall": {}, "per_template": {}}
-    assert "vs baseline: no question in common as yet" in shown(facts(comparison=nothing), 80, 24)
+    assert "vs baseline: no question in common yet" in shown(facts(comparison=nothing), 80, 24)
 
 
 @pytest.mark.parametrize("count", range(1, 6))
