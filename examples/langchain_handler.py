@@ -33,6 +33,7 @@ class LangChainHandler(BaseCallbackHandler):
         self._roots: dict[UUID, UUID] = {}
         self._questions: dict[UUID, str | None] = {}
         self._events: dict[UUID, list[dict[str, Any]]] = {}
+        self._queries: dict[UUID, str] = {}
 
     def _note(self, event: str, about: dict[str, Any], **data: Any) -> None:
         """Keep what a callback tells in the form of `astream_events`."""
@@ -71,6 +72,13 @@ class LangChainHandler(BaseCallbackHandler):
 
     def on_tool_end(self, output: Any, **about: Any) -> None:
         self._note("on_tool_end", about, output=output)
+
+    def on_retriever_start(self, _: Any, query: str, **about: Any) -> None:
+        self._queries[about["run_id"]] = query
+
+    def on_retriever_end(self, documents: Any, **about: Any) -> None:
+        query = self._queries.pop(about["run_id"], None)
+        self._note("on_retriever_end", about, input=query, output=documents)
 
     def on_tool_error(self, error: BaseException, **about: Any) -> None:
         self._note("on_tool_error", about, error=error, tool_call_id=about.get("tool_call_id"))
