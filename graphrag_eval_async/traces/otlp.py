@@ -123,18 +123,6 @@ def response_of_spans(spans: Iterable[Span], **options: Unpack[OtlpOptions]) -> 
 _OWN = ("question_id", "group_by")
 
 
-def read(history: Any, trace: Trace) -> None:
-    """Read one trace: a line, as a plain JSON value, or a list of them."""
-    skipped: Counter[str] = Counter()
-    lines = history if isinstance(history, list) else [history]
-    spans = [span for line in lines for span in spans_of_line(line, skipped)]
-    trace.problems.update(skipped)
-    if spans:
-        read_spans(spans, trace)
-    if len({span.trace_id for span in spans}) > 1:
-        trace.problem("spans of several traces, read as one; `responses_from_otlp` makes one of each")
-
-
 def _attribute(name: str, root: Span, spans: list[Span], trace: Trace) -> str | None:
     spans = [root, *sorted(spans, key=lambda span: span.trace_id != root.trace_id)]
     for holder in (*(span.attributes for span in spans), *(span.resource for span in spans)):

@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from graphrag_eval_async import Evaluator, UsageError
-from graphrag_eval_async.traces.otlp import read, responses_from_otlp
-from graphrag_eval_async.traces.plain import as_json
-from graphrag_eval_async.traces.trace import Trace, to_response
+from graphrag_eval_async.traces.otlp import responses_from_otlp
 from tests.traces.otlp import (
     ARGS,
     ASKED,
@@ -431,16 +429,6 @@ def test_what_is_skipped_is_counted() -> None:
         "spans: no object": 1,
         "traces without a span of an agent": 1,
     }
-
-
-def test_one_trace_as_other_adapters_read_it() -> None:
-    for history in (line(*GEN_AI), [line(each) for each in GEN_AI]):
-        trace = Trace("otlp")
-        read(as_json(history), trace)
-        assert to_response(trace, question_id="q1") == EXPECTED
-    trace = Trace("otlp")
-    read([line(tool(0)), line(tool(1) | {"traceId": "ab"}), 3], trace)
-    assert "spans of several traces, read as one; `responses_from_otlp` makes one of each" in trace.problems
 
 
 def test_an_option_that_cannot_be() -> None:
