@@ -7,7 +7,6 @@ also compares as a number with cells of numeric types. JSON booleans are boolean
 
 from __future__ import annotations
 
-import ast
 import csv
 import io
 from typing import Any, NamedTuple
@@ -90,6 +89,8 @@ def _decoded(text: str) -> Any:
 
 def _literal(text: str) -> Any:
     """A dict or list as Python shows it: some frameworks pass on `str` of what a tool returned."""
+    import ast  # Takes a millisecond to import, and few need it.
+
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
