@@ -1,4 +1,4 @@
-"""Statistics over results: exact, mergeable, and ready at any moment of a stream."""
+"""Statistics over results: exact, mergeable, and available at any time during a stream."""
 
 from graphrag_eval_async.aggregates.running import Aggregates
 from graphrag_eval_async.aggregates.window import Last, Seconds

@@ -1,4 +1,4 @@
-"""How much of what a mean should cover it covers."""
+"""Coverage of metrics: how many of the samples that a mean should cover have a value."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates.series import Series
 
 Tallies: TypeAlias = dict[Tally, int]
-"""How often a metric failed in some way, or there was some reason of failure."""
+"""Counts of metric failures by metric and kind, and of failures by reason."""
 
 
 def count(tallies: Tallies, more: Iterable[Tally], times: int = 1) -> None:
-    """Count `more` so many times, which may be -1."""
+    """Add `more` to the tallies `times` times; -1 removes them."""
     for tally in more:
         if total := tallies.get(tally, 0) + times:
             tallies[tally] = total
@@ -36,20 +36,20 @@ def count(tallies: Tallies, more: Iterable[Tally], times: int = 1) -> None:
 
 
 def add_tallies(tallies: Tallies, others: Mapping[Tally, int]) -> None:
-    """Count all that `others` has counted."""
+    """Add the counts of `others`."""
     for tally, total in others.items():
         tallies[tally] = tallies.get(tally, 0) + total
 
 
 def reasons(tallies: Tallies) -> dict[str, int]:
-    """How often there was which reason of failure, by name."""
+    """Return the number of failures by reason, sorted by name."""
     return {kind: total for (what, kind), total in sorted(tallies.items()) if what == REASON}
 
 
 def covered_metrics(series: Iterable[str], tallies: Tallies, pending: Iterable[str]) -> set[str]:
-    """The metrics that have a value somewhere, or should have.
+    """Return the metrics that have a value somewhere, or should have one.
 
-    That the agent failed does not say so of any, and an output of which there are only texts is none.
+    A failed agent says nothing about which metrics apply. Outputs with only texts are not metrics.
     """
     failed = {what for what, kind in tallies if kind not in (RESPONSE_ERROR, NO_ANSWER)}
     texts = {what for what, kind in tallies if kind == TEXT}
@@ -58,7 +58,7 @@ def covered_metrics(series: Iterable[str], tallies: Tallies, pending: Iterable[s
 
 
 def coverage(metric: str, values: int, tallies: Tallies, pending: int) -> dict[str, Any]:
-    """How many samples a metric applies to, and what came of it in them."""
+    """Return how many samples a metric applies to, and its outcomes in them."""
     names = {metric} if is_metric(metric) else {metric, OUTPUTS}
     failed: Counter[str] = Counter()
     for (what, kind), total in sorted(tallies.items()):
@@ -69,7 +69,7 @@ def coverage(metric: str, values: int, tallies: Tallies, pending: int) -> dict[s
 
 
 def bounds(series: Series | None, failed: int) -> dict[str, float]:
-    """The mean of a metric from 0 to 1 if each of the `failed` had been 0, and if it had been 1."""
+    """Return the means of a metric from 0 to 1 if all `failed` values were 0, and if all were 1."""
     total, values = (0, 0) if series is None else (series.units, len(series))
     low, high = (mean(total + most, values + failed, integral=False) for most in (0, failed * ONE))
     return {"low": low, "high": high}

@@ -1,7 +1,7 @@
-"""Exact sums of numbers, held as one integer.
+"""Exact sums of numbers, stored as one integer.
 
-Every finite double is a whole multiple of 2**-1074, the smallest of them. A sum counted in that unit loses
-nothing, so it cannot depend on the order of its terms; it is rounded once, when it is asked for.
+Every finite double is a multiple of 2**-1074, the smallest positive double. A sum in that unit is exact, so
+it does not depend on the order of its terms. It is rounded once, when read.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ ONE = 1 << UNIT_BITS
 
 
 class Sums(NamedTuple):
-    """Of values in [0, 1].
+    """Sums of values in [0, 1].
 
     Attributes:
-        n: how many there are.
-        total: their sum, from 0 to n.
-        squares: the sum of their squares, at most their sum.
+        n: number of values.
+        total: sum of the values, from 0 to n.
+        squares: sum of the squares, at most `total`.
     """
 
     n: int
@@ -30,19 +30,19 @@ class Sums(NamedTuple):
     squares: float
 
     def mirrored(self) -> Sums:
-        """Those of 1 - x for each value x."""
+        """Return the sums of 1 - x over all values x."""
         squares = max(0.0, self.n - 2 * self.total + self.squares)
         return Sums(self.n, self.n - self.total, squares)
 
 
 def to_units(value: float) -> int:
-    """A finite float, or an int of any size, as a whole number of 2**-1074."""
+    """Return a finite float, or an int of any size, as a multiple of 2**-1074."""
     numerator, denominator = value.as_integer_ratio()
     return numerator << (UNIT_BITS + 1 - denominator.bit_length())
 
 
 def sum_units(values: Iterable[float]) -> int:
-    """The exact sum of finite floats and ints, as a whole number of 2**-1074."""
+    """Return the exact sum of finite floats and ints, as a multiple of 2**-1074."""
     floats, total = [], 0
     for value in values:
         if type(value) is float:
@@ -53,24 +53,24 @@ def sum_units(values: Iterable[float]) -> int:
 
 
 def sum_floats(floats: Collection[float]) -> int:
-    """The exact sum of finite floats, as a whole number of 2**-1074.
+    """Return the exact sum of finite floats, as a multiple of 2**-1074.
 
-    `math.fsum` rounds a sum correctly; what that leaves out is the fsum of the rest, and so on until 0.
+    `math.fsum` rounds a sum correctly. Its rounding error is again summed by `fsum`, and so on until it is 0.
     """
     total, rest = 0, list(floats)
     try:
         while part := math.fsum(rest):
             total += to_units(part)
             rest.append(-part)
-    except OverflowError:  # of partial sums beyond the largest double
+    except OverflowError:  # Partial sums exceed the largest double.
         return sum(map(to_units, floats))
     return total
 
 
 def mean(units: int, count: int, *, integral: bool) -> float:
-    """`units` * 2**-1074 / `count`, correctly rounded; if `integral`, an int where it is one.
+    """Return `units` * 2**-1074 / `count`, correctly rounded; if `integral`, integers are returned as int.
 
-    The same as `statistics.mean` of `count` values that have this sum, all of them ints if `integral`.
+    Equals `statistics.mean` of `count` values with this sum, all of them ints if `integral`.
     """
     if integral:
         whole, remainder = divmod(units, count * ONE)

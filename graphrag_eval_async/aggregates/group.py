@@ -1,4 +1,4 @@
-"""The statistics of the results of one template."""
+"""Statistics over the results of one template."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records.outcomes import Tally
 
 Detailed: TypeAlias = "tuple[dict[str, Any], dict[str, Sums]]"
-"""What is shown in detail without `confidence`, and what that is made of for each metric."""
+"""Details without `confidence`, and the sums to compute `confidence` for each metric."""
 
 
 class Detail(NamedTuple):
-    """What a detailed snapshot shows of a group.
+    """Options for the detailed snapshot of a group.
 
     Attributes:
-        confidence: shows the confidence sequence of sums; None where there is to be none.
-        metrics: that are shown if they apply, even if they have no value.
+        confidence: computes the confidence interval to show from sums; None to show none.
+        metrics: metrics to show if they apply, even without a value.
         fractions: outputs of custom evaluations that are from 0 to 1.
-        pending: how many values of each metric are to come.
+        pending: number of pending values by metric.
     """
 
     confidence: Callable[[Sums], dict[str, float]] | None
@@ -50,8 +50,8 @@ class Detail(NamedTuple):
 class Group:
     """Counts, step counts and metrics of results.
 
-    `tallies` has the metrics that failed, and the reasons of failure; `expected` are the names of steps that
-    are always counted by name.
+    `tallies` counts failed metrics and reasons of failure. `expected` are the step names that are always
+    counted by name.
     """
 
     __slots__ = ("_detailed", "_expected", "_shown", "errors", "series", "steps", "successes", "tallies")
@@ -67,7 +67,7 @@ class Group:
         self._detailed: tuple[Detail, Detailed] | None = None
 
     def count(self, failed: bool, steps: StepKinds, tallies: Sequence[Tally], times: int) -> None:
-        """Count so many results that have all of this in common, without their values."""
+        """Count `times` results that share all these properties, but not their values."""
         self.touch()
         if failed:
             self.errors += times
@@ -80,7 +80,7 @@ class Group:
             count(self.tallies, tallies, times)
 
     def slide(self, new: Sequence[Sample], gone: Sequence[Sample]) -> None:
-        """Count samples, and no longer count others that were counted so."""
+        """Add new samples and remove old ones that were added before."""
         self.touch()
         for sign, samples in ((1, new), (-1, gone)):
             for sample in samples:
@@ -91,7 +91,7 @@ class Group:
         slide(self.series, new, gone)
 
     def merge(self, other: Group) -> None:
-        """Add what is in `other`."""
+        """Add the contents of `other`."""
         self.touch()
         self.errors += other.errors
         self.successes += other.successes
@@ -102,20 +102,20 @@ class Group:
             metric(self.series, name).merge(series)
 
     def touch(self) -> None:
-        """Lay out everything anew when it is next shown."""
+        """Invalidate cached snapshots."""
         self._shown = self._detailed = None
 
     def _trim_steps(self) -> None:
-        if len(self.steps) > len(self._expected) + 2 * MOST_NAMES:  # Not each time, since it sorts them.
+        if len(self.steps) > len(self._expected) + 2 * MOST_NAMES:  # Rarely: trimming sorts the names.
             self.steps = trimmed(self.steps, self._expected)
 
     @property
     def trimmed_steps(self) -> StepCounts:
-        """Those of the steps that are shown and stored."""
+        """The counts of steps to show and store."""
         return trimmed(self.steps, self._expected)
 
     def snapshot(self, detail: Detail | None = None) -> dict[str, Any]:
-        """The part of a snapshot about this group; the caller may change it."""
+        """Return this group's part of a snapshot; the caller may change it."""
         if self._shown is None:
             self._shown = show(self.errors, self.successes, self.trimmed_steps, self.series)
         fresh = {key: part.copy() if type(part) is dict else part for key, part in self._shown.items()}
@@ -124,7 +124,7 @@ class Group:
         return fresh if detail is None else add_detail(fresh, self.series, self.tallies, detail)
 
     def detailed(self, detail: Detail) -> Detailed:
-        """The same, and sums; nobody may change it, since it is made once as long as nothing is counted."""
+        """Return a detailed snapshot and its sums, cached until the next change; do not modify them."""
         if self._detailed is None or self._detailed[0] != detail:
             sums = bounded_sums(self.series, detail.fractions)
             self._detailed = detail, (self.snapshot(detail), sums)
@@ -132,7 +132,7 @@ class Group:
 
 
 def slide(series: dict[str, Series], new: Iterable[Sample], gone: Iterable[Sample]) -> None:
-    """Let values of samples come and go; a metric without any is dropped."""
+    """Add values of new samples and remove those of old ones; drop metrics without values."""
     came, went = _by_metric(new), _by_metric(gone)
     for name in {**came, **went}:
         metric(series, name).slide(came[name], went[name])
@@ -149,7 +149,7 @@ def _by_metric(samples: Iterable[Sample]) -> defaultdict[str, list[float]]:
 
 
 def show(errors: int, successes: int, steps: StepCounts, series: dict[str, Series]) -> dict[str, Any]:
-    """Lay out statistics as a snapshot does, in an order that only the names decide."""
+    """Lay out statistics for a snapshot, in an order that depends only on names."""
     shown: dict[str, Any] = {"number_of_error_samples": errors, "number_of_success_samples": successes}
     names = sorted(name for name in steps if name is not None)
     tables = {
@@ -167,7 +167,7 @@ def show(errors: int, successes: int, steps: StepCounts, series: dict[str, Serie
 
 
 def tallies_of(groups: Iterable[Group]) -> Tallies:
-    """Those of all groups together."""
+    """Return the combined tallies of all groups."""
     tallies: Tallies = {}
     for group in groups:
         add_tallies(tallies, group.tallies)
@@ -177,7 +177,7 @@ def tallies_of(groups: Iterable[Group]) -> Tallies:
 def show_micro(
     groups: Iterable[Group], series: dict[str, Series], expected: Collection[str]
 ) -> dict[str, Any]:
-    """The same for several groups together, whose values are in `series`."""
+    """Lay out the combined statistics of several groups, whose values are in `series`."""
     errors = successes = 0
     steps: StepCounts = {}
     for group in groups:
@@ -190,7 +190,7 @@ def show_micro(
 def add_detail(
     shown: dict[str, Any], series: Mapping[str, Series], tallies: Tallies, detail: Detail
 ) -> dict[str, Any]:
-    """What `show` has laid out, and what there is to say of how far it can be trusted."""
+    """Return what `show` laid out, with coverage, bounds, quantiles, confidence and reasons of failure."""
     whole = {key: part for key, part in shown.items() if key not in series}
     if found := reasons(tallies):
         whole[REASON] = found
@@ -217,14 +217,14 @@ def _detail(series: Series, confidence: Callable[[Sums], dict[str, float]] | Non
 
 
 def bounded_sums(series: Mapping[str, Series], fractions: Collection[str]) -> dict[str, Sums]:
-    """What the confidence sequences are made of, by metric."""
+    """Return the sums from which confidence intervals are computed, by metric."""
     bounded = (metric for metric in series if is_bounded(metric) or metric in fractions)
     sums = {metric: series[metric].sums() for metric in bounded}
     return {metric: own for metric, own in sums.items() if own is not None}
 
 
 def metric(series: dict[str, Series], name: str) -> Series:
-    """The values of a metric, which may be the first."""
+    """Return the series of a metric; create it if needed."""
     own = series.get(name)
     if own is None:
         own = series[name] = Series(bounded=may_be_bounded(name))
@@ -232,7 +232,7 @@ def metric(series: dict[str, Series], name: str) -> Series:
 
 
 def macro_of(metric: str, per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The mean of the means of the templates, and of their bounds, where there are any."""
+    """Return the mean of the templates' means, and of their bounds, if there are any."""
     groups = [shown[metric] for shown in per_template.values() if metric in shown]
     macro: dict[str, Any] = {}
     if means := [group["mean"] for group in groups if "mean" in group]:

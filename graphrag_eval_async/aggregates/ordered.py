@@ -1,4 +1,4 @@
-"""The order statistics of numbers, in about 8 bytes for each."""
+"""Order statistics of numbers, in about 8 bytes per value."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ if TYPE_CHECKING:
 
     Chunk: TypeAlias = array[float] | list[float]
 
-# Short enough to sort in a fraction of a millisecond; of a million values, the bounds stay in a CPU's cache.
+# Short enough to sort in a fraction of a millisecond; for a million values, all bounds fit in the CPU cache.
 CHUNK = 2048
-# So many new values in a chunk are cheaper to insert one by one than by sorting the chunk.
+# Up to this many new values in a chunk are cheaper to insert one by one than by sorting the chunk.
 FEW = 64
-# So many new values for each chunk, on average, are cheaper to sort than to add one by one.
+# From this many new values per chunk, on average, sorting them is cheaper than adding them one by one.
 RUN = 3
 
 
 class OrderedValues:
-    """A multiset of finite numbers that knows the k-th smallest.
+    """A multiset of finite numbers that finds the k-th smallest.
 
-    The values lie in chunks of at most `CHUNK`. `_bounds[i]` is at least every value before chunk i and at
-    most every value in it, so a new value is appended to its chunk after a bisection of the bounds. In the
-    chunk, only the first `_sorted[i]` values ascend: the rest is sorted in when the chunk is read or split,
-    which is less work, and touches less memory, than to insert each value in its place.
+    Values are stored in chunks of at most `CHUNK`. `_bounds[i]` is >= every value before chunk i and <= every
+    value in it. A new value is appended to the chunk found by bisection of the bounds. In a chunk, only the
+    first `_sorted[i]` values are sorted. The rest is sorted when the chunk is read or split, which takes less
+    time and memory access than inserting each value in place.
 
-    A finger (a chunk, and the number of values before it) stays where the last selection was, so that the
-    next one near by does not count from the start.
+    A finger (a chunk, and the number of values before it) marks the last selection, so that the next one
+    nearby does not count from the start.
 
-    The chunks are arrays of doubles. They become lists once an int comes that no double equals; values
-    always compare exactly.
+    Chunks are arrays of doubles. They become lists when an int is added that no double equals; values always
+    compare exactly.
     """
 
     __slots__ = ("_before", "_bounds", "_finger", "_size", "_sorted", "chunks", "wide")
@@ -68,11 +68,11 @@ class OrderedValues:
                 finger = self._finger
 
     def _extend_in_runs(self, values: list[float]) -> None:
-        """Add ascending values, all of a chunk at once."""
+        """Add ascending values, chunk by chunk."""
         data = self._chunk(values)
         bounds = self._bounds
         start, end, index = 0, len(values), len(bounds)
-        # From the last chunk to the first, so that a split changes the index of no chunk to come.
+        # From last to first chunk: a split then shifts only chunks that are done.
         while end:
             index = bisect_right(bounds, values[end - 1], 0, index) - 1
             start = bisect_left(values, bounds[index], 0, end) if index else 0
@@ -84,7 +84,7 @@ class OrderedValues:
             end = start
 
     def insert(self, value: float) -> None:
-        """Add one value, and leave nothing of the work for later."""
+        """Add one value in sorted position, without deferred work."""
         index = bisect_right(self._bounds, value) - 1
         chunk = self._settled(index)
         insort(chunk, value)
@@ -96,12 +96,12 @@ class OrderedValues:
             self._split(index)
 
     def remove(self, value: float) -> None:
-        """Remove one of the values that equal `value`, of which there is one at least."""
+        """Remove one value that equals `value`; there must be one."""
         index = bisect_right(self._bounds, value) - 1
         chunk = self._settled(index)
         place = bisect_left(chunk, value)
         while place == len(chunk) or chunk[place] != value:
-            # Equal values may lie on both sides of a bound.
+            # Equal values may be on both sides of a bound.
             index -= 1
             chunk = self._settled(index)
             place = bisect_left(chunk, value)
@@ -126,9 +126,9 @@ class OrderedValues:
         return self._settled(len(self.chunks) - 1)[-1]
 
     def select(self, k: int) -> float:
-        """The value with `k` others before it in ascending order, 0 <= k < len.
+        """Return the value at index `k` in ascending order, 0 <= k < len.
 
-        Takes time by the distance from the last selection, in chunks.
+        Takes time proportional to the distance from the last selection, in chunks.
         """
         chunks, finger, before = self.chunks, self._finger, self._before
         while k < before:
@@ -141,7 +141,7 @@ class OrderedValues:
         return self._settled(finger)[k - before]
 
     def _settled(self, index: int) -> Chunk:
-        """The chunk, in ascending order."""
+        """Sort a chunk if needed and return it."""
         chunk, done = self.chunks[index], self._sorted[index]
         if len(chunk) - done > FEW:
             chunk = self.chunks[index] = self._chunk(sorted(chunk))
@@ -165,7 +165,7 @@ class OrderedValues:
     def _split(self, index: int) -> None:
         values = sorted(self.chunks[index])
         while len(values) > CHUNK:
-            # Halves of evenly spread values would all be full again, and split, at about the same time.
+            # With halves, evenly spread values would fill and split all chunks at about the same time.
             cut = len(values) - CHUNK * 2 // 3
             self.chunks.insert(index + 1, self._chunk(values[cut:]))
             self._sorted.insert(index + 1, len(values) - cut)

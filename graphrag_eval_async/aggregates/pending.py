@@ -1,4 +1,4 @@
-"""Results that are still to come whole."""
+"""Results whose complete version is still to come."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.records.evaluation import Evaluation
 
-# Template, question and sample, which two results may share if they are of two runs.
+# Template, question and sample; results of different runs may share them.
 Awaited: TypeAlias = tuple[str, str, str]
 
 
 class Pending:
-    """The results that came in part, and which of their metrics are to come.
+    """Incomplete results, and their pending metrics.
 
     Attributes:
-        results: for each, the metrics of which values are to come.
+        results: the pending metrics of each result.
     """
 
     __slots__ = ("results",)
@@ -30,13 +30,13 @@ class Pending:
         self.results: dict[Awaited, list[tuple[str, ...]]] = {}
 
     def add(self, seen: Evaluation) -> None:
-        """Expect the whole of a result, whose values do not count as yet."""
+        """Record an incomplete result, whose values do not count yet."""
         scored = ["steps_score"] if ("steps_score", NO_STEPS) in seen.tallies else []
         metrics = [*_metrics(seen), *seen.metrics, *scored]
         self.results.setdefault(_key(seen), []).append(tuple(sorted(metrics)))
 
     def remove(self, seen: Evaluation) -> None:
-        """Take a whole result, whether it was expected or not."""
+        """Record a complete result, whether it was pending or not."""
         key = _key(seen)
         if expected := self.results.get(key):
             expected.pop()
@@ -44,12 +44,12 @@ class Pending:
                 del self.results[key]
 
     def merge(self, other: Pending) -> None:
-        """Expect what `other` expects, too."""
+        """Add the pending results of `other`."""
         for key, expected in other.results.items():
             self.results[key] = sorted([*self.results.get(key, ()), *expected])
 
     def by_template(self) -> dict[str, Counter[str]]:
-        """How many values of each metric are to come, of each template of which any are."""
+        """Return the number of pending values by template and metric; omit templates without any."""
         counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for (template, _, _), parts in self.results.items():
             for metrics in parts:
@@ -62,7 +62,7 @@ def _key(seen: Evaluation) -> Awaited:
 
 
 def _metrics(seen: Evaluation) -> Iterator[str]:
-    """The metrics that are to come; of a custom evaluation its name, since its outputs are not known yet."""
+    """Yield the pending metrics; custom evaluations by name, since their outputs are not known yet."""
     retrievals = sum(map(_is_retrieval, seen.as_dict().get("actual_steps") or ()))
     for name in seen.pending if isinstance(seen.pending, list | tuple) else ():
         if isinstance(name, str):

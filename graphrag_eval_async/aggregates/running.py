@@ -1,4 +1,4 @@
-"""The aggregates of a stream of results, up to date after each of them."""
+"""Aggregates of a stream of results, up to date after each result."""
 
 from __future__ import annotations
 
@@ -34,28 +34,27 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates.group import Detailed
     from graphrag_eval_async.aggregates.series import Series
 
-# So many results wait, at most, to be counted together; that takes about a millisecond.
+# Maximum results to count in one batch, which takes about a millisecond.
 BATCH = 1024
 
 
 class Aggregates:
     """Statistics per template, micro (over all results) and macro (over the means of the templates).
 
-    They are exact: sums and means are those of the numbers themselves, rounded once, as by `math.fsum` and
-    `statistics.mean`. So results may come in any order, and be split and merged in any way: the snapshot is
-    the same to the last bit. A value takes 16 bytes, 8 for its template and 8 for micro, and O(log n) to add;
-    a snapshot only reads what was added since the last one.
+    Sums and means are exact, rounded once, as by `math.fsum` and `statistics.mean`. So the snapshot is
+    identical to the last bit, in whatever order results arrive and however they are split and merged. A value
+    takes 16 bytes, 8 for its template and 8 for micro, and O(log n) time to add. A snapshot only reads what
+    was added since the last one.
 
-    `templates` is the order in which the templates stand in a snapshot; others come after them, by name.
-    `expect_steps` is called with `steps`. With `include_errors`, the metrics and steps that results with
-    ``status: error`` have count as well.
+    `templates` sets the order of templates in a snapshot; others follow by name. `steps` is passed to
+    `expect_steps`. With `include_errors`, the metrics and steps of results with ``status: error`` count, too.
 
-    With a `window`, only its results count; a template, metric or step without any is absent. To forget a
-    result in time, what counts of it is kept: about half a kilobyte, values included, if it has five metrics.
-    Windows do not merge, and are not kept as bytes.
+    With a `window`, only its results count, and templates, metrics and steps without any are absent. To
+    remove results later, the window stores them: about half a kilobyte for a result with five metrics.
+    Windows cannot be merged or converted to bytes.
 
     Raises:
-        UsageError: an argument has a value it cannot have.
+        UsageError: an argument has an invalid value.
     """
 
     __slots__ = (
@@ -75,22 +74,22 @@ class Aggregates:
             raise UsageError(f"window: expected Last(...) or Seconds(...), got {describe(window)}")
         self._include_errors = include_errors
         self._sliding = None if window is None else Sliding(window)
-        self._expected: set[str] = set()  # The groups refer to it.
+        self._expected: set[str] = set()  # Shared with the groups.
         self._groups: dict[str, Group] = {}
         self._micro: dict[str, Series] = {}
         self._order: dict[str, int] = {}
         self._pending = Pending()
         self._fractions: set[str] = set()
-        # The values of results that have all else in common.
+        # Values of results that share everything else.
         self._waiting: dict[Alike, list[tuple[float, ...]]] = {}
         self._results = 0
         self.order_templates(templates)
         self.expect_steps(steps)
 
     def order_templates(self, templates: Iterable[str]) -> None:
-        """Let a snapshot list `templates` in this order, before all others.
+        """List `templates` in this order in snapshots, before all others.
 
-        A template that has a place already keeps the lower one; names decide between equal places.
+        A template that already has a place keeps the lower one. Ties are sorted by name.
         """
         places: dict[str, int] = {}
         for place, template in enumerate(checked_names(templates, "templates")):
@@ -98,28 +97,28 @@ class Aggregates:
         self._place(places)
 
     def expect_steps(self, names: Iterable[str]) -> None:
-        """Count steps of these names by name, however many others there are.
+        """Always count steps with these names by name.
 
-        Of all other names, each group counts the 1,000 with the smallest BLAKE2 hashes by name and the rest
-        together, as `other`; so it does with names of more than 200 characters. Call this before results are
-        added or merged: what is counted as `other` stays there.
+        Of all other names, each group counts the 1,000 with the smallest BLAKE2 hashes by name. It counts the
+        rest, and names of more than 200 characters, together as `other`. Call this before adding or merging
+        results: steps counted as `other` stay there.
         """
         self._expected.update(checked_names(names, "steps"))
         for group in self._groups.values():
             group.touch()
 
     def add(self, result: Mapping[str, Any] | Evaluation, *, age: float = 0.0) -> None:
-        """Count one result: a dict with the keys that an evaluation gives it.
+        """Add one result: a dict with the keys of an evaluated result.
 
-        One with metrics in `pending` is not counted: it comes again, whole.
+        Results with metrics in `pending` do not count: the complete version follows.
 
         Args:
-            result: is not changed.
-            age: how many seconds ago it came, for a window of `Seconds`; add the oldest result first.
+            result: the result; it is not changed.
+            age: how many seconds ago the result arrived, for a window of `Seconds`; add the oldest first.
 
         Raises:
-            AggregationError: it is not a result, or a metric of it is not a finite number of at most 64 bits;
-                nothing of it has been counted then.
+            AggregationError: `result` is not a result, or one of its metrics is not a finite number of at
+                most 64 bits. Then nothing of it is counted.
         """
         seen = result if type(result) is Evaluation else observe(result, include_errors=self._include_errors)
         if seen.pending is not None:
@@ -138,12 +137,12 @@ class Aggregates:
             same.append(seen.numbers)
         else:
             self._waiting[alike] = [seen.numbers]
-        self._results += 1 + len(seen.steps) // 16  # Until they are counted, all their names are kept.
+        self._results += 1 + len(seen.steps) // 16  # Waiting results keep all step names in memory.
         if self._results >= BATCH:
             self._flush()
 
     def snapshot(self) -> dict[str, Any]:
-        """`per_template`, `micro` and `macro` over the results that count; the dict is the caller's own."""
+        """Return `per_template`, `micro` and `macro` over the results that count, as a new dict."""
         self._flush()
         per_template = {name: self._groups[name].snapshot() for name in self._in_order(self._groups)}
         micro = show_micro(self._groups.values(), self._micro, self._expected)
@@ -151,28 +150,28 @@ class Aggregates:
         return {"per_template": per_template, "micro": micro, "macro": macro}
 
     def overall(self) -> Detailed:
-        """The `micro` of a detailed snapshot without `confidence`, and what that is made of for each metric.
+        """Return `micro` of a detailed snapshot without `confidence`, and the sums to compute it by metric.
 
-        This takes little time, however many templates there are; an interval takes half a millisecond.
+        This is fast, however many templates there are; each interval takes half a millisecond.
         """
         self._flush()
         return self._detailed_micro(self._detail(None)), bounded_sums(self._micro, self._fractions)
 
     def per_template(self) -> dict[str, Detailed]:
-        """The same of each template, not to be changed; it is made again only of those that have changed."""
+        """Return the same for each template. Do not change it: unchanged templates are cached."""
         self._flush()
         groups = self._groups_of(self._detail(None))
         return {name: group.detailed(own) for name, (group, own) in groups.items()}
 
     def prepare(self) -> Iterator[None]:
-        """Make in steps what takes `per_template` long; results may come between them."""
+        """Do the slow part of `per_template` in steps; results may be added between steps."""
         for group, own in self._groups_of(self._detail(None)).values():
             self._flush()
             group.detailed(own)
             yield
 
     def _details(self, confidence: Callable[[Sums], dict[str, float]] | None = None) -> dict[str, Any]:
-        """A snapshot in detail; `confidence` shows the sums of a metric from 0 to 1 as an interval."""
+        """Return a detailed snapshot; `confidence` turns sums of a metric from 0 to 1 into an interval."""
         self._flush()
         detail = self._detail(confidence)
         per_template = {name: group.snapshot(own) for name, (group, own) in self._groups_of(detail).items()}
@@ -186,7 +185,7 @@ class Aggregates:
         return {"per_template": per_template, "micro": micro, "macro": macro}
 
     def _detail(self, confidence: Callable[[Sums], dict[str, float]] | None) -> Detail:
-        """What is shown of all results."""
+        """Return the options to show all results in detail."""
         pending = sum(self._pending.by_template().values(), Counter[str]())
         metrics = covered_metrics(self._micro, tallies_of(self._groups.values()), pending)
         return Detail(confidence, metrics, frozenset(self._fractions), pending)
@@ -197,25 +196,25 @@ class Aggregates:
         return add_detail(micro, self._micro, tallies_of(groups), detail)
 
     def _groups_of(self, detail: Detail) -> dict[str, tuple[Group, Detail]]:
-        """The templates in their order, also if all results are pending, and what is shown of each."""
+        """Return the templates in order, even if all their results are pending, with options for details."""
         pending = self._pending.by_template()
         groups = {name: Group() for name in pending} | self._groups
         details = {name: detail._replace(pending=pending.get(name, {})) for name in groups}
         return {name: (groups[name], details[name]) for name in self._in_order(groups)}
 
     def merge(self, other: Aggregates) -> Self:
-        """Count all that `other` has counted, and take over its order of templates.
+        """Add the counts of `other`, and adopt its order of templates.
 
         Returns:
-            these aggregates; `other` stays as it is.
+            these aggregates; `other` does not change.
 
         Raises:
-            UsageError: only one of the two includes the metrics of errors, or either has a window.
+            UsageError: the values of `include_errors` differ, or one of the two has a window.
         """
         if self._sliding or other._sliding:
-            raise UsageError("window: windows do not merge")
+            raise UsageError("window: aggregates with a window cannot be merged")
         if self._include_errors != other._include_errors:
-            raise UsageError("include_errors: must be the same in aggregates that are merged")
+            raise UsageError("include_errors: must be the same in aggregates to merge")
         if other is self:
             other = copy.deepcopy(self)
         self._flush()
@@ -231,23 +230,23 @@ class Aggregates:
         return self
 
     def to_bytes(self) -> bytes:
-        """All that is known, to go on from elsewhere; a snapshot has less.
+        """Return the complete state as bytes, to continue elsewhere; a snapshot holds less.
 
         Raises:
-            UsageError: there is a window.
+            UsageError: the aggregates have a window.
         """
         if self._sliding:
-            raise UsageError("window: windows are not kept as bytes")
+            raise UsageError("window: aggregates with a window cannot be converted to bytes")
         self._flush()
         order, pending = self._order, self._pending
         return state.dump(self._include_errors, order, self._groups, pending, self._fractions, self._expected)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """What `to_bytes` was called on.
+        """Return aggregates restored from the output of `to_bytes`.
 
         Raises:
-            AggregationError: `data` is damaged, of another version, or something else altogether.
+            AggregationError: `data` is corrupt, of another version, or not from `to_bytes`.
         """
         loaded = state.load(data)
         aggregates = cls(include_errors=loaded.include_errors)
@@ -272,7 +271,7 @@ class Aggregates:
 
     def _slide(self, sliding: Sliding) -> None:
         new, gone = sliding.slide()
-        if len(gone) > len(sliding.samples):  # It is less work to begin again than to remove them.
+        if len(gone) > len(sliding.samples):  # Rebuilding is less work than removing.
             self._groups, self._micro = {}, {}
             new, gone = [*sliding.samples], []
         slide(self._micro, new, gone)

@@ -1,4 +1,4 @@
-"""The statistics of one metric."""
+"""Statistics of one metric."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphrag_eval_async.aggregates.ordered import CHUNK, OrderedValues
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-# Up to here every int is a double.
+# Every int up to this one equals a double.
 DOUBLE_INTS = 2**53
 
 _INTS = {int}
@@ -22,21 +22,21 @@ QUANTILES = (50, 90, 95, 99)
 
 
 def stored(value: float) -> float:
-    """The double that equals `value`, or `value` itself if it is an int that no double equals."""
+    """Return the double that equals `value`, or `value` itself if it is an int that no double equals."""
     double = float(value)
     return double if double == value else value
 
 
 class Series:
-    """The values of one metric: their order statistics and their exact sum.
+    """The values of one metric: order statistics and exact sum.
 
-    Values that are added wait, 8 bytes each, to be summed and ordered together, until there are `CHUNK` of
-    them or somebody looks. `integral` says whether all values are ints; even so they are held as doubles, but
-    for those that no double equals.
+    Added values wait, 8 bytes each, and are summed and sorted in batches: when there are `CHUNK` of them or
+    when statistics are read. `integral` says whether all values are ints; they are stored as doubles even so,
+    except ints that no double equals.
 
-    Where values also leave, all of them come and go by `slide`, which counts the floats for the sake of
-    `integral`. If `bounded`, they may be meant to be from 0 to 1, and their squares are summed, too: exactly,
-    each rounded as a double.
+    To remove values, use only `slide` to add and remove them: it counts floats to keep `integral` right. If
+    `bounded`, the metric may be from 0 to 1, and squares are summed, too: each is rounded to a double, their
+    sum is exact.
     """
 
     __slots__ = ("_bounded", "_floats", "_ordered", "_squares", "_units", "_waiting", "integral")
@@ -65,7 +65,7 @@ class Series:
             self._settle()
 
     def _settle(self) -> OrderedValues:
-        """Count all values that wait."""
+        """Process all waiting values."""
         waiting = self._waiting
         if waiting:
             self._waiting = array("d")
@@ -76,7 +76,7 @@ class Series:
 
     @property
     def values(self) -> OrderedValues:
-        """All values, in order."""
+        """All values, sorted on demand."""
         return self._settle()
 
     def __len__(self) -> int:
@@ -84,7 +84,7 @@ class Series:
 
     @property
     def units(self) -> int:
-        """The exact sum of the values, as a whole number of 2**-1074."""
+        """The exact sum of the values, as a multiple of 2**-1074."""
         self._settle()
         return self._units
 
@@ -96,7 +96,7 @@ class Series:
             self._count(chunk, wide=ordered.wide)
 
     def extend(self, values: Collection[float], *, integral: bool, wide: bool = False) -> None:
-        """Add values as `self.values` has them: floats, and ints only if `wide`."""
+        """Add values in the form of `self.values`: floats, and ints only if `wide`."""
         self.integral &= integral
         self._count(values, wide=wide)
 
@@ -110,17 +110,17 @@ class Series:
         self._squares += self._square(values)
 
     def _square(self, values: Collection[float]) -> int:
-        """The sum of the squares; of what is not from 0 to 1, nothing is made of them."""
+        """Return the sum of the squares, without values outside 0 to 1, whose squares are not used."""
         return sum_floats([value * value for value in values if 0 <= value <= 1]) if self._bounded else 0
 
     def slide(self, new: Sequence[float], gone: Sequence[float]) -> None:
-        """Add floats and ints, and remove others that were added so."""
+        """Add `new` floats and ints; remove `gone` ones, which were added by `slide`."""
         moved = [*new, *map(neg, gone)]
         self._floats += len(new) - len(gone)
         if int in map(type, moved):
             self._floats -= [*map(type, new)].count(int) - [*map(type, gone)].count(int)
             new, gone, moved = ([*map(stored, some)] for some in (new, gone, moved))
-        if int in map(type, moved):  # still: no double equals it
+        if int in map(type, moved):  # Ints that no double equals.
             self.values.widen()
             self._units += sum_units(moved)
         else:
@@ -133,10 +133,10 @@ class Series:
             self.values.remove(value)
 
     def stats(self) -> dict[str, float]:
-        """`sum`, `mean`, `median`, `min` and `max` of the values, one at least.
+        """Return `sum`, `mean`, `median`, `min` and `max` of the values, at least one.
 
-        Ints where `sum` and `statistics` give ints, as long as all values are; else floats, but for an
-        extreme or a median that is an int no double equals. `sum` is absent where it is beyond the doubles.
+        If all values are ints, the types are those of `sum` and `statistics`. Otherwise all are floats,
+        except extremes and medians that are ints no double equals. `sum` is absent beyond the largest double.
         """
         stats: dict[str, float] = {}
         with suppress(OverflowError):
@@ -148,20 +148,20 @@ class Series:
         return stats
 
     def quantiles(self) -> dict[str, float]:
-        """The values at `QUANTILES`."""
+        """Return the values at `QUANTILES`."""
         return {f"p{percent}": self.quantile(percent) for percent in QUANTILES}
 
     def sums(self) -> Sums | None:
-        """What a confidence sequence for the mean is made of; None where values are not from 0 to 1."""
+        """Return the sums to compute a confidence interval; None if values are outside 0 to 1."""
         if not self._bounded or self.values.first() < 0 or self.values.last() > 1:
             return None
         return Sums(len(self), self.units / ONE, self._squares / ONE)
 
     def quantile(self, percent: int) -> float:
-        """The value that `percent` of the others are below; between two values, by their distances from it.
+        """Return a percentile, linearly interpolated between two values; 50 is the median.
 
-        That of 50 is the median. It is the inclusive method of `statistics.quantiles`, type 7 of Hyndman and
-        Fan (1996, "Sample quantiles in statistical packages"), rounded once.
+        This is the inclusive method of `statistics.quantiles`, type 7 of Hyndman and Fan (1996, "Sample
+        quantiles in statistical packages"), rounded once.
         """
         place, part = divmod((len(self) - 1) * percent, 100)
         low = self.values.select(place)
@@ -171,5 +171,5 @@ class Series:
         return mean(to_units(low) * (100 - part) + to_units(high) * part, 100, integral=False)
 
     def _shown(self, value: float) -> float:
-        # Adding 0 makes 0.0 of -0.0, so that it does not matter which of the two came first.
+        # Adding 0 turns -0.0 into 0.0, so that the order of values does not matter.
         return int(value) if self.integral else value + 0

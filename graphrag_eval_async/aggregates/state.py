@@ -1,7 +1,7 @@
-"""Running aggregates as bytes.
+"""Serialises running aggregates.
 
-A header (magic, version, CRC-32 of the rest), then MessagePack: the order of the templates, and of each
-template its counts and the values of its metrics. Sums, and everything about micro, follow from the values.
+A header (magic, version, CRC-32 of the rest), then MessagePack: the order of the templates, and for each
+template its counts and the values of its metrics. Sums and micro statistics are computed from the values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _VERSION = 3
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 _Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
-# A name may hold a lone surrogate, which MessagePack's strings cannot.
+# Bytes: a name may hold a lone surrogate, which MessagePack strings cannot.
 _Name: TypeAlias = bytes
 
 
@@ -39,7 +39,7 @@ _StepCounts: TypeAlias = Annotated[list[_Count], msgspec.Meta(min_length=4, max_
 
 class _Series(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     integral: bool
-    # Little-endian doubles, or a list where there are ints among them that no double equals.
+    # Little-endian doubles; or a list if some values are ints that no double equals.
     values: bytes | list[int | float]
 
 
@@ -47,7 +47,7 @@ class _Group(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     errors: _Count
     successes: _Count
     steps: dict[_Name, _StepCounts]
-    # Those of all steps that are not counted by name.
+    # Counts of all steps not counted by name.
     other_steps: _StepCounts | None
     tallies: list[tuple[_Name, _Name, _Positive]]
     series: dict[_Name, _Series]
@@ -63,7 +63,7 @@ class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 class Loaded(NamedTuple):
-    """What `load` has read, in the terms of `RunningAggregates`."""
+    """The output of `load`: the attributes of `RunningAggregates`."""
 
     include_errors: bool
     order: dict[str, int]
@@ -82,7 +82,7 @@ def dump(
     fractions: Iterable[str],
     expected: Iterable[str],
 ) -> bytes:
-    """The same bytes for the same results, in whatever order they came."""
+    """Serialise aggregates; the bytes do not depend on the order of results."""
     state = _State(
         include_errors,
         {_encode(name): place for name, place in sorted(order.items())},
@@ -99,10 +99,10 @@ def dump(
 
 
 def load(data: bytes) -> Loaded:
-    """Read what `dump` wrote.
+    """Read the output of `dump`.
 
     Raises:
-        AggregationError: `data` is damaged, of another version, or something else altogether.
+        AggregationError: `data` is corrupt, of another version, or not from `dump`.
     """
     body = _checked_body(data)
     try:
@@ -126,12 +126,12 @@ def _checked_body(data: bytes) -> memoryview:
         raise AggregationError("serialised aggregates: too short, or not bytes")
     magic, version, checksum = _HEADER.unpack_from(data)
     if magic != _MAGIC:
-        raise AggregationError("serialised aggregates: no such header")
+        raise AggregationError("serialised aggregates: unknown header")
     if version != _VERSION:
         raise AggregationError(f"serialised aggregates: version {version}, expected {_VERSION}")
     body = memoryview(data)[_HEADER.size :]
     if zlib.crc32(body) != checksum:
-        raise AggregationError("serialised aggregates: damaged, the checksum differs")
+        raise AggregationError("serialised aggregates: corrupt, the checksum differs")
     return body
 
 
@@ -165,7 +165,7 @@ def _load_group(state: _Group, micro: dict[str, Series], expected: Collection[st
 
 
 def _dump_series(series: Series) -> _Series:
-    # Adding 0 makes 0.0 of -0.0, so that it does not matter which of the two came first.
+    # Adding 0 turns -0.0 into 0.0, so that the order of values does not matter.
     values = [value + 0 for value in sorted(value for chunk in series.values.chunks for value in chunk)]
     if series.values.wide:
         return _Series(series.integral, values)
@@ -181,9 +181,9 @@ def _load_values(state: _Series) -> Collection[float]:
     else:
         values = [stored(value) for value in state.values]
     if not values or not all(map(isfinite, values)):
-        raise ValueError("the values of a metric must be finite, and at least one")
+        raise ValueError("a metric must have at least one value, and all must be finite")
     if state.integral and not all(value % 1 == 0 and fits(value) for value in values):
-        raise ValueError("the values of a metric should be integers of 64 bits")
+        raise ValueError("the values of a metric must be integers of at most 64 bits")
     return values
 
 

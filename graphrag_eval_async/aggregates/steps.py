@@ -1,4 +1,4 @@
-"""How often steps were taken, and what came of them."""
+"""Counts of steps and their outcomes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records.evaluation import StepKinds
 
 MOST_NAMES = 1000
-"""How many names of steps are counted by name, besides those that are expected."""
+"""Maximum step names counted by name, besides expected ones."""
 
 STEP_COUNTS = ("total", "once_per_sample", "empty_results", "errors")
 
 StepCounts: TypeAlias = "dict[str | None, list[int]]"
-"""By step name, a count for each of `STEP_COUNTS`; None stands for all names that are not counted by name."""
+"""Counts in the order of `STEP_COUNTS`, by step name; None stands for all names not counted by name."""
 
 
 @remember(entries=4096)
 def counts_of(steps: StepKinds) -> tuple[tuple[str | None, tuple[int, ...]], ...]:
-    """By name, the counts of the steps of one result, in the order of `STEP_COUNTS`."""
+    """Return the step counts of one result by name, in the order of `STEP_COUNTS`."""
     counts: StepCounts = {}
     for name, kind, times in steps:
         mine = counts.setdefault(name, [0, 1, 0, 0])
@@ -36,7 +36,7 @@ def counts_of(steps: StepKinds) -> tuple[tuple[str | None, tuple[int, ...]], ...
 
 
 def add_steps(steps: StepCounts, more: Iterable[tuple[str | None, Sequence[int]]], times: int = 1) -> None:
-    """Add `more` so many times, which may be -1; a name of which nothing is left is dropped."""
+    """Add `more` to the counts `times` times, or -1 to subtract; drop names with only zeros."""
     for name, counts in more:
         mine = steps.get(name)
         summed = (
@@ -51,10 +51,10 @@ def add_steps(steps: StepCounts, more: Iterable[tuple[str | None, Sequence[int]]
 
 
 def trimmed(steps: StepCounts, expected: Collection[str]) -> StepCounts:
-    """The same with at most `MOST_NAMES` names that are not `expected`: those with the smallest hashes.
+    """Return counts with at most `MOST_NAMES` names not `expected`: those with the smallest hashes.
 
-    So it is the same whatever the order and however often it is done in between: a name that goes stands
-    behind `MOST_NAMES` others, which stay or are replaced by smaller ones, and can never be back among them.
+    The outcome does not depend on the order of results or on how often this is called. A dropped name ranks
+    behind `MOST_NAMES` others, which stay or make way for smaller ones, so it can never return.
     """
     if len(steps) <= MOST_NAMES:
         return steps
@@ -68,12 +68,12 @@ def trimmed(steps: StepCounts, expected: Collection[str]) -> StepCounts:
 
 
 def _rank(name: str) -> bytes:
-    """A hash that nobody chooses: with the first names, whoever came first would decide."""
+    """Return a hash to rank names: keeping the first names would depend on the order of results."""
     return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def checked_names(names: Iterable[str], argument: str) -> Iterator[str]:
-    """The names; raises `UsageError` at one that is not a string."""
+    """Yield the names; raise `UsageError` for one that is not a string."""
     for place, name in enumerate(names):
         if not isinstance(name, str):
             raise UsageError(f"{argument}[{place}]: must be a string, not {type(name).__name__}")

@@ -1,4 +1,4 @@
-"""Windows over results: which of them still count."""
+"""Windows over results, which select the results that count."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Last:
-    """A window over the `count` results that came last, whatever their templates.
+    """A window over the last `count` results, whatever their templates.
 
     Raises:
         UsageError: `count` is not an int of at least 1.
@@ -36,7 +36,7 @@ class Last:
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """A window over the results that came less than `seconds` ago, by a clock that never goes back.
+    """A window over the results that arrived less than `seconds` ago, by a monotonic clock.
 
     Raises:
         UsageError: `seconds` is not a finite number above 0.
@@ -51,13 +51,13 @@ class Seconds:
 
 
 Alike: TypeAlias = "tuple[str, bool, tuple[str, ...], StepKinds, tuple[Tally, ...]]"
-"""What many results have in common: template, whether the agent failed, metrics, steps and tallies."""
+"""Properties that many results share: template, whether the agent failed, metrics, steps and tallies."""
 
 
 class Sample(msgspec.Struct, frozen=True, gc=False):
-    """What counts of a result, and when it came; the numbers are those of its `metrics`.
+    """The parts of a result that count, and when it arrived; `numbers` are the values of `metrics`.
 
-    There may be millions, which the garbage collector would visit to find no cycle.
+    Not tracked by the garbage collector: there may be millions, and they form no cycles.
     """
 
     arrived: float
@@ -70,10 +70,10 @@ class Sample(msgspec.Struct, frozen=True, gc=False):
 
 
 class Sliding:
-    """The samples in a window, in the order in which they came.
+    """The samples in a window, in order of arrival.
 
-    Those added since `slide` was called last are apart: many of them may come and go before anyone looks, and
-    then need not be counted at all.
+    Samples added since the last call of `slide` are kept apart: those that leave the window before the next
+    call are never counted.
     """
 
     __slots__ = ("_new", "_window", "samples")
@@ -84,14 +84,14 @@ class Sliding:
         self._new: list[Sample] = []
 
     def add(self, alike: Alike, numbers: tuple[float, ...], age: float) -> None:
-        """Take a result that came `age` seconds ago."""
+        """Add a result that arrived `age` seconds ago."""
         template, failed, metrics, steps, tallies = map(_shared, alike)
         self._new.append(
             Sample(monotonic() - age, template, failed, metrics, numbers, counts_of(steps), tallies)
         )
 
     def slide(self) -> tuple[list[Sample], list[Sample]]:
-        """Bring `samples` up to date; returns those that it has now and had not before, and the reverse."""
+        """Update `samples`; return the samples that entered and those that left since the last call."""
         known, new = len(self.samples), self._new
         self.samples.extend(new)
         self._new = []
@@ -107,5 +107,5 @@ class Sliding:
 
 @remember(entries=4096)
 def _shared(part: Any) -> Any:
-    """What equals `part`, and is most often in memory already: much of a result is as in others before it."""
+    """Return an object equal to `part`, often one already in memory: results have many equal parts."""
     return part

@@ -1,1 +1,1 @@
-"""What can be concluded from aggregates: intervals, comparisons and decisions."""
+"""Inference from aggregates: intervals, comparisons and decisions."""

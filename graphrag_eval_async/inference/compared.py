@@ -1,4 +1,4 @@
-"""A comparison as it is shown."""
+"""Displays a comparison."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from graphrag_eval_async.records.tabular import html_table
 
 SHOWN = ("pairs", "baseline", "candidate", "difference", "wins", "losses", "ties", "p", "verdict")
-"""Keys of the rows that a notebook shows."""
+"""The keys of rows to show in a notebook."""
 
 
 class Comparison(dict[str, Any]):
-    """Two runs compared, as `compare` lays it out; ``dict(...)`` makes a plain dict, as YAML needs it."""
+    """The result of `compare`; use ``dict(...)`` to get a plain dict, for example for YAML."""
 
     def __repr__(self) -> str:
         verdicts = ", ".join(f"{metric} {row['verdict']}" for metric, row in self["overall"].items())

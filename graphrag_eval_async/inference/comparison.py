@@ -1,4 +1,4 @@
-"""Two runs compared, question by question."""
+"""Compares two runs, question by question."""
 
 from __future__ import annotations
 
@@ -35,59 +35,60 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records.evaluation import Evaluation
 
 JUDGED_BY = {"model": "models", "prompts": "prompts", "embedding": "embedding models"}
-"""What a result says about its judge: the keys, and a plural for each."""
+"""The keys that identify a result's judge, and their plurals."""
 
 SHOWN_CHARACTERS = 60
 
 
 class _Run:
-    """What is known of one run besides its values."""
+    """Facts about one run besides its values."""
 
     def __init__(self) -> None:
-        self.results = 0  # Complete ones.
-        self.lone = 0  # Questions that the other run does not have.
-        self.metrics = {ERROR_RATE}  # Those with a value.
-        self.failed: set[str] = set()  # Metrics that were asked for but failed.
+        self.results = 0  # Complete results.
+        self.lone = 0  # Questions that the other run lacks.
+        self.metrics = {ERROR_RATE}  # Metrics with a value.
+        self.failed: set[str] = set()  # Metrics that were requested but failed.
         self.judges: dict[str, set[str]] = {key: set() for key in JUDGED_BY}
 
 
 class RunningComparison:
-    """A candidate compared with a baseline, up to date after each result of either.
+    """Compares a candidate with a baseline, up to date after each result of either.
 
-    Results are paired by question: the values that a side has of a question are averaged, over its samples
-    and over retrieval steps. Beside the metrics, ``error_rate`` is compared, the share of samples that are
-    errors; without it, a candidate that fails on hard questions would look better.
+    Pairs results by question: the values of a question on one side are averaged over its samples and
+    retrieval steps. Also compares ``error_rate``, the share of samples that are errors; without it, a
+    candidate that fails on hard questions would look better.
 
-    The order of the results does not matter to the last bit. Each question takes about two kilobytes.
+    The order of results never changes the outcome, not even by rounding. Each question takes about two
+    kilobytes.
 
-    The confidence sequences hold if questions arrive with the same mean difference all the time, as shuffled
-    ones do. They do not account for questions that are answered again, whose pairs change.
+    The confidence sequences are valid if questions arrive with a constant mean difference, as shuffled ones
+    do. They do not account for repeated questions, whose pairs change.
     """
 
     def __init__(self, *, include_errors: bool = False) -> None:
-        """With `include_errors`, the metrics of results with ``status: error`` count as well."""
+        """With `include_errors`, metrics of results with ``status: error`` count, too."""
         self._include_errors = include_errors
         self._questions: dict[str, Question] = {}
         self._pairs: defaultdict[str, RunningPairSums] = defaultdict(RunningPairSums)  # By template.
-        # By metric and template, how many questions the baseline has.
+        # Number of questions in the baseline, by metric and template.
         self._templates: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._runs = {side: _Run() for side in SIDES}
         self._fractions: set[str] = set()
         self._differing = 0
 
     def add_baseline(self, result: Mapping[str, Any]) -> None:
-        """Count one result of the baseline, as `add` does for the candidate."""
+        """Add one result of the baseline; see `add`."""
         self._add(result, "baseline")
 
     def add(self, result: Mapping[str, Any] | Evaluation) -> None:
-        """Count one result of the candidate: a dict with the keys that an evaluation gives it.
+        """Add one result of the candidate: a dict with the keys of an evaluated result.
 
-        A result with metrics in `pending` is not counted: its complete version follows. Until a question has
-        a complete result, a snapshot lists it as `pending`.
+        Results with metrics in `pending` do not count: the complete version follows. Snapshots list questions
+        without a complete result as `pending`.
 
         Raises:
-            AggregationError: it is not a result of a question, or a metric of it is not a finite number of at
-                most 64 bits; nothing of it has been counted then.
+            AggregationError: `result` is not a result of a question, or one of its metrics is not a finite
+                number of at most 64 bits. Then nothing of it is counted.
         """
         self._add(result, "candidate")
 
@@ -106,7 +107,7 @@ class RunningComparison:
             return
         laid_out = seen.as_dict()
         values = seen.values
-        if ERROR_RATE in seen.metrics:  # An output of this name would be mistaken for the rate.
+        if ERROR_RATE in seen.metrics:  # Drop an output of the same name.
             values = [each for each in values if each[0] != ERROR_RATE]
         values.append((ERROR_RATE, float(seen.failed)))
         self._count(question, -1, side)
@@ -115,7 +116,7 @@ class RunningComparison:
         own = self._runs[side]
         own.results += 1
         own.metrics.update(seen.metrics)
-        # A failed agent fails every metric, asked for or not; an absent answer is lost, whoever judges it.
+        # Skip failures of the agent: they fail all metrics, requested or not. Missing answers count.
         own.failed.update([metric for metric, kind in seen.tallies if kind != RESPONSE_ERROR])
         if isinstance(judge := laid_out.get("judge"), dict):
             for key, names in own.judges.items():
@@ -124,7 +125,7 @@ class RunningComparison:
         self._fractions.update(seen.fractions)
 
     def _count(self, question: Question, sign: int, side: Side) -> None:
-        """Add what a question contributes to all sums or, with a `sign` of -1, remove it."""
+        """Add a question to all sums, or with a `sign` of -1, remove it."""
         if side == "baseline" and side in question.values:
             template = question.template
             for metric in question.values[side]:
@@ -137,7 +138,7 @@ class RunningComparison:
             self._runs[lone].lone += sign
 
     def sums(self) -> LiveSums:
-        """The sums that `look` makes rows of. They do not change, so another thread may read them."""
+        """Return the sums from which `look` makes rows; immutable, so other threads may read them."""
         return LiveSums(
             {template: pairs.sums() for template, pairs in self._pairs.items()},
             {metric: sum(map(bool, questions.values())) for metric, questions in self._templates.items()},
@@ -145,15 +146,16 @@ class RunningComparison:
         )
 
     def prepare(self) -> Iterator[None]:
-        """Do the slow part of `sums` in steps; results may come between them."""
+        """Do the slow part of `sums` in steps; results may be added between steps."""
         for pairs in [*self._pairs.values()]:
             pairs.sums()
             yield
 
     def look(self, *, level: float = 0.95) -> Rows:
-        """`overall` and `per_template` of a snapshot without the sign test, which is void if it is looked at
-        while results come. The verdicts of templates are by their confidence sequences, at a level that is
-        higher for there being several templates.
+        """Return `overall` and `per_template` of a snapshot, without the sign test.
+
+        The sign test is not valid while results still arrive. Verdicts of templates follow from their
+        confidence sequences, at a higher level that corrects for several templates.
 
         Raises:
             UsageError: `level` is not between 0 and 1.
@@ -162,8 +164,10 @@ class RunningComparison:
         return self.sums().look(level)
 
     def standing(self) -> dict[str, Any]:
-        """What else may be looked at all the time, in constant time: `warnings` that no further result takes
-        back, and how many questions are `only_in_baseline` and `only_in_candidate`.
+        """Return other facts that are valid at any time, in constant time.
+
+        They are `warnings` that no further result revokes, and the numbers of questions `only_in_baseline`
+        and `only_in_candidate`.
         """
         warnings = _judge_warnings({side: own.judges for side, own in self._runs.items()})
         if differing := self._differing:
@@ -171,7 +175,7 @@ class RunningComparison:
         return {"warnings": warnings, **{f"only_in_{side}": own.lone for side, own in self._runs.items()}}
 
     def particulars(self) -> dict[str, Any]:
-        """What a snapshot says of single questions, and its `warnings`, without any tests."""
+        """Return a snapshot's lists of questions and its `warnings`, without tests."""
         known = sorted(self._questions.items())
         shared = {name: question for name, question in known if question.is_shared}
         lone = {side: [name for name, question in known if question.only_in == side] for side in SIDES}
@@ -185,13 +189,13 @@ class RunningComparison:
         }
 
     def snapshot(self, *, level: float = 0.95) -> dict[str, Any]:
-        """All of it, as `compare` lays it out; the dict is the caller's own.
+        """Return the full comparison in the layout of `compare`, as a new dict.
 
         Args:
-            level: of the confidence sequences and the tests, more than 0 and less than 1.
+            level: confidence level of intervals and tests, between 0 and 1.
 
         Raises:
-            UsageError: `level` is not that.
+            UsageError: `level` is not between 0 and 1.
         """
         check_level(level)
         rows, found = self.sums().decide(level), self.particulars()
@@ -207,7 +211,7 @@ class RunningComparison:
         }
 
     def _test_values(self, without_pair: Mapping[str, dict[str, Any]], level: float) -> None:
-        """Add tests to the scores that both sides were asked for, whether they have them or not."""
+        """Add tests for the scores that both sides requested, whether they have values or not."""
         for metric, sides in without_pair.items():
             if is_score(metric) and all(metric in own.metrics | own.failed for own in self._runs.values()):
                 lost, gained = (sum(self._questions[name].is_even for name in sides[side]) for side in SIDES)
@@ -224,7 +228,7 @@ class RunningComparison:
 
 
 def _worse(questions: Mapping[str, Question]) -> dict[str, list[dict[str, Any]]]:
-    """By score, the questions in which the candidate is worse, the worst first."""
+    """Return the questions in which the candidate is worse, by score, the worst first."""
     losses: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for question_id, question in questions.items():
         values, others = question.sides()
@@ -242,7 +246,7 @@ def _worse(questions: Mapping[str, Question]) -> dict[str, list[dict[str, Any]]]
 
 
 def _without_pair(questions: Mapping[str, Question]) -> dict[str, dict[str, Any]]:
-    """By metric and side, the questions of which only that side has a value."""
+    """Return the questions that have a value on one side only, by metric and side."""
     lone: dict[str, dict[str, Any]] = {}
     for question_id, question in questions.items():
         for side, other in zip(SIDES, reversed(SIDES), strict=True):
@@ -252,19 +256,19 @@ def _without_pair(questions: Mapping[str, Question]) -> dict[str, dict[str, Any]
 
 
 def _uneven(overall: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Warnings of questions with more values on one side, one for all metrics with equally many."""
+    """Return warnings about questions with more values on one side, grouped by their number."""
     alike: defaultdict[int, list[str]] = defaultdict(list)
     for metric, row in overall.items():
         if row["uneven"]:
             alike[row["uneven"]].append(metric)
     return [
-        f"{', '.join(metrics)}: the sign test leaves out {_questions(count)} with more values on one side"
+        f"{', '.join(metrics)}: the sign test skips {_questions(count)} with more values on one side"
         for count, metrics in alike.items()
     ]
 
 
 def _judge_warnings(judges: Mapping[str, Mapping[str, set[str]]]) -> list[str]:
-    """Of judges that differ, between the two runs if both were judged, or within one."""
+    """Return warnings about different judges, between the two runs or within one."""
     warnings = []
     for key, plural in JUDGED_BY.items():
         names = {side: _listed(sorted(own[key])) for side, own in judges.items() if own[key]}

@@ -1,12 +1,12 @@
-"""Confidence sequences: intervals for a mean that hold at all times at once, however often one looks.
+"""Confidence sequences: intervals for a mean that are valid at any time, however often one looks.
 
-An interval for one look at n values is wrong sooner or later if one looks at each n. These come from betting:
-a gambler who plays fair games ever multiplies the stake by 20 with a probability of at most 1/20 (Ville 1939,
-"Étude critique de la notion de collectif"). The interval contains the means m against which no gambler has
-done so yet, in games that are fair if the mean is m.
+An interval for one look at n values is eventually wrong if one looks at each n. These intervals come from
+betting: a gambler in fair games ever multiplies the stake by 20 with a probability of at most 1/20 (Ville
+1939, "Étude critique de la notion de collectif"). The interval contains each mean m against which the gambler
+has not yet done so, in games that are fair if the mean is m.
 
-A fair game multiplies the wealth by ``1 + λ(x - m)`` for each value x. These games pay less, so that the
-winnings depend only on n, the sum and the sum of squares, and so not on the order of the values:
+A fair game multiplies the wealth by ``1 + λ(x - m)`` for each value x. The games here pay less, so that the
+winnings depend only on n, the sum and the sum of squares, not on the order of the values:
 
 - ``q**x (1-q)**(1-x) / (m**x (1-m)**(1-x))`` is less by concavity, and equal if x is 0 or 1. With q drawn
   from a beta distribution about m, it is the mixture of Robbins (1970, "Statistical methods related to the
@@ -17,8 +17,8 @@ winnings depend only on n, the sum and the sum of squares, and so not on the ord
   of Fan, Grama and Liu (2015, "Exponential inequalities for martingales with applications"), by which
   Waudby-Smith and Ramdas (2024, "Estimating means of bounded random variables by betting") bet.
 
-All games share the stake of one gambler, whatever the values are: choosing a game after seeing the values,
-say by whether all are 0 or 1, would void the guarantee.
+All games share the stake of one gambler, whatever the values. Choosing a game after seeing the values, for
+example whether all are 0 or 1, would void the guarantee.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates.exact import Sums
 
 CONCENTRATION = 30.0
-"""Of the beta distribution; it makes the interval narrow at any n from 10 to 10,000."""
+"""Concentration of the beta distribution; gives narrow intervals at any n from 10 to 10,000."""
 
 BETA_SHARE = 0.4
 """The share of the stake that bets on the beta mixture."""
 
 TOUCHING = 0.75
-"""The t of half of the quadratic games, where values of 0 or 1 lose little; the others have t = m."""
+"""The t of half of the quadratic games, for which values of 0 or 1 lose little; the others use t = m."""
 
 FRACTIONS = tuple(0.004 * (0.98 / 0.004) ** (i / 11) for i in range(12))
-"""λm: the parts of the wealth that are lost at a value of 0."""
+"""λm: the share of the wealth lost at a value of 0, one per game."""
 
 _FANS_GAMES = tuple((fraction, log1p(-fraction) + fraction) for fraction in FRACTIONS)
 
@@ -52,21 +52,21 @@ _LOG_BETA_SHARE = log(BETA_SHARE)
 _LOG_SHARE = log((1 - BETA_SHARE) / 2 / 2 / len(FRACTIONS))  # Half of the rest bets that the mean is less.
 
 TOLERANCE = 1e-6
-"""How far an end may lie outside the exact one, unless it takes more than `SEARCHES` to find.
+"""Maximum error of an end, always outward, unless finding it takes more than `SEARCHES`.
 
-That is rare: for a few values that are small and nearly equal, such as 20 about 0.04, the wealth may stay
-just above the wanted one over many means. Then an end may lie 0.001 too far outside.
+That is rare: for a few small and nearly equal values, such as 20 values near 0.04, the wealth may stay just
+above the target over many means. Then an end may lie 0.001 too far outside.
 """
 
 SEARCHES = 24
-"""At most, for one end: each resumes where the previous one stopped refuting means."""
+"""Maximum searches per end; each resumes where the previous one stopped refuting means."""
 
 
 def check_level(level: object, *, name: str = "level") -> None:
-    """Check a confidence level; `name` is what a message calls it.
+    """Check a confidence level; messages call it `name`.
 
     Raises:
-        UsageError: it is not a float between 0 and 1, both excluded.
+        UsageError: `level` is not a float between 0 and 1, both excluded.
     """
     if not isinstance(level, float) or not 0 < level < 1:
         raise UsageError(f"{name}: expected a number between 0 and 1, got {describe(level)}")
@@ -74,30 +74,30 @@ def check_level(level: object, *, name: str = "level") -> None:
 
 @lru_cache(maxsize=4096)
 def confidence_sequence(sums: Sums, *, level: float = 0.95) -> tuple[float, float]:
-    """The interval for the mean, as a pair of its ends, from 0 to 1.
+    """Return the ends of the confidence interval for the mean, from 0 to 1.
 
     If all values have the same mean, given those before them, all intervals together contain it with a
-    probability of at least `level`. A mean that drifts is not covered.
+    probability of at least `level`. A drifting mean is not covered.
 
     Args:
-        sums: of the values so far, one at least.
-        level: more than 0 and less than 1.
+        sums: sums of the values so far, at least one.
+        level: confidence level, between 0 and 1.
     """
     return _lower_end(sums, level), 1 - _lower_end(sums.mirrored(), level)
 
 
 def show_confidence(sums: Sums, level: float) -> dict[str, float]:
-    """A confidence sequence as a snapshot has it."""
+    """Return the current interval in the layout of a snapshot."""
     low, high = confidence_sequence(sums, level=level)
     return {"level": level, "low": low, "high": high}
 
 
 def is_above(mean: float, sums: Sums, *, level: float) -> bool:
-    """Whether the lower end of `confidence_sequence` is more than `mean`, which is between 0 and 1.
+    """Whether the lower end of `confidence_sequence` is above `mean`, which is between 0 and 1.
 
-    If it is not, this takes a hundredth of the time, since the end need not be found. For ``y <= c``,
-    ``log(1 + y)`` is at most ``y - y**2 * (c - log(1 + c)) / c**2``. Here y is ``λ(x - mean)``, whose sum
-    over the values is greatest at one λ, so that no game can have won more.
+    If not, this takes a hundredth of the time of `confidence_sequence`, without searching for the end. For
+    ``y <= c``, ``log(1 + y)`` is at most ``y - y**2 * (c - log(1 + c)) / c**2``. Here y is ``λ(x - mean)``.
+    The sum of this bound over the values has a maximum in λ, and no game can have won more.
     """
     n, total, squares = sums
     lead, wanted = total - n * mean, -log(1 - level)
@@ -105,7 +105,7 @@ def is_above(mean: float, sums: Sums, *, level: float) -> bool:
         return False
     most = (1 - mean) / mean
     spread = squares - 2 * mean * total + n * mean**2
-    if lead**2 * most**2 < 3.999 * wanted * spread * (most - log1p(most)):  # 4, but for rounding.
+    if lead**2 * most**2 < 3.999 * wanted * spread * (most - log1p(most)):  # 4, less a rounding margin.
         return False
     return log_wealth(mean, sums) >= wanted and _lower_end(sums, level) > mean
 
@@ -115,8 +115,8 @@ class _Place(NamedTuple):
 
     Attributes:
         mean: more than 0.
-        excess: the logarithm of (a lower bound of) the wealth against it, relative to the wanted wealth.
-        fans: the logarithms of the wealth in each game of Fan's bound.
+        excess: logarithm of (a lower bound on) the wealth against the mean, relative to the target.
+        fans: logarithms of the wealth in each game of Fan's bound.
     """
 
     mean: float
@@ -125,11 +125,12 @@ class _Place(NamedTuple):
 
 
 def _lower_end(sums: Sums, level: float) -> float:
-    """The mean below which all means are refuted.
+    """Return the mean below which all means are refuted.
 
-    The wealth against a mean falls as that grows towards the mean of the values, except in the games of Fan's
-    bound: in each, the wealth rises up to some mean and falls from there on. So each counts for no more than
-    at the mean up to which all is refuted already. This still falls, and rises from search to search.
+    The wealth against a mean falls as that mean grows towards the mean of the values. The exception are the
+    games of Fan's bound: there, the wealth first rises, then falls. So each of these games counts at most as
+    much as at the mean up to which all means are already refuted. This bound still falls with the mean, and
+    rises from search to search.
     """
     if sums.total <= sums.n * TOLERANCE:
         return 0.0
@@ -148,7 +149,7 @@ def _lower_end(sums: Sums, level: float) -> float:
 
 
 def _fall(low: _Place, top: _Place, sums: Sums, wanted: float) -> tuple[_Place, float]:
-    """The last place found from `low` on where the excess is not negative, and a mean beyond it."""
+    """Return the last place found from `low` on with nonnegative excess, and a mean beyond it."""
     above, high, below = low.excess, top.mean, top.excess
     last = nan
     while high - low.mean > TOLERANCE:
@@ -159,7 +160,7 @@ def _fall(low: _Place, top: _Place, sums: Sums, wanted: float) -> tuple[_Place, 
         place = _look(middle, low, sums, wanted)
         if place.excess >= 0:
             low, above = place, place.excess
-            below /= 2 if last >= 0 else 1  # The Illinois rule: if the other end moves twice.
+            below /= 2 if last >= 0 else 1  # The Illinois rule: halve if the other end moves twice.
         else:
             high, below = middle, place.excess
             above /= 2 if last < 0 else 1
@@ -168,14 +169,15 @@ def _fall(low: _Place, top: _Place, sums: Sums, wanted: float) -> tuple[_Place, 
 
 
 def _look(mean: float, low: _Place, sums: Sums, wanted: float) -> _Place:
-    """Test a mean if all means up to `low` are refuted."""
+    """Test a mean, given that all means up to `low` are refuted."""
     fans = _fans_parts(mean, sums)
     return _Place(mean, _log_sum([*_log_parts(mean, sums), *map(min, fans, low.fans)]) - wanted, fans)
 
 
 def log_wealth(mean: float, sums: Sums) -> float:
-    """The logarithm of the wealth that 1 has become by betting that the mean is more than `mean`, which is
-    more than 0 and at most the mean of the values.
+    """Return the logarithm of the wealth from a stake of 1 that bets on a mean above `mean`.
+
+    `mean` is above 0 and at most the mean of the values.
     """
     return _log_sum(_log_parts(mean, sums) + _fans_parts(mean, sums))
 
@@ -186,7 +188,7 @@ def _log_sum(parts: list[float]) -> float:
 
 
 def _log_parts(mean: float, sums: Sums) -> list[float]:
-    """The logarithm of the wealth in each game, without those of Fan's bound."""
+    """Return the logarithm of the wealth in each game except those of Fan's bound."""
     n, total, squares = sums
     parts = [
         _LOG_SHARE + n * fixed + total * slope + squares * curve
@@ -199,7 +201,7 @@ def _log_parts(mean: float, sums: Sums) -> list[float]:
 
 @lru_cache(maxsize=64)
 def _quadratic_games(mean: float) -> list[tuple[float, float, float]]:
-    """What each game adds for a value: a constant, a multiple of the value, and one of its square.
+    """Return what each game adds per value: a constant, and factors of the value and of its square.
 
     Cached, since a condition tests the same mean after each value.
     """
@@ -213,7 +215,7 @@ def _quadratic_games(mean: float) -> list[tuple[float, float, float]]:
 
 
 def _fans_parts(mean: float, sums: Sums) -> list[float]:
-    """The logarithm of the wealth in each game of Fan's bound, with t = m."""
+    """Return the logarithm of the wealth in each game of Fan's bound, with t = m."""
     excess = sums.total / mean - sums.n
     spread = sums.squares / mean**2 - sums.n - 2 * excess
     return [_LOG_SHARE + fraction * excess + curve * spread for fraction, curve in _FANS_GAMES]
@@ -221,7 +223,7 @@ def _fans_parts(mean: float, sums: Sums) -> list[float]:
 
 def _log_beta_wealth(mean: float, sums: Sums) -> float:
     total, rest = sums.total, sums.n - sums.total
-    if 0 < total < 1 or 0 < rest < 1 or mean >= 1:  # Else it need not be convex.
+    if 0 < total < 1 or 0 < rest < 1 or mean >= 1:  # Otherwise it may not be convex.
         return -inf
     a, b = CONCENTRATION * mean, CONCENTRATION * (1 - mean)
     of_prior = lgamma(a) + lgamma(b) - lgamma(a + b)

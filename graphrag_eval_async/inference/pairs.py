@@ -1,4 +1,4 @@
-"""What the two runs have of each question, and exact sums over the pairs of their values."""
+"""The values of each question in two runs, and exact sums over pairs of them."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ SIDES: tuple[Side, Side] = ("baseline", "candidate")
 REFERENCE_KEYS = ("question_text", "reference_answer", "reference_steps")
 
 BATCH = 1024
-"""At most this many questions of a template wait to be summed together."""
+"""Maximum questions per template that wait to be summed in a batch."""
 
 Values: TypeAlias = "float | tuple[int, int, int]"
-"""The values that one side has of one metric of a question: one value as it is or, of several, the numerator
-and denominator of their exact sum, and their number. This takes little memory, and the garbage collector does
-not track it.
+"""The values of one metric of a question on one side.
+
+A single value is stored as a float; several are stored as numerator and denominator of their exact sum, and
+their count. This takes little memory, and the garbage collector does not track it.
 """
 
 Metrics: TypeAlias = dict[str, Values]
 
 
 def mean_of(values: Values) -> tuple[float, int]:
-    """The mean, correctly rounded and never -0.0, and the number of values."""
+    """Return the mean, correctly rounded and never -0.0, and the number of values."""
     if isinstance(values, tuple):
         numerator, denominator, count = values
         return numerator / (denominator * count), count
@@ -45,12 +46,12 @@ def _means(values: Sequence[Values]) -> tuple[Sequence[float], Sequence[int]]:
     if tuple in set(map(type, values)):
         means, counts = zip(*map(mean_of, values), strict=True)
         return means, counts
-    # As nearly always, at a fraction of the time.
+    # The usual case, in a fraction of the time.
     return [*map(float, cast("Sequence[float]", values))], (1,) * len(values)
 
 
 def _plus(values: Values, value: float) -> Values:
-    """Exactly; all denominators are powers of two."""
+    """Add a value exactly; all denominators are powers of two."""
     one, below, count = values if isinstance(values, tuple) else (*values.as_integer_ratio(), 1)
     other, other_below = value.as_integer_ratio()
     common = max(below, other_below)
@@ -58,7 +59,7 @@ def _plus(values: Values, value: float) -> Values:
 
 
 def change_between(baseline: float, candidate: float) -> float:
-    """candidate - baseline, at most the largest double; 0.0 if they differ by rounding alone."""
+    """Return candidate - baseline, clamped to finite doubles; 0.0 if they differ only by rounding."""
     if isclose(baseline, candidate):
         return 0.0
     change = candidate - baseline
@@ -66,12 +67,12 @@ def change_between(baseline: float, candidate: float) -> float:
 
 
 class Question:
-    """What the two sides have of one question.
+    """The values of one question on the two sides.
 
     Attributes:
-        values: by side and metric; only sides with complete results.
-        pending: sides with results, all of them incomplete.
-        differs: whether results have different reference data.
+        values: values by side and metric, for sides with complete results.
+        pending: sides that have only incomplete results.
+        differs: whether the results have different reference data.
     """
 
     __slots__ = ("_reference", "_templates", "differs", "pending", "values")
@@ -99,13 +100,13 @@ class Question:
             self.differs |= reference != self._reference
 
     def expect(self, side: Side) -> None:
-        """Note that a complete result is still to come."""
+        """Record that a complete result is still to come."""
         if side not in self.values and side not in self.pending:
             self.pending += (side,)
 
     @property
     def template(self) -> str:
-        """The template on the baseline or, without one, on the candidate; of several, the first by name."""
+        """The template in the baseline, else in the candidate; of several, the first by name."""
         own = self._templates
         return own["baseline"] if "baseline" in own else own["candidate"]
 
@@ -116,22 +117,22 @@ class Question:
 
     @property
     def only_in(self) -> Side | None:
-        """The side that has the question, if the other has not even an incomplete result."""
+        """The only side that has the question; None if the other has even an incomplete result."""
         return next(iter(self.values)) if len(self.values) == 1 and not self.pending else None
 
     @property
     def is_even(self) -> bool:
-        """Whether both sides have equally many results."""
+        """Whether both sides have the same number of results."""
         baseline, candidate = (mean_of(self.values[side][ERROR_RATE])[1] for side in SIDES)
         return baseline == candidate
 
     def sides(self) -> tuple[Metrics, Metrics]:
-        """The values of the baseline and of the candidate by metric, if both have any."""
+        """Return the values of baseline and candidate by metric; both must have results."""
         return self.values["baseline"], self.values["candidate"]
 
 
 def reference_hash(result: Mapping[str, Any]) -> int | None:
-    """A hash of the reference data in a result, without what scoring adds; None if there are none."""
+    """Return a hash of a result's reference data, without keys added by scoring; None if it has none."""
     reference = [result.get(key) for key in REFERENCE_KEYS]
     if reference.count(None) == len(reference):
         return None
@@ -139,7 +140,7 @@ def reference_hash(result: Mapping[str, Any]) -> int | None:
         reference[-1] = [[*map(_plain, group)] if isinstance(group, list) else group for group in groups]
     try:
         return hash(orjson.dumps(reference, option=orjson.OPT_SORT_KEYS))
-    except TypeError:  # It holds what orjson does not write, such as a lone surrogate or an int of 65 bits.
+    except TypeError:  # orjson cannot encode some values, such as a lone surrogate or an int of 65 bits.
         return hash(repr(reference))
 
 
@@ -148,14 +149,15 @@ def _plain(step: Any) -> Any:
 
 
 class PairSums(NamedTuple):
-    """Exact sums over pairs of means, in units of 2**-1074, and counts. Squares are rounded before they are
-    added.
+    """Exact sums over pairs of means, in units of 2**-1074, and counts.
+
+    Squares are rounded before they are added.
 
     Attributes:
-        squares: of changes from -1 to 1.
-        even: pairs with equally many values on both sides. The sign test takes no others: of an agent that is
-            right nine times in ten, one sample mostly beats the mean of five.
-        inside: pairs of means from 0 to 1.
+        squares: sum of the squares of changes from -1 to 1.
+        even: number of pairs with the same number of values on both sides. The sign test uses only these: for
+            an agent that is right nine times in ten, one sample mostly beats the mean of five.
+        inside: number of pairs with both means from 0 to 1.
     """
 
     pairs: int = 0
@@ -172,7 +174,7 @@ class PairSums(NamedTuple):
 
     @classmethod
     def of(cls, baselines: Sequence[Values], candidates: Sequence[Values]) -> PairSums:
-        """The sums over some pairs, at least one."""
+        """Return the sums over pairs, at least one."""
         ones, counts = _means(baselines)
         others, other_counts = _means(candidates)
         changes = even = [*map(change_between, ones, others)]
@@ -196,19 +198,19 @@ class PairSums(NamedTuple):
         )
 
     def plus(self, other: PairSums, sign: int = 1) -> PairSums:
-        """With the pairs of another added or, with a `sign` of -1, removed."""
+        """Return the sums with the pairs of `other` added, or with a `sign` of -1 removed."""
         return PairSums(*[own + sign * more for own, more in zip(self, other, strict=True)])
 
     def means(self) -> dict[str, float]:
-        """Of the baseline, of the candidate and of their differences."""
+        """Return the means of the baseline, of the candidate, and of their differences."""
         sums = {"baseline": self.baseline, "candidate": self.candidate, "difference": self.change}
         return {name: mean(units, self.pairs, integral=False) for name, units in sums.items()}
 
     def confidence(self, level: float) -> dict[str, float] | None:
-        """The confidence sequence of the mean difference; None if a value is not from 0 to 1."""
+        """Return the confidence interval of the mean difference; None if a mean is not from 0 to 1."""
         if self.inside < self.pairs:
             return None
-        # Of (1 + change) / 2, which is from 0 to 1.
+        # Sums of (1 + change) / 2, which is from 0 to 1.
         count, change = self.pairs * ONE, self.change
         total, squares = (count + change) / (2 * ONE), (count + 2 * change + self.squares) / (4 * ONE)
         shown = show_confidence(Sums(self.pairs, total, squares), level)
@@ -216,9 +218,9 @@ class PairSums(NamedTuple):
 
 
 class RunningPairSums:
-    """Sums by metric over the shared questions of one template, which come and go.
+    """Sums by metric over the shared questions of one template; questions can be added and removed.
 
-    Many are summed much faster together than one by one.
+    Summing in batches is much faster than one by one.
     """
 
     __slots__ = ("_leaving", "_sums", "_waiting")
@@ -229,13 +231,13 @@ class RunningPairSums:
         self._leaving: list[tuple[Metrics, Metrics]] = []
 
     def add(self, question: Question) -> None:
-        """Count a question; before it changes, `remove` takes that back."""
+        """Add a question; before its values change, call `remove`."""
         self._waiting[question] = None
         if len(self._waiting) >= BATCH:
             self.sums()
 
     def remove(self, question: Question) -> None:
-        """Take back `add`."""
+        """Undo `add`."""
         if question in self._waiting:
             del self._waiting[question]
         else:
@@ -243,7 +245,7 @@ class RunningPairSums:
             self._leaving.append((baseline.copy(), candidate.copy()))
 
     def sums(self) -> Mapping[str, PairSums]:
-        """The sums now, which do not change later."""
+        """Return the current sums; the mapping does not change later."""
         if self._waiting or self._leaving:
             self._sums = self._sums.copy()
             self._sum([question.sides() for question in self._waiting], 1)

@@ -20,30 +20,30 @@ class RunningAggregates(Aggregates):
     __slots__ = ()
 
     def snapshot(self, *, detail: bool = False, level: float = 0.95) -> dict[str, Any]:
-        """`per_template`, `micro` and `macro` over the results that count; the dict is the caller's own.
+        """Return `per_template`, `micro` and `macro` over the results that count, as a new dict.
 
-        A metric without values is absent, and so is a `sum` beyond the largest double.
+        Omits metrics without values, and a `sum` beyond the largest double.
 
         Args:
             detail: adds more to each metric, and shows each metric that applies even without a value:
 
-                - `coverage`: the number of samples (or retrieval steps) that it is `applied` to, and how many
-                  of these have `values`, `failed` (by kind), or are `pending`;
-                - `bounds`, if it is from 0 to 1 by definition: the mean if every failed value had been 0
-                  (`low`) or 1 (`high`); for macro, too;
-                - `quantiles`: p50, p90, p95 and p99, exact, linearly interpolated between two values;
-                - `confidence`, if it is from 0 to 1 by definition: a confidence sequence from `low` to
-                  `high`. It contains the mean with a probability of `level` at all times at once, however
-                  often one looks, if values arrive with the same mean all the time. Results that are quick
-                  to judge may have another mean, so while results still come, a stream should be `ordered`.
-                  Over a window it holds at any one time. Each takes about half a millisecond.
+                - `coverage`: the number of samples (or retrieval steps) that the metric is `applied` to, and
+                  how many of these have `values`, `failed` (by kind), or are `pending`;
+                - `bounds`, for metrics from 0 to 1 by definition: the mean if every failed value were 0
+                  (`low`) or 1 (`high`); also in macro;
+                - `quantiles`: exact p50, p90, p95 and p99, linearly interpolated between two values;
+                - `confidence`, for metrics from 0 to 1 by definition: a confidence sequence from `low` to
+                  `high`. With a probability of `level`, it contains the mean at all times, however often one
+                  looks, provided that values arrive with a constant mean. Results that are quick to judge may
+                  have a different mean, so for a look at an unfinished stream, make it `ordered`. Over a
+                  window, the interval is valid only at any single time. Each takes about half a millisecond.
 
-                It also adds `failure`: counts by reason of failure. A template is shown even if all of its
-                results are `pending`.
-            level: more than 0 and less than 1.
+                Also adds `failure`: counts by reason of failure. Shows templates even if all their results
+                are `pending`.
+            level: confidence level, between 0 and 1.
 
         Raises:
-            UsageError: `level` is not that.
+            UsageError: `level` is not between 0 and 1.
         """
         check_level(level)
         if not detail:
@@ -51,26 +51,26 @@ class RunningAggregates(Aggregates):
         return self._details(partial(show_confidence, level=level))
 
     def to_rows(self, *, detail: bool = False, level: float = 0.95) -> list[dict[str, Any]]:
-        """A flat row for each number of a snapshot.
+        """Return a flat row for each number of a snapshot.
 
-        Its keys are `scope` ("template", "micro" or "macro"), `template` (None unless the scope is one),
-        `metric`, `statistic` (such as "mean", or with `detail` "quantiles.p95"; "count" for numbers of
-        samples) and `value`.
+        The keys are `scope` ("template", "micro" or "macro"), `template` (None unless the scope is
+        "template"), `metric`, `statistic` (such as "mean", or with `detail` "quantiles.p95"; "count" for
+        numbers of samples) and `value`.
 
         Args:
-            detail: whether there are also rows of quantiles, coverage, bounds and confidence.
+            detail: whether to add rows of quantiles, coverage, bounds and confidence.
             level: confidence level, between 0 and 1.
 
         Raises:
-            UsageError: `level` is not more than 0 and less than 1.
+            UsageError: `level` is not between 0 and 1.
         """
         return statistics_of(self.snapshot(detail=detail, level=level))
 
     def to_pandas(self, *, detail: bool = False, level: float = 0.95) -> pandas.DataFrame:
-        """The rows of `to_rows` as a DataFrame.
+        """Return the rows of `to_rows` as a DataFrame.
 
         Raises:
-            UsageError: pandas is not installed, or `level` is not more than 0 and less than 1.
+            UsageError: pandas is not installed, or `level` is not between 0 and 1.
         """
         try:
             import pandas
@@ -87,7 +87,7 @@ class RunningAggregates(Aggregates):
         return means_table(self.snapshot())
 
     def _counts(self) -> tuple[int, int]:
-        """How many results count, and how many of these are errors."""
+        """Return the number of results that count, and the number of errors among them."""
         if self._sliding is not None:
             self._flush()
         errors = sum(group.errors for group in self._groups.values())

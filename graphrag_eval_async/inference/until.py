@@ -1,4 +1,4 @@
-"""Conditions that a stream can end by, checked after each result."""
+"""Conditions that end a stream, checked after each result."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records.evaluation import Evaluation
 
 Exact: TypeAlias = tuple[int, int]
-"""The sums of values and of their squares, in units of 2**-1074."""
+"""The sum of values and the sum of their squares, in units of 2**-1074."""
 
 _PARTS = re.compile(r"(.*)(>=|>|<=|<)(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """A question that ends a stream once it is answered: is the mean of a metric over or under a bound?
+    """Ends a stream once it is decided whether the mean of a metric is above or below a bound.
 
-    Each response is one sample; of one with several retrieval steps it is their mean. A question that is
-    asked again counts again, which says more about that question, and nothing about others. The level is that
-    of one stream in one order: trying seeds of `read_jsonl` until the condition holds makes it void. A stream
-    ends when the mean is far enough from the bound, so the mean in its aggregates is biased away from the
-    bound; the interval of the `Decision` is not.
+    Each response is one sample; with several retrieval steps, the sample is their mean. A repeated question
+    counts again, which adds information about that question only. The level is valid for one stream in one
+    order: trying seeds of `read_jsonl` until the condition holds voids it. A stream ends when the mean is far
+    enough from the bound, so the mean in its aggregates is biased away from the bound; the interval of the
+    `Decision` is not.
 
     Attributes:
         condition: ``[TEMPLATE:]METRIC (>=|>|<=|<) NUMBER``, over all results or those of one template, whose
             name may contain colons. The metric is from 0 to 1 by definition, or an output of a custom
-            evaluation that is described as such a fraction. ``>`` and ``>=`` are decided alike, and so are
-            ``<`` and ``<=``: no sample can tell them apart.
-        level: the confidence level of the decision, more than 0 and less than 1: at 0.95, at most one of 20
-            streams is decided wrongly.
+            evaluation described as such a fraction. ``>`` and ``>=`` are equivalent, and so are ``<`` and
+            ``<=``: no sample can tell them apart.
+        level: confidence level of the decision, between 0 and 1. At 0.95, at most one of 20 streams is
+            decided wrongly.
 
     Raises:
-        UsageError: an attribute has a value it cannot have.
+        UsageError: an attribute has an invalid value.
     """
 
     condition: str
@@ -63,10 +63,10 @@ class Condition:
     """The parts of a condition.
 
     Attributes:
-        template: its id; None for all templates.
-        metric: its name.
-        over: whether the mean should be over the bound, rather than under it.
-        bound: more than 0 and less than 1.
+        template: id of the template; None for all templates.
+        metric: name of the metric.
+        over: whether the mean should be above the bound; otherwise below it.
+        bound: the bound, between 0 and 1.
     """
 
     template: str | None
@@ -76,19 +76,19 @@ class Condition:
 
 
 def unknown_metric(metric: str, outputs: Sequence[str] = ()) -> UsageError:
-    """That a condition cannot be of a metric; `outputs` are those of custom evaluations that it can be of."""
+    """Return the error for a metric not allowed in conditions; `outputs` are the custom outputs allowed."""
     known = [name for name in (*RESULT_METRICS, *RETRIEVAL_METRICS) if name in BOUNDED_METRICS]
     return UsageError(
         f"until: {metric!r} is none of the metrics from 0 to 1: {', '.join([*known, *outputs])}, and outputs "
-        'of custom evaluations that are described as "fraction 0-1"'
+        'of custom evaluations described as "fraction 0-1"'
     )
 
 
 def parse_condition(text: object) -> Condition:
-    """The parts of the text of a condition.
+    """Parse a condition.
 
     Raises:
-        UsageError: it is none.
+        UsageError: `text` is not a valid condition.
     """
     parts = _PARTS.fullmatch(text) if isinstance(text, str) else None
     if parts is None:
@@ -108,20 +108,20 @@ def parse_condition(text: object) -> Condition:
     if not 0 < bound < 1:
         raise UsageError(
             f"until: expected a bound between 0 and 1, got {number!r}: "
-            "at 0 or 1 itself, or beyond, no number of results could decide"
+            "at 0, at 1 or beyond, no number of results could decide"
         )
     return Condition(template if colon else None, metric, operator in {">", ">="}, bound)
 
 
 class Sample(NamedTuple):
-    """What counts of one result: one sample, however many retrieval steps have the metric.
+    """The sample from one result: always one, however many retrieval steps have the metric.
 
-    The steps of a response resemble each other; as separate samples they would seem to say more than they do.
+    The steps of a response are correlated; as separate samples they would overstate the evidence.
 
     Attributes:
-        question: the id of the question.
-        low: the mean of its values, failed ones as 0; None if the metric does not apply.
-        high: the mean with failed ones as 1; None if the metric does not apply.
+        question: id of the question.
+        low: mean of the values, with failed ones as 0; None if the metric does not apply.
+        high: mean of the values, with failed ones as 1; None if the metric does not apply.
     """
 
     question: str
@@ -130,25 +130,25 @@ class Sample(NamedTuple):
 
 
 class Deciding:
-    """Takes samples in an order that does not depend on them, until they decide a condition.
+    """Takes samples, in an order that does not depend on their values, until they decide a condition.
 
-    They do as soon as the bound is outside the confidence sequence for the mean, which may be looked at after
-    each sample. A failed value counts as 0 when deciding that the mean is over the bound, and as 1 when
-    deciding that it is under: a decision holds whatever the failed values would have been.
+    The condition is decided once the bound is outside the confidence sequence for the mean, which is checked
+    after each sample. A failed value counts as 0 when deciding that the mean is above the bound, and as 1
+    when deciding that it is below. So a decision holds whatever the failed values would have been.
 
-    A decision is wrong with a probability of 1 - `level` at most, even if the mean drifts, as long as it
-    never reaches the side that is decided. For bets on that side this is plain. The mixture of Robbins bets
-    on both sides; but it is convex in the sum, and at most 1 where the mean of the values is the bound. So
-    what it has won by saying "under" is less than what it would have won on smaller values whose mean is the
-    bound, and on those its games are fair.
+    A decision is wrong with a probability of at most 1 - `level`, even if the mean drifts, as long as the
+    mean never reaches the decided side. This is obvious for bets on that side. The mixture of Robbins bets on
+    both sides; but it is convex in the sum, and at most 1 where the mean of the values is the bound. So its
+    winnings from betting "under" are less than on smaller values whose mean is the bound, and on those its
+    games are fair.
 
     Attributes:
         condition: the condition.
-        holds: whether it holds; None until that is decided.
-        results: the number of results taken, of the template if the condition names one.
-        questions: the ids of the questions that they answer.
-        samples: the number of results that the metric applies to.
-        failed: how many of these lack a value, or the value of a step.
+        holds: whether the condition holds; None until decided.
+        results: number of results taken, of the condition's template if it names one.
+        questions: ids of the questions that these results answer.
+        samples: number of results that the metric applies to.
+        failed: number of samples that lack a value, or the value of a step.
     """
 
     def __init__(self, until: Until) -> None:
@@ -160,10 +160,10 @@ class Deciding:
         self._low = self._high = (0, 0)
 
     def read(self, result: Mapping[str, Any] | Evaluation) -> Sample | None:
-        """What counts of a result; None if it is of another template.
+        """Return the sample from a result; None if the result is of another template.
 
         Raises:
-            AggregationError: it is not a result, or a metric of it is not a number.
+            AggregationError: `result` is not a result, or one of its metrics is not a number.
         """
         seen = observe(result, include_errors=False)
         metric = self.condition.metric
@@ -173,7 +173,7 @@ class Deciding:
         values = [value for value in found if 0 <= value <= 1]  # A journal may hold anything.
         failed = [name for name, _ in seen.tallies].count(metric) + len(found) - len(values)
         if not (found or failed or metric in RESULT_METRICS):
-            # Whether the metric would have applied is not known if the agent failed or gave no answer.
+            # If the agent failed or gave no answer, the metric might have applied.
             failed = seen.failed or not (metric in RETRIEVAL_METRICS or seen.is_answered)
         question = seen.question_id
         if not failed and len(values) == 1:
@@ -184,7 +184,7 @@ class Deciding:
         return Sample(question, mean(total, n, integral=False), mean(total + failed * ONE, n, integral=False))
 
     def add(self, sample: Sample | None) -> None:
-        """Count a sample, if there is one and the condition is not decided yet."""
+        """Count a sample; does nothing if it is None or the condition is decided."""
         if self.holds is not None or sample is None:
             return
         question, low, high = sample
@@ -199,7 +199,7 @@ class Deciding:
             self.failed += 1
             units = to_units(high), to_units(high * high)
         self._high = _plus(self._high, units)
-        if (low, high) != (0, 1):  # A sample that failed whole brings no bound nearer.
+        if (low, high) != (0, 1):  # A sample without any value cannot decide.
             self._decide()
 
     def _decide(self) -> None:
@@ -217,7 +217,7 @@ class Deciding:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The confidence sequence for the mean, whatever the failed values would have been."""
+        """The confidence interval for the mean, valid whatever the failed values would have been."""
         if not self.samples:
             return 0.0, 1.0
         low, _ = confidence_sequence(self._rounded(self._low), level=self._level)

@@ -1,4 +1,4 @@
-"""Which of two runs is better, overall and in each template: confidence sequences and sign tests."""
+"""Verdicts on which of two runs is better, overall and per template: confidence sequences and sign tests."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
 NOTES = {
-    "overall": "The verdict is by the confidence sequence of the mean difference, which holds at all times "
-    "at once, or by p, that of the sign test, which is for one look at finished runs: either is enough.",
-    "per_template": "The verdict is by p_holm: the p of the sign test, corrected by Holm's procedure for "
-    "there being a test of the same metric for each template, but for templates in which so few questions "
-    "changed that none could be decided (Tarone's modification). The confidence sequences are not corrected.",
-    "sign_test": "It asks in how many questions the candidate is better or worse, not by how much; so it "
-    "decides only where the mean difference points the same way. It leaves out questions of which one side "
-    "has more values than the other.",
-    "without_pair": "The verdict is by the sign test over the questions that have as many results on both "
-    "sides: whether more of them lost their value than gained one.",
-    "several": "Without any change, each verdict is worse with a probability of at most 1 - level, and "
-    "likewise better; together, the templates of a metric count as one verdict. Different metrics are not "
-    "corrected for: whoever reads many rows should take a higher level, such as 0.99.",
+    "overall": "The verdict follows from the confidence sequence of the mean difference, which is valid at "
+    "any time, or from p of the sign test, which is valid for one look at finished runs. Either is enough.",
+    "per_template": "The verdict follows from p_holm: p of the sign test, corrected by Holm's procedure for "
+    "testing the same metric in several templates. Templates with too few changed questions to be decided do "
+    "not count as tests (Tarone's modification). The confidence sequences are not corrected.",
+    "sign_test": "The test counts the questions in which the candidate is better or worse, not by how much. "
+    "So it decides only if the mean difference points the same way. It skips questions with more values on "
+    "one side than on the other.",
+    "without_pair": "The verdict follows from the sign test over questions with equally many results on both "
+    "sides: did more of them lose their value than gain one?",
+    "several": 'If nothing changed, each verdict is wrongly "worse" with a probability of at most 1 - level, '
+    'and likewise "better"; the templates of a metric together count as one verdict. There is no correction '
+    "for several metrics: to read many rows, choose a higher level, such as 0.99.",
 }
-"""How verdicts come about."""
+"""Explanations of the verdicts."""
 
 UNDECIDED = "undecided"
 
@@ -38,18 +38,18 @@ Rows: TypeAlias = dict[str, dict[str, Any]]
 """``overall``, rows by metric, and ``per_template``, rows by template and metric."""
 
 BITS = 1300
-"""Fractional bits of the weights in a sign test: the rounding error is below the smallest double."""
+"""Fractional bits of the weights in a sign test; keeps rounding errors below the smallest double."""
 
 
 @lru_cache(maxsize=4096)
 def sign_test(wins: int, losses: int) -> float:
-    """The p-value, for one look only, of the exact two-sided sign test; ties are not counted.
+    """Return the p-value of the exact two-sided sign test, valid for one look; ties do not count.
 
-    Twice the binomial probability of at most so many of the rarer kind, at most 1 (Dixon and Mood 1946, "The
-    statistical sign test").
+    It is twice the binomial probability of at most as many of the rarer kind, capped at 1 (Dixon and Mood
+    1946, "The statistical sign test").
     """
     n, rarer = wins + losses, min(wins, losses)
-    # Binomial coefficients relative to the largest, as integers, since the errors of doubles would add up.
+    # Binomial coefficients relative to the largest, as integers: errors of doubles would add up.
     weight = 1 << BITS
     tail = lower = 0
     for size in range(n // 2, -1, -1):
@@ -64,10 +64,11 @@ def sign_test(wins: int, losses: int) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values: of the hypotheses that are true, any is below a bound with at most that probability,
-    however the tests depend on each other.
+    """Return p-values adjusted for multiple tests.
 
-    Source: Holm (1979), "A simple sequentially rejective multiple test procedure".
+    The probability that any true hypothesis gets a value below a bound is at most that bound, however the
+    tests depend on each other. Source: Holm (1979), "A simple sequentially rejective multiple test
+    procedure".
     """
     adjusted = [0.0] * len(p_values)
     highest = 0.0
@@ -78,26 +79,27 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def is_score(metric: str) -> bool:
-    """Whether a metric says how good answers are, rather than what they cost."""
+    """Whether a metric measures the quality of answers, not their cost."""
     return metric not in RESOURCES and not metric.endswith(COST)
 
 
 def lower_is_better(metric: str) -> bool:
-    """Whether less of a metric is better; of outputs of custom evaluations, more is."""
+    """Whether lower values of a metric are better; for outputs of custom evaluations, higher ones are."""
     return metric == ERROR_RATE or not is_score(metric)
 
 
 def position(metric: str) -> tuple[bool, tuple[int, str]]:
-    """A sort key: the order of metrics in rows."""
+    """Return the sort key of a metric in rows."""
     return metric != ERROR_RATE, metric_position(metric)
 
 
 class LiveSums(NamedTuple):
-    """Immutable sums that rows are made of; each new row takes about half a millisecond.
+    """Immutable sums from which rows are computed; each new row takes about half a millisecond.
 
     Attributes:
         per_template: sums by template and metric.
-        templates: by metric, in how many templates the baseline has it: the most that may ever have pairs.
+        templates: by metric, the number of templates in which the baseline has it: an upper bound on the
+            templates with pairs.
         fractions: outputs of custom evaluations that are from 0 to 1 by definition.
     """
 
@@ -106,10 +108,10 @@ class LiveSums(NamedTuple):
     fractions: Collection[str]
 
     def look(self, level: float) -> Rows:
-        """Rows that may be looked at again and again: verdicts are by confidence sequences alone.
+        """Return rows that are valid at any time: verdicts follow from confidence sequences alone.
 
-        Those of templates have a higher level, so that all templates of a metric hold together at `level`
-        (Bonferroni's correction). The baseline fixes how many there are, so the level stays the same.
+        Rows of templates use a higher level, so that all templates of a metric together hold at `level`
+        (Bonferroni's correction). The baseline fixes the number of templates, so that level is constant.
         """
         rows: Rows = {"overall": {}, "per_template": {}}
         for metric, groups in self._by_metric().items():
@@ -120,7 +122,7 @@ class LiveSums(NamedTuple):
         return rows
 
     def decide(self, level: float) -> Rows:
-        """Rows for one look at finished runs: with p-values, and verdicts by them."""
+        """Return rows for one look at finished runs, with p-values and verdicts that use them."""
         rows: Rows = {"overall": {}, "per_template": {}}
         for metric, groups in self._by_metric().items():
             sums = reduce(PairSums.plus, groups.values())
@@ -132,7 +134,7 @@ class LiveSums(NamedTuple):
         return rows
 
     def _by_metric(self) -> dict[str, dict[str, PairSums]]:
-        """Sums of one pair or more, by metric and template, each in their order.
+        """Return the sums that have pairs, by metric and template, both sorted.
 
         The first metric is the error rate, which all templates have.
         """
@@ -165,11 +167,10 @@ class LiveSums(NamedTuple):
         return {**self._row(metric, sums, level), "p": sign_test(sums.even_rises, sums.even_falls)}
 
     def _corrected(self, metric: str, groups: Mapping[str, PairSums], level: float) -> dict[str, Row]:
-        """The rows of one metric in all templates, corrected for there being several tests.
+        """Return the rows of one metric in all templates, corrected for multiple tests.
 
-        Templates that could not be decided, however their questions had changed, do not count: the number of
-        changes says nothing about wins and losses (Tarone 1990, "A modified Bonferroni method for discrete
-        data").
+        Templates with too few changes for any decision do not count as tests: the number of changes is
+        independent of wins and losses (Tarone 1990, "A modified Bonferroni method for discrete data").
         """
         rows = {template: self._tested(metric, sums, level) for template, sums in groups.items()}
         counted = [
@@ -186,15 +187,16 @@ class LiveSums(NamedTuple):
 
 
 def decide_values(gained: int, lost: int, level: float) -> dict[str, Any]:
-    """Whether more questions lost their value of a metric than gained one, for one look."""
+    """Test whether more questions lost a metric's value than gained one; valid for one look."""
     p = sign_test(gained, lost)
     verdict = UNDECIDED if p >= 1 - level else "better" if gained > lost else "worse"
     return {"p": p, "verdict": verdict}
 
 
 def _by_test(metric: str, sums: PairSums, p: float, level: float) -> str:
-    """The verdict of a sign test, if the mean difference points the same way: few large wins may outweigh
-    many small losses.
+    """Return the verdict of a sign test; undecided unless the mean difference points the same way.
+
+    A few large wins may outweigh many small losses.
     """
     rises, falls = sums.even_rises, sums.even_falls
     agree = sums.change > 0 if rises > falls else sums.change < 0

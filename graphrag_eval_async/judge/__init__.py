@@ -1,4 +1,4 @@
-"""The LLM side: the seam, the client behind it, limits, prices, cache and counts."""
+"""The LLM judge: protocol, client, limits, prices, cache and usage counts."""
 
 from graphrag_eval_async.judge.protocol import Judge, Message
 from graphrag_eval_async.judge.usage import JudgeUsage

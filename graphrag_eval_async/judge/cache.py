@@ -1,4 +1,4 @@
-"""Finished calls, kept in an SQLite file so that equal ones need not be paid for again."""
+"""A cache of finished calls in an SQLite file, so that equal calls are paid for only once."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ SCHEMA = [
     f"PRAGMA user_version = {SCHEMA_VERSION}",
     "CREATE TABLE IF NOT EXISTS calls (key BLOB PRIMARY KEY, value BLOB NOT NULL, checksum INTEGER NOT NULL)",
 ]
-"""The header says whose file it is; change the version with the table."""
+"""The header identifies our files; increase the version when the table changes."""
 
 BUSY_SEC = 5.0
-"""How long to wait while another process holds the file."""
+"""How long to wait while another process locks the file."""
 
 
 def digest(*parts: Any) -> bytes:
-    """A hash of JSON-like values: equal for equal ones, whatever the order of the keys of objects.
+    """Return a hash of JSON-like values that ignores the order of object keys.
 
-    1, 1.0, True, "1" and None are five values; a tuple is a list, and keys are strings, as they are in JSON.
+    1, 1.0, True, "1" and None all differ. As in JSON, tuples equal lists, and keys are strings.
 
     Raises:
         TypeError, ValueError, RecursionError: a part cannot be written as JSON.
@@ -47,7 +47,7 @@ def digest(*parts: Any) -> bytes:
 
 
 class _Call(NamedTuple):
-    """A value to be looked up, or to be kept if there is one."""
+    """A lookup, or with a `value`, a write."""
 
     key: bytes
     value: bytes | None
@@ -55,17 +55,17 @@ class _Call(NamedTuple):
 
 
 class CallCache:
-    """A table of calls by their digest, in a file that several caches and processes may share.
+    """A table of calls by digest, in a file that several caches and processes may share.
 
-    Once it is open, errors are not raised: the value is not found, or not kept.
+    Once the file is open, errors are not raised: a failed lookup finds nothing, a failed write is skipped.
 
     Attributes:
-        failures: how many values could not be looked up or kept.
-        last_error: why the last of them could not.
+        failures: number of failed lookups and writes.
+        last_error: message of the latest failure.
     """
 
     def __init__(self, db: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
-        """See `open`; all work on `db` is done in `thread`, in the order in which it is given."""
+        """See `open`; all work on `db` runs in `thread`, in submission order."""
         self.failures = 0
         self.last_error: str | None = None
         self._db = db
@@ -75,10 +75,10 @@ class CallCache:
 
     @classmethod
     async def open(cls, path: str | os.PathLike[str]) -> CallCache:
-        """The cache in a file, which is made if there is none.
+        """Open the cache in a file; create the file if it does not exist.
 
         Raises:
-            ConfigError: the file cannot be written, or holds something else, which is left as it is.
+            ConfigError: the file is not writable or is not a cache (it is not changed).
         """
         thread = ThreadPoolExecutor(1, thread_name_prefix="judge-cache")
         try:
@@ -89,15 +89,15 @@ class CallCache:
         return cls(db, thread)
 
     async def get(self, key: bytes) -> bytes | None:
-        """The value kept under a key, or None."""
+        """Return the value of a key, or None."""
         return await self._do(key, None)
 
     async def put(self, key: bytes, value: bytes) -> None:
-        """Keep a value: once this returns, it outlives the process. If cancelled, it is kept all the same."""
+        """Store a value; once this returns, it outlives the process. Cancelling does not undo it."""
         await self._do(key, value)
 
     async def aclose(self) -> None:
-        """Finish what is queued, and close the file; may be called once."""
+        """Finish queued calls and close the file; call only once."""
         if self._queued:
             self._start()
         closed = asyncio.get_running_loop().run_in_executor(self._thread, self._db.close)
@@ -113,7 +113,7 @@ class CallCache:
         return await call.outcome
 
     def _start(self) -> None:
-        """Let the thread do all that is queued; calls that come meanwhile form the next batch."""
+        """Run all queued calls in the thread; calls that arrive meanwhile form the next batch."""
         calls, self._queued = self._queued, []
         running = asyncio.get_running_loop().run_in_executor(self._thread, self._work, calls)
         running.add_done_callback(partial(self._finish, calls))
@@ -132,14 +132,14 @@ class CallCache:
             self._start()
 
     def _work(self, calls: Sequence[_Call]) -> list[Outcome]:
-        """In the thread: keep the values, in one transaction; then look up the keys that come without one."""
+        """In the thread: store all values in one transaction, then do the lookups."""
         import sqlite3
 
         kept = self._keep([(call.key, call.value) for call in calls if call.value is not None])
         found: Outcome = None
         outcomes: list[Outcome] = []
         for call in calls:
-            # A file that others hold is waited for once, not for every key.
+            # Wait for a locked file once, not for every key.
             if call.value is None and not isinstance(found, sqlite3.OperationalError):
                 found = self._find(call.key)
             outcomes.append(found if call.value is None else kept)
@@ -170,7 +170,7 @@ class CallCache:
         value: object = row[0]
         if isinstance(value, bytes) and row[1] == _checksum(key, value):
             return value
-        return ValueError("a value in the cache is damaged")
+        return ValueError("a value in the cache is corrupt")
 
 
 def _checksum(key: bytes, value: bytes) -> int:
@@ -178,10 +178,10 @@ def _checksum(key: bytes, value: bytes) -> int:
 
 
 def check_cache(path: str | os.PathLike[str]) -> None:
-    """Check that a file is a cache, or could be made one, without making it.
+    """Check that a file is a cache or could be created as one; creates nothing.
 
     Raises:
-        ConfigError: it cannot.
+        ConfigError: the file cannot be a cache.
     """
     with _located(path):
         _check_file(Path(path))
@@ -198,7 +198,7 @@ def _connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
                 db.execute("BEGIN IMMEDIATE")
                 for statement in SCHEMA:
                     db.execute(statement)
-            with suppress(sqlite3.OperationalError):  # not on every file system, nor while others hold it
+            with suppress(sqlite3.OperationalError):  # Some file systems lack WAL; the file may be locked.
                 db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
         except sqlite3.Error:
@@ -209,7 +209,7 @@ def _connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
 
 @contextmanager
 def _located(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turns errors of the file into a `ConfigError` that shows the path as it was written."""
+    """Turn file errors into a `ConfigError` that shows the path as configured."""
     import sqlite3
 
     shown = repr(path if isinstance(path, str) else os.fspath(path))
@@ -222,25 +222,25 @@ def _located(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _check_file(path: Path) -> None:
-    """Check that SQLite may open a file: it would repair, and so change, a database of somebody else's.
+    """Check that SQLite may open a file: opening a foreign database could repair, and so change, it.
 
-    The header: https://www.sqlite.org/fileformat.html#the_database_header
+    Header format: https://www.sqlite.org/fileformat.html#the_database_header
 
     Raises:
-        ValueError: it is not a cache, or cannot be written.
-        OSError: it cannot be looked at.
+        ValueError: the file is not a cache or is not writable.
+        OSError: the file cannot be read.
     """
     if not path.parent.is_dir():
         raise ValueError("its directory does not exist")
-    if not os.access(path.parent, os.W_OK | os.X_OK):  # SQLite makes files of its own beside it.
-        raise ValueError("its directory cannot be written")
+    if not os.access(path.parent, os.W_OK | os.X_OK):  # SQLite creates more files beside it.
+        raise ValueError("its directory is not writable")
     if not path.exists():
         return
-    foreign = "not a cache of judge calls, or one of another version; it is left as it is"
+    foreign = "not a cache of judge calls, or one of another version; the file was not changed"
     if not path.is_file():
         raise ValueError(foreign)
     if not os.access(path, os.W_OK):
-        raise ValueError("it cannot be written")
+        raise ValueError("the file is not writable")
     with path.open("rb") as file:
         header = file.read(100)
     ids = [int.from_bytes(header[start : start + 4]) for start in (68, 60)]

@@ -1,4 +1,4 @@
-"""The calls for one result and its metrics: made once, checked, repeated where that may help, and priced."""
+"""The calls for one result and its metrics: deduplicates, checks, corrects and prices them."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ T = TypeVar("T")
 Send: TypeAlias = "Callable[[], Awaitable[tuple[Any, TokenUsage | None]]]"
 
 MAX_QUOTED = 2000
-"""How many characters of a reply that does not fit are quoted to the judge."""
+"""Maximum characters of an invalid reply that are quoted to the judge."""
 
 
 MAX_DIMENSIONS = 20_000
-"""How many numbers a vector may have; those of embedding models have a few thousand."""
+"""Maximum length of a vector; embedding models use a few thousand."""
 
 
 class Call(NamedTuple):
-    """A call of the judge.
+    """A call to the judge.
 
     Attributes:
         kind: "completion" or "embedding".
         key: equal for equal calls.
-        request: returns what sends it once, with messages that correct an earlier reply, and an estimate of
-            the tokens that takes.
-        check: returns the reply if it is usable; raises `JudgeError`.
+        request: given the judge and messages that correct an earlier reply, returns a function that sends the
+            request once, and the estimated tokens.
+        check: returns the reply if it is usable, else raises `JudgeError`.
     """
 
     kind: str
@@ -52,11 +52,11 @@ class Call(NamedTuple):
 
 
 class ResultCalls:
-    """The calls for one result; its time runs from the first that is sent.
+    """The calls for one result; its clock starts with the first request sent.
 
     Attributes:
-        order: among the results; the calls of the earliest go first.
-        is_dropped: whether it was left before any request was sent, since the session had dropped it.
+        order: position among the results; calls of the earliest go first.
+        is_dropped: whether the session dropped the result before any request was sent.
     """
 
     def __init__(self, session: JudgeSession) -> None:
@@ -77,11 +77,11 @@ class ResultCalls:
 
 
 class MetricCalls:
-    """The calls of one metric for one result: a `MetricJudge` that knows what they cost.
+    """The calls of one metric for one result: a `MetricJudge` that tracks costs.
 
     Attributes:
-        calls: how many it has made itself; not those that the cache or another's equal call answers.
-        costs: what each reply to these cost, in US dollars; None where that is not known.
+        calls: number of calls made, except those answered by the cache or by an equal call in flight.
+        costs: cost of each reply to these calls, in US dollars; None if unknown.
     """
 
     def __init__(self, result: ResultCalls) -> None:
@@ -92,7 +92,7 @@ class MetricCalls:
 
     @property
     def cost(self) -> float | None:
-        """In US dollars; None where a price, or what was used, is not known."""
+        """Total cost in US dollars; None if a price or a token count is unknown."""
         known = [cost for cost in self.costs if cost is not None]
         if len(known) < len(self.costs) or self._session.prices.input is None:
             return None
@@ -130,7 +130,7 @@ class MetricCalls:
         return vectors
 
     async def _call(self, make: Callable[[], Call]) -> Any:
-        """The reply to a call, made when admitted: the judge's, the cache's, or that of an equal call."""
+        """Return the reply to a call once admitted: from the judge, the cache or an equal call."""
         session, result = self._session, self._result
         await session.throttle.acquire(result.order)
         try:
@@ -141,10 +141,10 @@ class MetricCalls:
 
     async def _cached(self, call: Call, flight: Flight) -> Any:
         session = self._session
-        judge = await session.judge()  # That opens the cache, too.
+        judge = await session.judge()  # Also opens the cache.
         cache, usage = session.cache, session.usage
         if cache is not None and (kept := await cache.get(call.key)) is not None:
-            # It may be damaged, and what an earlier version kept may not pass the checks of this one.
+            # A cached reply may be corrupt, or from a version with weaker checks.
             with suppress(JudgeError, orjson.JSONDecodeError):
                 reply = call.check(orjson.loads(kept))
                 usage.cache_hits += 1
@@ -161,7 +161,7 @@ class MetricCalls:
                 usage.cache_errors = cache.failures
 
     async def _checked(self, call: Call, judge: Judge, flight: Flight) -> Any:
-        """A usable reply; the judge is told, once, what is wrong with one that is not."""
+        """Return a usable reply; if the first is unusable, ask the judge once to correct it."""
         try:
             return call.check(await self._request(call.kind, *call.request(judge, []), flight))
         except JudgeError as error:
@@ -177,7 +177,7 @@ class MetricCalls:
 
 
 def _checked_reply(form: ResponseFormat[Any], reply: Any) -> Any:
-    """The reply, if it fits the form."""
+    """Return the reply if it fits the format, else raise `JudgeError`."""
     try:
         text = orjson.dumps(reply)
     except TypeError as error:
@@ -191,19 +191,19 @@ def _checked_reply(form: ResponseFormat[Any], reply: Any) -> Any:
 
 
 def _checked_vectors(count: int, vectors: Sequence[Sequence[float]]) -> list[list[float]]:
-    """The vectors, if there are as many as texts, all finite, not zero, of one length and not too long."""
+    """Return the vectors if there is one per text, all finite, nonzero, and of one valid length."""
     try:
         lengths = {len(vector) for vector in vectors}
         if len(vectors) != count or len(lengths) != 1:
-            raise JudgeError("invalid_reply", f"expected {count} vectors of one length")
+            raise JudgeError("invalid_reply", f"expected {count} vectors of the same length")
         if max(lengths) > MAX_DIMENSIONS:
             problem = f"vectors of {max(lengths)} numbers, more than {MAX_DIMENSIONS}"
             raise JudgeError("invalid_reply", problem)
         checked = [[float(x) for x in vector] for vector in vectors]
     except (TypeError, ValueError, OverflowError) as error:
-        raise JudgeError("invalid_reply", f"the reply holds no vectors: {error}") from None
+        raise JudgeError("invalid_reply", f"the reply has no vectors: {error}") from None
     if not all(0 < hypot(*vector) < inf for vector in checked):
-        raise JudgeError("invalid_reply", "a vector of zeros, or with a number that is not finite")
+        raise JudgeError("invalid_reply", "a vector is zero or has a number that is not finite")
     return checked
 
 

@@ -1,4 +1,4 @@
-"""A judge that asks nobody, to find out how many calls a run would take, and about how many tokens."""
+"""A judge that sends nothing, to estimate the calls and tokens of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.protocol import Message
 
 ASSUMED_OUTPUT_TOKENS = 250
-"""Of each reply: some sentences as JSON. A model that reasons before it replies may use far more."""
+"""Assumed length of a reply: a few sentences as JSON. Reasoning models may use far more."""
 
 SCALARS = {"string": "text", "number": 0, "integer": 0, "boolean": False, "null": None}
 
@@ -22,24 +22,24 @@ Schema: TypeAlias = Mapping[str, Any]
 
 
 class DryJudge:
-    """A `Judge` that replies at once: something small that fits the schema, and an estimate of the tokens."""
+    """A `Judge` that replies at once with a small value that fits the schema, and estimates tokens."""
 
     async def complete(self, messages: Sequence[Message], schema: Schema) -> tuple[Any, TokenUsage]:
-        """A reply; its input is the messages and the schema, its output `ASSUMED_OUTPUT_TOKENS`."""
+        """Return a reply; input tokens count messages and schema, output is `ASSUMED_OUTPUT_TOKENS`."""
         usage = TokenUsage(estimate_prompt(messages, schema), ASSUMED_OUTPUT_TOKENS)
         return fitting(schema, schema), usage
 
     async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], TokenUsage]:
-        """One and the same unit vector for each text."""
+        """Return the same unit vector for each text."""
         return [[1.0] for _ in texts], TokenUsage(sum(map(estimate_tokens, texts)))
 
 
 def fitting(schema: Schema, root: Schema) -> Any:
-    """A small value that fits a schema of a metric: of several possibilities the first, of a list one item.
+    """Return a small value that fits a metric's schema: the first alternative, one item per list.
 
     Args:
         schema: a part of `root`.
-        root: the whole, within which references point.
+        root: the whole schema, to resolve references.
     """
     if "$ref" in schema:
         return fitting(reduce(getitem, schema["$ref"].split("/")[1:], root), root)

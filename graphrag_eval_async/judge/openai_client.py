@@ -1,4 +1,4 @@
-"""The judge behind any server that speaks the OpenAI protocol, by the openai package."""
+"""The judge for servers that speak the OpenAI protocol; uses the openai package."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 REASONING = re.compile(r"(ft:)?(o\d|gpt-5)")
-"""Models that refuse a temperature, and a limit of tokens that is called `max_tokens`."""
+"""Models that reject `temperature` and `max_tokens`."""
 
 LIMITS = {"max_tokens", "max_completion_tokens"}
 
 LARGE = 1 << 17
-"""Bytes of a reply that takes milliseconds to read."""
+"""Size in bytes above which a reply takes milliseconds to read."""
 
 
 def check(llm: LLMConfig) -> None:
-    """See that the models can be called, as far as can be said without a request.
+    """Check that the models can be called, as far as possible without a request.
 
     Raises:
         ConfigError: the SDK is not installed, or a key is missing.
@@ -62,10 +62,10 @@ def check(llm: LLMConfig) -> None:
 
 
 def open_judge(llm: LLMConfig) -> OpenAIJudge:
-    """The judge of a configuration. Importing the SDK takes a second: call this in a thread.
+    """Open the judge of a configuration. Importing the SDK takes a second: call this in a thread.
 
     Raises:
-        ConfigError: as for `check`, or the SDK cannot be imported.
+        ConfigError: as for `check`; or the SDK cannot be imported.
     """
     check(llm)
     sdk = Sdk()
@@ -108,7 +108,7 @@ class OpenAIJudge:
         """See `Judge`.
 
         Raises:
-            SchemaRefused: the server takes no schemas; from now on they go as text, and JSON is asked for.
+            SchemaRefused: the server does not support schemas; later calls send the schema as text.
             JudgeError: there is no reply.
         """
         remote = self._generation
@@ -150,10 +150,10 @@ class _Remote(NamedTuple):
     scrub: Scrubber
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Response:
-        """The server's response, whatever its status.
+        """Return the server's response, whatever its status.
 
-        The SDK's `post` and not its `create`, whose checks and models take half the CPU time of a call. What
-        it raises is not the context of our error, since its text or its request may hold the API key.
+        Uses the SDK's `post`: the checks and models of `create` take half the CPU time of a call. Errors do
+        not chain the SDK's exception, whose text or request may hold the API key.
         """
         response = None
         try:
@@ -163,29 +163,32 @@ class _Remote(NamedTuple):
         except self.sdk.error as error:
             failure = self._no_reply(error)
         except (TypeError, ValueError) as error:
-            failure = JudgeError("invalid_request", self.scrub(f"the request cannot be written: {error}"))
+            failure = JudgeError("invalid_request", self.scrub(f"the request cannot be encoded: {error}"))
         if response is None:
             raise failure
         return Response(response.status_code, response.headers, response.content, self.scrub)
 
     def _no_reply(self, error: Exception) -> JudgeError:
-        """A connection that failed. Not by the SDK's type: to it, a reset on aiohttp is a timeout."""
+        """Return the error for a failed connection.
+
+        Looks at the cause, not the SDK's type, which calls a connection reset on aiohttp a timeout.
+        """
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        if isinstance(cause, JudgeError):  # The body was too long, or damaged.
+        if isinstance(cause, JudgeError):  # The body was too long or corrupt.
             return cause
         kind: Failure = "timeout" if isinstance(cause, TimeoutError) else "unavailable"
         return JudgeError(kind, self.scrub(f"{self.target.base_url}: {type(cause).__name__}: {cause}"))
 
 
 async def _read(read: Callable[[Response], T], response: Response) -> T:
-    """What a response says; a large one is read in a thread."""
+    """Read a response, in a thread if it is large."""
     return await asyncio.to_thread(read, response) if len(response.body) > LARGE else read(response)
 
 
 def _of_completions(config: GenerationConfig) -> dict[str, Any]:
-    """What the bodies of all requests for completions have in common."""
+    """Return the parameters shared by all requests for completions."""
     reasoning = REASONING.match(config.model.rpartition("/")[2])
     body: dict[str, Any] = {"model": config.model}
     temperature = config.temperature

@@ -1,4 +1,4 @@
-"""Where models are served, and the SDK's client for that."""
+"""Endpoints of models, and the SDK's client for an endpoint."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ INSTALL = "pip install 'graphrag-eval-async[llm]'"
 OPENAI_URL = "https://api.openai.com/v1"
 AZURE_URL = "AZURE_OPENAI_ENDPOINT"
 NO_KEY = "unused"
-"""Sent to servers of one's own, most of which want no key, though the SDK wants one."""
+"""Sent to self-hosted servers: most need no key, but the SDK requires one."""
 
 SPARE_CONNECTIONS = 16
-"""More than there are requests at a time, for those that are being closed."""
+"""Connections beyond the maximum concurrency, for those that are being closed."""
 
 MAX_ERROR_BYTES = 1 << 16
-"""Of the body of a response that is no success; what follows is not read."""
+"""Maximum bytes read from the body of an error response."""
 
 GZIP_OR_ZLIB = 47
-"""What zlib calls either format, recognised by its header."""
+"""zlib's `wbits` value to detect gzip or zlib by the header."""
 
 
 class Endpoint(NamedTuple):
-    """Where a model is served, by the configuration and the environment; "" where a value is missing."""
+    """Where a model is served, from the configuration and the environment; "" for a missing value."""
 
     provider: str
     base_url: str
@@ -46,27 +46,26 @@ class Endpoint(NamedTuple):
         return f"{self.provider} at {self.base_url}"
 
     def problems(self, key: str) -> Iterator[str]:
-        """What keeps the model at `key` from being called."""
+        """Yield what prevents calls of the model at `key`."""
         azure = self.provider == "azure"
         if not self.base_url:
-            yield f"{key}.base_url: missing: azure needs the endpoint of the resource, here or in {AZURE_URL}"
+            yield f"{key}.base_url: missing: set the endpoint of the Azure resource, here or in {AZURE_URL}"
         elif wrong := wrong_with_url(self.base_url):
             yield f"{key}.base_url: {wrong}"
         if azure and not self.api_version:
-            yield f"{key}.api_version: missing: azure needs it, here or in OPENAI_API_VERSION"
+            yield f"{key}.api_version: missing: Azure requires it; set it here or in OPENAI_API_VERSION"
         variable = "AZURE_OPENAI_API_KEY" if azure else "OPENAI_API_KEY"
         if not self.api_key:
-            yield f"{key}.api_key: missing: needed here or in the environment variable {variable}"
+            yield f"{key}.api_key: missing: set it here or in the environment variable {variable}"
         elif not is_key(self.api_key):
             yield f"{key}.api_key: expected ASCII characters without white space, here or in {variable}"
 
 
 def endpoint_of(llm: LLMConfig, model: GenerationConfig | EmbeddingConfig) -> Endpoint:
-    """Where a model of a configuration is served.
+    """Return where a configured model is served.
 
-    An embedding model takes missing settings from the LLM, if both have the same provider and, so that no key
-    goes to another server, the same base URL. What is still missing is read from the SDK's environment
-    variables.
+    An embedding model takes missing settings from the LLM if both have the same provider and base URL, so
+    that no key goes to another server. Settings still missing come from the SDK's environment variables.
     """
     other = llm.generation
     models: list[GenerationConfig | EmbeddingConfig] = [model]
@@ -90,19 +89,19 @@ def endpoint_of(llm: LLMConfig, model: GenerationConfig | EmbeddingConfig) -> En
 
 
 class Sdk:
-    """The openai package, imported when it is needed.
+    """The openai package, imported on demand.
 
     Attributes:
-        error: raised for whatever the network or the server did.
-        status_error: one of these, for a response that is no success.
+        error: base class of network and server errors.
+        status_error: the subclass for error responses.
         response: the type of HTTP responses.
     """
 
     def __init__(self) -> None:
-        """Import it, which takes a second.
+        """Import the package, which takes a second.
 
         Raises:
-            ConfigError: it cannot be imported.
+            ConfigError: the package cannot be imported.
         """
         try:
             import openai
@@ -116,7 +115,7 @@ class Sdk:
         self.error = openai.OpenAIError
 
     def client(self, endpoint: Endpoint, limits: LimitsConfig) -> Any:
-        """A client that neither tries again, follows redirects, nor gives up."""
+        """Return a client without retries, redirects or timeouts."""
         common = {
             "api_key": endpoint.api_key,
             "max_retries": 0,
@@ -132,9 +131,9 @@ class Sdk:
         )
 
     def _http_client(self, connections: int, max_bytes: int) -> Any:
-        """On aiohttp, which takes half the CPU time, unless it is missing."""
+        """Return an HTTP client on aiohttp, which needs half the CPU time, or on httpx if it is missing."""
         limits = self._httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
-        # Cookies are not kept: one that is malformed would make the next request impossible.
+        # Store no cookies: a malformed one would break the next request.
         cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
         options = {"limits": limits, "timeout": None, "follow_redirects": False, "cookies": cookies}
         options |= {"headers": {"Accept-Encoding": "gzip"}}
@@ -144,7 +143,7 @@ class Sdk:
         return self._openai.DefaultAsyncHttpxClient(**options)
 
     async def _read_body(self, response: Any, *, max_bytes: int) -> None:
-        """Replace the body of a response, before the SDK reads it, by one that is decompressed and short."""
+        """Decompress and truncate the body of a response before the SDK reads it."""
         compressed = response.headers.pop("content-encoding", "") in {"gzip", "x-gzip", "deflate"}
         body = bytearray()
         limit = max_bytes if response.is_success else MAX_ERROR_BYTES
@@ -163,10 +162,10 @@ class Sdk:
 
 
 async def _decompressed(pieces: AsyncIterable[bytes], limit: int) -> AsyncIterator[bytes]:
-    """What is compressed in `pieces`, in pieces that are at most one byte longer than `limit`.
+    """Decompress `pieces`, and yield pieces of at most `limit` + 1 bytes.
 
     Raises:
-        JudgeError: it is damaged, or longer than `limit` even as it is.
+        JudgeError: the data is corrupt, or longer than `limit` even when compressed.
     """
     decompress = zlib.decompressobj(GZIP_OR_ZLIB).decompress
     read = 0
@@ -182,6 +181,6 @@ async def _decompressed(pieces: AsyncIterable[bytes], limit: int) -> AsyncIterat
 
 
 def too_long(limit: int) -> JudgeError:
-    """The error for a reply that is longer than so many bytes."""
+    """Return the error for a reply of more than `limit` bytes."""
     text = f"the reply is longer than {limit} bytes; raise llm.limits.max_reply_bytes"
     return JudgeError("invalid_reply", text, reply="", final=True)

@@ -1,7 +1,7 @@
-"""What the responses of an OpenAI-compatible server stand for: a reply, vectors, or a failure.
+"""Reads responses of OpenAI-compatible servers: replies, vectors and failures.
 
-The formats: https://platform.openai.com/docs/api-reference/chat/object and .../embeddings/object; the
-statuses and codes of errors: https://platform.openai.com/docs/guides/error-codes
+Formats: https://platform.openai.com/docs/api-reference/chat/object and .../embeddings/object. Error statuses
+and codes: https://platform.openai.com/docs/guides/error-codes
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from graphrag_eval_async.errors import Failure
 
 MAX_TEXT = 300
-"""How many characters of a server's text are quoted."""
+"""Maximum characters quoted from a server's text."""
 
 MAX_SCRUBBED = 1 << 16
-"""How many characters of a server's text are looked at to quote its beginning."""
+"""Maximum characters of a server's text that are searched for secrets before it is quoted."""
 
 EXCERPT = 100
-"""How many characters of a body that cannot be read are quoted."""
+"""Maximum characters quoted from an unreadable body."""
 
 MAX_BODY_VALUES = 100_000
-"""How many values a body may hold: besides the reply, servers send what led to it, such as probabilities."""
+"""Maximum number of values in a body: besides the reply, servers send data such as log probabilities."""
 
 MAX_NUMBERS = 500_000
-"""Of a reply with embeddings: the vectors of more than 100 texts."""
+"""Maximum count of numbers in a reply with embeddings: the vectors of more than 100 texts."""
 
 MIN_CHARACTERS = 16
-"""Of a secret that is looked for in what a model wrote."""
+"""Minimum length of secrets that are hidden in a model's output."""
 
 FILTERED = frozenset({"content_filter", "content_policy_violation"})
 NO_QUOTA = frozenset(
@@ -62,12 +62,12 @@ KINDS: Mapping[int, Failure] = {408: "timeout", 409: "unavailable", 429: "rate_l
 
 
 class Target(NamedTuple):
-    """What a request is sent to.
+    """The destination of a request.
 
     Attributes:
-        key: of the model in the configuration.
-        model: its name.
-        base_url: of the server, without credentials.
+        key: the model's key in the configuration.
+        model: the model's name.
+        base_url: the server's base URL, without credentials.
     """
 
     key: str
@@ -76,19 +76,19 @@ class Target(NamedTuple):
 
 
 class Scrubber:
-    """Makes texts of servers fit to be shown: without secrets, on one line, not too long."""
+    """Prepares texts from servers for display: hides secrets, joins lines, truncates."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        # A secret that begins with another would otherwise leave its end behind.
+        # Longest first: replacing a prefix of a secret would leave the rest visible.
         self._secrets = sorted({*secrets} - {""}, key=len, reverse=True)
 
     def content(self, text: str) -> str:
-        """What a model wrote, as it is but for secrets: only long ones, which nobody writes by chance."""
+        """Hide only long secrets in a model's output: short ones may occur by chance."""
         return self._hide(text, MIN_CHARACTERS)
 
     def __call__(self, text: str, limit: int = MAX_TEXT) -> str:
         shown = self._hide(text[:MAX_SCRUBBED])
-        if len(text) > MAX_SCRUBBED and self._secrets:  # The beginning of one may stand at the end.
+        if len(text) > MAX_SCRUBBED and self._secrets:  # The cut may have split a secret.
             shown = shown[: -len(self._secrets[0])]
         shown = " ".join(shown.split())
         return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
@@ -101,7 +101,7 @@ class Scrubber:
 
 
 class Response(NamedTuple):
-    """An HTTP response, and what hides secrets in what is told of it."""
+    """An HTTP response, and the scrubber that hides secrets in messages about it."""
 
     status: int
     headers: Mapping[str, str]
@@ -110,12 +110,12 @@ class Response(NamedTuple):
 
     @property
     def is_success(self) -> bool:
-        """Whether the status says that the request succeeded."""
+        """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
     @property
     def json(self) -> Any:
-        """The decoded body; None if it is no JSON, or holds too many values."""
+        """The decoded body; None if it is not JSON or has too many values."""
         if count_values(self.body) > (MAX_BODY_VALUES if self.is_success else MAX_VALUES):
             return None
         try:
@@ -125,7 +125,7 @@ class Response(NamedTuple):
 
     @property
     def details(self) -> Any:
-        """The object that says what is wrong, wherever a server puts it; empty if there is none."""
+        """The object that describes the error, wherever a server puts it; empty if there is none."""
         match self.json:
             case {"error": {} as inner} | [{"error": {} as inner}, *_]:
                 return inner
@@ -135,18 +135,18 @@ class Response(NamedTuple):
 
     @property
     def codes(self) -> frozenset[str]:
-        """What the error calls itself."""
+        """The `code` and `type` of the error."""
         details = self.details
         return frozenset(value for name in ("code", "type") if isinstance(value := details.get(name), str))
 
     @property
     def excerpt(self) -> str:
-        """The beginning of the body, fit to be shown."""
+        """The beginning of the body, scrubbed for display."""
         return self.scrub(self.body.decode(errors="replace"), EXCERPT)
 
     @property
     def refuses_schemas(self) -> bool:
-        """Whether the server does not know the strict mode of structured output, or not this schema."""
+        """Whether the server does not support strict structured output or this schema."""
         text = self.body.lower()
         mentioned = any(word in text for word in SCHEMA_WORDS)
         return (
@@ -155,7 +155,7 @@ class Response(NamedTuple):
 
 
 def failure_of(response: Response, target: Target) -> JudgeError:
-    """The error of a response that is no success."""
+    """Return the error for a response without success status."""
     status, codes = response.status, response.codes
     message = response.details.get("message")
     if status < 400:
@@ -173,18 +173,18 @@ def failure_of(response: Response, target: Target) -> JudgeError:
 
 
 def _advice(status: int, codes: frozenset[str], key: str) -> str | None:
-    """What to check, if no other request can succeed."""
+    """Return what the user should check if all further requests would fail, else None."""
     if status >= 500:
         return None
     if status == 402 or codes & NO_QUOTA:
-        return "the quota and the billing of the account"
+        return "the quota and billing of the account"
     if codes & NO_MODEL or status == 404:
         return f"{key}.model and {key}.base_url"
-    return f"{key}.api_key and what it may use" if status in {401, 403} else None
+    return f"{key}.api_key and its permissions" if status in {401, 403} else None
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """How long the server asks to wait, in seconds; None where it does not say so in a usable way.
+    """Return the wait that the server asks for, in seconds; None if it gives no usable value.
 
     ``Retry-After`` holds seconds or a date: https://www.rfc-editor.org/rfc/rfc9110#field.retry-after; OpenAI
     and Azure also send ``retry-after-ms``.
@@ -202,7 +202,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 class Embedding(Struct):
-    """One vector; its numbers are finite, since JSON has no others."""
+    """One vector; its numbers are finite, since JSON has only finite numbers."""
 
     embedding: list[float]
     index: int | None = None
@@ -216,10 +216,10 @@ class Embeddings(Struct):
 
 
 def read_completion(response: Response) -> tuple[Any, TokenUsage | None]:
-    """The JSON value that a chat completion holds, and the tokens it used.
+    """Return the JSON value in a chat completion, and the tokens used.
 
     Raises:
-        JudgeError: there is none.
+        JudgeError: the completion holds no JSON value.
     """
     fields = _object(response)
     usage = _usage(fields.get("usage"))
@@ -250,10 +250,10 @@ def read_completion(response: Response) -> tuple[Any, TokenUsage | None]:
 
 
 def read_embeddings(response: Response) -> tuple[list[list[float]], TokenUsage | None]:
-    """The vectors of texts, in their order, and the tokens used.
+    """Return the vectors in the order of the texts, and the tokens used.
 
     Raises:
-        JudgeError: there are none, or it is not clear which is of which text.
+        JudgeError: there are no vectors, or their indexes do not match the texts.
     """
     arrays, numbers = response.body.count(b"[") + response.body.count(b"{"), response.body.count(b",")
     if arrays > MAX_VALUES or numbers > MAX_NUMBERS:
@@ -268,7 +268,7 @@ def read_embeddings(response: Response) -> tuple[list[list[float]], TokenUsage |
     if any(item.index is not None for item in data):
         data.sort(key=lambda item: -1 if item.index is None else item.index)
         if [item.index for item in data] != list(range(len(data))):
-            problem = "the indexes of the embeddings are not those of the texts"
+            problem = "the indexes of the embeddings do not match the texts"
             raise JudgeError("invalid_reply", problem, usage=_usage(found.usage))
     return [item.embedding for item in data], _usage(found.usage)
 
@@ -276,16 +276,16 @@ def read_embeddings(response: Response) -> tuple[list[list[float]], TokenUsage |
 def _object(response: Response) -> dict[str, Any]:
     fields = response.json
     if fields is None and (count := count_values(response.body)) > MAX_BODY_VALUES:
-        problem = f"the body holds {count} values, more than {MAX_BODY_VALUES}"
+        problem = f"the body has {count} values, more than {MAX_BODY_VALUES}"
         raise JudgeError("invalid_reply", f"{problem}: {response.excerpt}", reply="")
     if not isinstance(fields, dict):
         kind = response.scrub(response.headers.get("content-type", "")) or "no type"
-        raise JudgeError("invalid_reply", f"no JSON object ({kind}): {response.excerpt}")
+        raise JudgeError("invalid_reply", f"not a JSON object ({kind}): {response.excerpt}")
     return fields
 
 
 def _usage(usage: Any) -> TokenUsage | None:
-    """The tokens used; None if the server does not say, or says nonsense."""
+    """Return the tokens used; None if the server gives no valid counts."""
     if not isinstance(usage, dict):
         return None
     counts = [usage.get("prompt_tokens"), usage.get("completion_tokens") or 0]

@@ -1,4 +1,4 @@
-"""Estimates of tokens, and what tokens cost."""
+"""Token estimates and token prices."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ GENERATION_PRICES = {
     "gpt-3.5-turbo-0125": (0.5, 1.5),
     "gpt-3.5-turbo-1106": (1.0, 2.0),
 }
-"""Of chat models: US dollars per million tokens of input and of output.
+"""Prices of chat models: US dollars per million input tokens and per million output tokens.
 
 From https://openai.com/api/pricing and https://platform.openai.com/docs/pricing as of December 2025, for the
-standard tier. The discount on cached input is left out, so that costs are an upper bound.
+standard tier. Ignores the discount on cached input, so costs are an upper bound.
 """
 
 EMBEDDING_PRICES = {
@@ -60,10 +60,10 @@ EMBEDDING_PRICES = {
     "text-embedding-3-large": 0.13,
     "text-embedding-ada-002": 0.1,
 }
-"""The same of models of embeddings."""
+"""Prices of embedding models: US dollars per million tokens."""
 
 MESSAGE_TOKENS = 4
-"""What marks the beginning and the end of each message."""
+"""Tokens that delimit a message."""
 
 ASCII = bytes(range(128))
 
@@ -71,20 +71,20 @@ SNAPSHOT_DATE = re.compile(r"-[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 
 
 class Prices(NamedTuple):
-    """US dollars per million tokens, each None where it is not known."""
+    """US dollars per million tokens; None for an unknown price."""
 
     input: float | None
     output: float | None
     embedding: float | None
 
     def completion(self, usage: TokenUsage) -> float | None:
-        """What a reply cost, in US dollars; None where a price is not known."""
+        """Return the cost of a reply in US dollars; None if a price is unknown."""
         if self.input is None or self.output is None:
             return None
         return (usage.input_tokens * self.input + usage.output_tokens * self.output) / 1e6
 
     def embedding_cost(self, usage: TokenUsage) -> float | None:
-        """What embedding some texts cost, in US dollars; None where the price is not known."""
+        """Return the cost of an embedding request in US dollars; None if the price is unknown."""
         return None if self.embedding is None else usage.input_tokens * self.embedding / 1e6
 
 
@@ -92,9 +92,9 @@ UNKNOWN = Prices(None, None, None)
 
 
 def prices_of(llm: LLMConfig | None) -> Prices:
-    """The configured prices; OpenAI's list prices where the configuration has none.
+    """Return the configured prices, or OpenAI's list prices where the configuration has none.
 
-    A model is known by its listed name, which may begin with ``openai/`` and end with the date of a snapshot.
+    Model names may start with ``openai/`` and end with a snapshot date.
     """
     if llm is None:
         return UNKNOWN
@@ -106,16 +106,16 @@ def prices_of(llm: LLMConfig | None) -> Prices:
 
 
 def listed(model: str, prices: Mapping[str, T]) -> T | None:
-    """The price of a model, by its name."""
+    """Return the list price of a model; None if it is not listed."""
     name = model.removeprefix("openai/")
     return prices.get(name, prices.get(SNAPSHOT_DATE.sub("", name)))
 
 
 def check_budget(llm: LLMConfig, *, embeds: bool) -> None:
-    """Check that all that counts against a budget has a price; embeddings count if a metric `embeds`.
+    """Check that a configured budget has the prices it needs, including embeddings if a metric `embeds`.
 
     Raises:
-        ConfigError: there is a budget, but a price is unknown; it names the model and the keys to set.
+        ConfigError: a price is unknown; the message names the model and the keys to set.
     """
     if llm.limits.budget_usd is None:
         return
@@ -128,25 +128,25 @@ def check_budget(llm: LLMConfig, *, embeds: bool) -> None:
         keys = [f"llm.pricing.{kind}_usd_per_million" for kind in kinds if getattr(prices, kind) is None]
         if keys:
             problems.append(
-                f"llm.limits.budget_usd: the price of {model} is not known; set {' and '.join(keys)}"
+                f"llm.limits.budget_usd: the price of {model} is unknown; set {' and '.join(keys)}"
             )
     if problems:
         raise ConfigError(problems)
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text has: one for 4 ASCII characters, or 3 bytes of others; rounded up."""
+    """Estimate the tokens of a text: one per 4 ASCII characters or 3 bytes of others, rounded up."""
     return _estimate(text.encode("utf-8", "surrogatepass"))
 
 
 def estimate_prompt(messages: Sequence[Message], schema: Mapping[str, Any]) -> int:
-    """About how many tokens a conversation has, with the schema of the reply."""
+    """Estimate the tokens of a conversation, including the schema of the reply."""
     texts = sum(estimate_tokens(message["content"]) + MESSAGE_TOKENS for message in messages)
     return texts + _estimate(orjson.dumps(schema))
 
 
 def estimate_reply(reply: Any) -> int:
-    """About how many tokens a reply has; 0 if it is not JSON."""
+    """Estimate the tokens of a reply; 0 if it is not JSON."""
     try:
         return _estimate(orjson.dumps(reply))
     except TypeError:

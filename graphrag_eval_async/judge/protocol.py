@@ -1,4 +1,4 @@
-"""The seam between the metrics and an LLM: what a judge offers, and the format of its replies."""
+"""The interface between metrics and an LLM: the `Judge` protocol and the format of replies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_VALUES = 20_000
-"""How many values a reply may hold, each object, array, member and item counted; most hold a few hundred."""
+"""Maximum values in a reply, counting objects, arrays, members and items; most have a few hundred."""
 
 Message: TypeAlias = Mapping[str, str]
 """One message of a conversation: `role` ("system", "user" or "assistant") and `content`."""
@@ -26,29 +26,29 @@ Message: TypeAlias = Mapping[str, str]
 class Judge(Protocol):
     """An LLM and an embedding model.
 
-    Each call makes one request and waits for the reply; the caller takes care of concurrency, rate limits,
-    retries, deadlines, budget and cache. Calls may overlap. A judge may have an attribute `model`, the name
-    that results give it.
+    Each call makes one request and waits for the reply. The caller handles concurrency, rate limits, retries,
+    deadlines, the budget and the cache. Calls may overlap. A judge may have an attribute `model`: its name in
+    results.
     """
 
     async def complete(
         self, messages: Sequence[Message], schema: Mapping[str, Any]
     ) -> tuple[Any, TokenUsage | None]:
-        """The reply to a conversation as a decoded JSON value, and the tokens used; None if unknown.
+        """Return the reply as a decoded JSON value, and the tokens used (None if unknown).
 
         Args:
             messages: the conversation; the last message is the user's.
-            schema: a JSON Schema for the reply, with a `title`, in the form of strict structured output: all
-                properties required, no others allowed. The caller checks the reply.
+            schema: a JSON Schema for the reply, with a `title`, for strict structured output: all properties
+                required, no others allowed. The caller checks the reply.
 
         Raises:
-            JudgeError: there is no reply. An `OSError` or `TimeoutError` counts as a failed connection; after
-                any other exception the call is not retried.
+            JudgeError: there is no reply. `OSError` and `TimeoutError` count as failed connections. Any other
+                exception prevents a retry.
         """
         ...
 
     async def embed(self, texts: Sequence[str]) -> tuple[Sequence[Sequence[float]], TokenUsage | None]:
-        """One vector for each text, in their order, and the tokens used; None if unknown.
+        """Return one vector per text, in order, and the tokens used (None if unknown).
 
         Raises:
             JudgeError: as for `complete`.
@@ -57,20 +57,20 @@ class Judge(Protocol):
 
 
 class SchemaRefused(JudgeError):  # noqa: N818
-    """The server takes no schemas. The judge sends none from now on: retry the call at once."""
+    """The server does not support schemas. The judge stops sending them: retry the call at once."""
 
     def __init__(self, message: str) -> None:
         super().__init__("invalid_request", message)
 
 
 def check_size(text: bytes) -> None:
-    """See that the JSON text of a reply holds at most `MAX_VALUES`.
+    """Check that the JSON text of a reply holds at most `MAX_VALUES` values.
 
     Raises:
-        ValueError: it may hold more.
+        ValueError: the text may hold more.
     """
     if count_values(text) > MAX_VALUES:
-        raise ValueError(f"the reply holds more than {MAX_VALUES} values")
+        raise ValueError(f"the reply has more than {MAX_VALUES} values")
 
 
 class ResponseFormat(NamedTuple, Generic[T]):
@@ -78,7 +78,7 @@ class ResponseFormat(NamedTuple, Generic[T]):
 
     Attributes:
         schema: a JSON Schema with a title, made by `strict`.
-        read: parses the decoded reply; raises `ValueError` with what is wrong.
+        read: parses the decoded reply; raises `ValueError` that describes the problem.
     """
 
     schema: Mapping[str, Any]
@@ -86,17 +86,17 @@ class ResponseFormat(NamedTuple, Generic[T]):
 
 
 class MetricJudge(Protocol):
-    """The judge as one metric of one result calls it: within all limits, with its cost counted."""
+    """The judge as seen by one metric of one result: enforces all limits and counts costs."""
 
     async def ask(
         self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
     ) -> T:
-        """The parsed reply.
+        """Return the parsed reply.
 
         Args:
-            prompt: returns the conversation; called when the call is admitted, and may raise `JudgeError`.
+            prompt: returns the conversation; called once the call is admitted; may raise `JudgeError`.
             form: the format of the reply.
-            repeat: distinguishes calls that are equal on purpose; other equal calls are made once.
+            repeat: distinguishes intentionally equal calls; other equal calls are made only once.
 
         Raises:
             JudgeError: there is no usable reply.
@@ -104,16 +104,16 @@ class MetricJudge(Protocol):
         ...
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
-        """One vector for each text: finite, not zero, all of one length.
+        """Return one vector per text: finite, nonzero, all of the same length.
 
         Raises:
-            JudgeError: there are none.
+            JudgeError: there are no usable vectors.
         """
         ...
 
 
 def format_of(kind: type[T]) -> ResponseFormat[T]:
-    """The form of replies that are a msgspec struct."""
+    """Return the format of replies that hold a msgspec struct."""
 
     def read(reply: Any) -> T:
         try:
@@ -128,9 +128,9 @@ def format_of(kind: type[T]) -> ResponseFormat[T]:
 
 
 def strict(schema: Any) -> Any:
-    """A JSON Schema in which every property of every object is required, and no others are allowed.
+    """Return a JSON Schema in which objects require all their properties and allow no others.
 
-    That is the subset that the strict mode of OpenAI's structured output takes:
+    This is the subset that the strict mode of OpenAI's structured output supports:
     https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
     """
     if isinstance(schema, list):

@@ -1,4 +1,4 @@
-"""The limits on requests: concurrency, rates, and the pauses that a server asks for."""
+"""Limits on requests: concurrency, rates, and pauses that a server asks for."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.usage import JudgeUsage
 
 RETRY_AFTER_CAP = 60.0
-"""In seconds: a longer pause stops the clocks of the results, too."""
+"""Seconds; a longer pause also freezes the deadlines of results."""
 
 
 class TokenBucket:
-    """A token bucket that holds one second's worth, so that no minute sees much more than `per_minute`.
+    """A token bucket that holds one second's worth, so that no minute exceeds `per_minute` by much.
 
-    Taking more than it holds is allowed; the debt is paid off at the same rate.
+    Callers may take more than the bucket holds; the debt is paid off at the same rate.
     """
 
     __slots__ = ("_at", "_level", "_rate")
@@ -39,17 +39,17 @@ class TokenBucket:
         return max(1.0, self._rate)
 
     def wait(self, now: float, wanted: float = 0.0) -> float:
-        """Seconds until it holds `wanted`, or as much as it can hold; for 0, until it is out of debt."""
+        """Return the seconds until the bucket holds `wanted` or is full; for 0, until it is out of debt."""
         if self._rate == inf:
             return 0.0
         if now > self._at:
             self._level = min(self._capacity, self._level + (now - self._at) * self._rate)
             self._at = now
-        # The level is a sum of rounded shares of time: do not wait again for a rounding error.
+        # The level accumulates rounding errors; do not wait for those.
         return max(0.0, (min(wanted, self._capacity) - self._level - 1e-9) / self._rate)
 
     def take(self, amount: float) -> None:
-        """Take an amount; a negative one is given back."""
+        """Take an amount, or return it if negative."""
         if self._rate != inf:
             self._level -= amount
 
@@ -57,13 +57,13 @@ class TokenBucket:
 class RateLimiter:
     """Admits requests, those of the earliest result first.
 
-    The effective concurrency starts at the configured one, halves when the server says that it is too much
-    (once for all requests that were in flight together), and grows by one, up to the configured one, with
-    each round of as many successes as it admits.
+    The effective concurrency starts at the configured limit. It halves when the server reports overload, once
+    for all requests in flight at that time. It grows by one, up to the configured limit, after as many
+    successes in a row as it admits requests.
 
     Attributes:
-        deadlines: of the results, which long pauses extend.
-        ends: set when no more requests of a kind are sent.
+        deadlines: deadlines of the results; long pauses extend them.
+        ends: an event per kind of request, set when no more are sent.
     """
 
     def __init__(self, limits: LimitsConfig, usage: JudgeUsage) -> None:
@@ -85,11 +85,11 @@ class RateLimiter:
         usage.concurrency = self._limit
 
     async def acquire(self, order: int, tokens: float, kind: str = "") -> int:
-        """Wait until a request may be sent; returns the round in which it is sent.
+        """Wait until a request may be sent; return its round.
 
         Args:
             order: the lowest waiting order goes first.
-            tokens: estimate of the tokens that the request will use.
+            tokens: estimated tokens of the request.
             kind: kind of request, for `dismiss`.
 
         Raises:
@@ -119,11 +119,11 @@ class RateLimiter:
         self._admit()
 
     def correct(self, tokens: float) -> None:
-        """Take more tokens from the rate, or give some back, as the estimate was off by so many."""
+        """Charge the difference between actual and estimated tokens to the rate; may be negative."""
         self._tokens.take(tokens)
 
     def succeeded(self, sent_in: int) -> None:
-        """Count a success of a request sent in that round."""
+        """Count a success of a request that was sent in round `sent_in`."""
         if sent_in != self._round or self._limit == self._max:
             return
         self._successes += 1
@@ -132,7 +132,7 @@ class RateLimiter:
             self._admit()
 
     def slow_down(self, sent_in: int) -> None:
-        """Halve the concurrency, unless another request of that round has done so."""
+        """Halve the concurrency, unless another request of round `sent_in` already did."""
         if sent_in == self._round:
             self._round += 1
             self._set_limit(max(1, self._limit // 2))
@@ -142,7 +142,7 @@ class RateLimiter:
         self._successes = 0
 
     def pause(self, seconds: float) -> None:
-        """Send nothing for so many seconds; more than `RETRY_AFTER_CAP` also freezes the deadlines."""
+        """Send nothing for `seconds`; more than `RETRY_AFTER_CAP` also freezes the deadlines."""
         until = asyncio.get_running_loop().time() + seconds
         self._paused_until = max(self._paused_until, until)
         self._usage.pause(seconds)
@@ -150,7 +150,7 @@ class RateLimiter:
             self.deadlines.freeze(until)
 
     def dismiss(self, kind: str, error: Callable[[], JudgeError]) -> None:
-        """Fail all waiting and future requests of a kind; the first error for a kind counts."""
+        """Fail all waiting and future requests of a kind with `error`; later errors for it are ignored."""
         if kind in self._dismissed:
             return
         self._dismissed[kind] = error
@@ -158,10 +158,10 @@ class RateLimiter:
         for *_, turn, waiting in self._waiting:
             if waiting == kind and not turn.done():
                 turn.set_exception(error())
-                turn.exception()  # Its waiter may be cancelled before it hears of it.
+                turn.exception()  # Mark as retrieved: the waiter may be cancelled first.
 
     def close(self) -> None:
-        """Forget the timer."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -169,7 +169,7 @@ class RateLimiter:
     def _admit(self) -> None:
         while self._waiting and self._in_flight < self._limit:
             _, _, tokens, turn, _ = self._waiting[0]
-            if turn.done():  # It was cancelled, or dismissed.
+            if turn.done():  # Cancelled or dismissed.
                 heappop(self._waiting)
                 continue
             if (wait := self._wait(tokens)) > 0:
@@ -187,35 +187,35 @@ class RateLimiter:
 
     def _set_timer(self, wait: float) -> None:
         self.close()
-        # A timer may come slightly early, and should not then be set again and again.
+        # A timer may fire slightly early; a minimum delay prevents a busy loop.
         self._timer = asyncio.get_running_loop().call_later(max(wait, 0.001), self._admit)
 
 
 class Deadlines:
-    """The cancel scopes of the results whose time runs; a freeze extends all of them."""
+    """Deadlines of results, kept in their cancel scopes; a freeze extends all that are running."""
 
     def __init__(self, seconds: float) -> None:
-        """`seconds` is the time that each has."""
+        """`seconds` is the time limit of each result."""
         self._seconds = seconds
         self._running: set[CancelScope] = set()
         self._unsent: set[CancelScope] = set()
         self._frozen_until = -inf
 
     def wait(self, scope: CancelScope) -> None:
-        """Note that no request is sent yet for `scope`."""
+        """Record that no request has been sent for `scope` yet."""
         self._unsent.add(scope)
 
     def drop(self) -> None:
-        """Cancel the scopes for which no request is sent yet."""
+        """Cancel the scopes for which no request has been sent."""
         for scope in self._unsent:
             scope.cancel()
 
     def is_dropped(self, scope: CancelScope) -> bool:
-        """Whether `drop` has cancelled `scope`."""
+        """Whether `drop` cancelled `scope`."""
         return scope in self._unsent and scope.cancel_called
 
     def start(self, scope: CancelScope) -> None:
-        """Let the time of `scope` run, if it does not yet."""
+        """Start the clock of `scope` unless it is running."""
         if scope not in self._running:
             self._running.add(scope)
             self._unsent.discard(scope)
@@ -227,7 +227,7 @@ class Deadlines:
         self._unsent.discard(scope)
 
     def freeze(self, until: float) -> None:
-        """Let no time run until then."""
+        """Stop all clocks until the loop time `until`."""
         extra = until - max(asyncio.get_running_loop().time(), self._frozen_until)
         if extra > 0:
             self._frozen_until = until

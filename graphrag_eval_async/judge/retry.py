@@ -1,4 +1,4 @@
-"""The one layer of retries: every request is sent here, counted and paid for."""
+"""The only retry layer: sends every request, counts its tokens and prices it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.usage import JudgeUsage
 
 KINDS = ("completion", "embedding")
-"""Of requests: each has its model, and may have its server and its key."""
+"""Kinds of requests; each has its own model and may have its own server and key."""
 
 RETRIED = frozenset({"timeout", "rate_limited", "unavailable"})
 
 BACKOFF_SECONDS = 0.5
-"""The longest wait after the first failure; it doubles with each."""
+"""Maximum wait after the first failure; doubles with each further failure."""
 
 MAX_BACKOFF_SECONDS = 30.0
 
@@ -35,12 +35,12 @@ class Request(NamedTuple):
     """A request that may be sent several times.
 
     Attributes:
-        kind: one of `KINDS`; a fatal error of one kind ends all of them.
-        order: that of the result; the lowest goes first.
-        send: sends it once.
-        tokens: the estimated number of tokens that it will use.
-        sent: called when it is sent.
-        paid: called with the cost of each reply in US dollars; None where that is not known.
+        kind: one of `KINDS`; a fatal error ends all requests of its kind.
+        order: order of the result; the lowest goes first.
+        send: sends the request once.
+        tokens: estimated tokens of the request.
+        sent: called when the request is sent.
+        paid: called with the cost of each reply in US dollars; None if unknown.
     """
 
     kind: str
@@ -52,7 +52,7 @@ class Request(NamedTuple):
 
 
 class Retry:
-    """Sends requests within the limits, and again where that may help."""
+    """Sends requests within the limits and retries failures that may be temporary."""
 
     def __init__(self, limits: LimitsConfig, usage: JudgeUsage) -> None:
         self.limiter = RateLimiter(limits, usage)
@@ -60,12 +60,12 @@ class Retry:
         self._usage = usage
 
     async def send(self, request: Request) -> Any:
-        """The reply to a request.
+        """Return the reply to a request.
 
         Raises:
-            JudgeError: it failed, for the last time.
+            JudgeError: the last attempt failed.
         """
-        self._check_budget()  # Earlier runs, which a journal has brought back, may have spent it.
+        self._check_budget()  # Results restored from a journal may have spent it.
         failures = 0
         with_schema = True
         while True:
@@ -106,7 +106,7 @@ class Retry:
             self._account(request, used, reply)
         finally:
             self.limiter.release()
-        # Many replies come at a time: let the next requests be sent before work on these goes on.
+        # Many replies arrive at once: send the next requests before processing these.
         await asyncio.sleep(0)
         return reply
 
@@ -125,7 +125,7 @@ class Retry:
             self._usage.in_flight -= 1
 
     def _account(self, request: Request, used: Any, reply: Any) -> None:
-        """Count and price what an attempt used: an estimate where the judge says nothing usable."""
+        """Count and price the tokens of an attempt; estimate them if the judge gives no valid counts."""
         try:
             tokens = TokenUsage(*used)
             is_metered = all(0 <= count < 2**53 for count in tokens)
@@ -148,9 +148,9 @@ class Retry:
                 self.limiter.dismiss(kind, partial(JudgeError, "budget", text, final=True))
 
     def _failure(self, error: Exception, kind: str, sent_in: int) -> JudgeError:
-        """The exception of an attempt as a `JudgeError`; later requests are paused or ended accordingly."""
+        """Convert the exception of an attempt to a `JudgeError`; pause or end later requests if needed."""
         if isinstance(error, JudgeUnavailable):
-            # Every metric needs completions; an unknown model of embeddings is no reason to stop them.
+            # Every metric needs completions, so their failure ends all; embeddings end only themselves.
             for ended in KINDS if kind == KINDS[0] else (kind,):
                 self.limiter.dismiss(ended, partial(JudgeUnavailable, error.message))
         if isinstance(error, JudgeError):
@@ -168,16 +168,16 @@ class Retry:
 
 
 def _is_pause(error: JudgeError) -> bool:
-    """Whether the server asks for so long a pause that the request is postponed rather than failed."""
+    """Whether the server asks for a pause so long that the request is postponed instead of failed."""
     return error.kind in RETRIED and not error.final and (error.retry_after or 0.0) > RETRY_AFTER_CAP
 
 
 def _backoff(error: JudgeError, failures: int) -> float:
-    """How long to wait before another try, in seconds.
+    """Return the wait before the next attempt, in seconds.
 
     Full jitter: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
     """
     asked = error.retry_after or 0.0
     if _is_pause(error) or (error.kind == "rate_limited" and asked):
-        return 0.0  # The rate limiter is paused for so long.
+        return 0.0  # The rate limiter already pauses.
     return max(asked, uniform(0, min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** (failures - 1))))  # noqa: S311

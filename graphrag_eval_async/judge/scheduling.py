@@ -1,4 +1,4 @@
-"""Which calls are worked on: a few in each iteration of the event loop, and equal ones only once."""
+"""Schedules calls: a few per iteration of the event loop, and equal calls only once."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Throttle:
-    """Admits tasks, those of the earliest result first, and only a few in each iteration of the loop."""
+    """Admits tasks, those of the earliest result first, and only a few per iteration of the event loop."""
 
     def __init__(self, per_iteration: int, limit: int = sys.maxsize) -> None:
-        """Admit at most `per_iteration` tasks in each iteration of the loop, and `limit` at a time."""
+        """Admit at most `per_iteration` tasks per iteration of the loop, and `limit` at a time."""
         self._per_iteration = self._left = per_iteration
         self._free = limit
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
@@ -31,7 +31,7 @@ class Throttle:
         self._is_scheduled = False
 
     async def acquire(self, order: int) -> None:
-        """Wait to be admitted, the lowest `order` first. Where there is a `limit`, `release` later."""
+        """Wait to be admitted, the lowest `order` first. With a `limit`, call `release` afterwards."""
         if self._left and self._free > 0 and not self._waiting:
             self._take()
             self._start()
@@ -48,7 +48,7 @@ class Throttle:
             raise
 
     def release(self) -> None:
-        """Make room for another."""
+        """Free a slot."""
         self._free += 1
         self._start()
 
@@ -75,7 +75,7 @@ class Throttle:
 
 
 class Flight:
-    """The results that wait for one call; sending a request starts the time of all of them."""
+    """The results that wait for one call; its first request starts all their clocks."""
 
     def __init__(self, deadlines: Deadlines) -> None:
         self._deadlines = deadlines
@@ -87,7 +87,7 @@ class Flight:
 
     @contextmanager
     def joined(self, scope: CancelScope) -> Iterator[None]:
-        """Within it, the result with this scope is one of them."""
+        """Add the result with this scope while the context lasts."""
         self._scopes.append(scope)
         if self._is_sent:
             self._deadlines.start(scope)
@@ -97,14 +97,14 @@ class Flight:
             self._scopes.remove(scope)
 
     def sent(self) -> None:
-        """Note that a request is being sent."""
+        """Start the clocks: a request is being sent."""
         self._is_sent = True
         for scope in self._scopes:
             self._deadlines.start(scope)
 
 
 class SingleFlight:
-    """The calls in flight, by key; `usage` counts those that were answered by another."""
+    """Calls in flight by key; `usage` counts the calls that an equal one answered."""
 
     def __init__(self, usage: JudgeUsage, deadlines: Deadlines) -> None:
         self._usage = usage
@@ -112,13 +112,13 @@ class SingleFlight:
         self._running: dict[Hashable, Flight] = {}
 
     async def call(self, key: Hashable, scope: CancelScope, make: Callable[[Flight], Awaitable[Any]]) -> Any:
-        """What `make` returns or raises, or the equal call that is already running.
+        """Return or raise the outcome of `make`, or of the equal call already in flight.
 
-        If the task that makes the call is cancelled, one that waits for it makes it again.
+        If the task that makes the call is cancelled, a waiting task repeats the call.
 
         Args:
             key: equal for equal calls.
-            scope: that of the result.
+            scope: the cancel scope of the result.
             make: makes the call; calls `Flight.sent` when a request is sent.
         """
         while (running := self._running.get(key)) is not None:
@@ -141,4 +141,4 @@ class SingleFlight:
             raise
         finally:
             del self._running[key]
-            running.outcome.cancel()  # Where it was not finished: others look again.
+            running.outcome.cancel()  # If unfinished, wake the waiting tasks to try again.

@@ -1,4 +1,4 @@
-"""The judge of a stream: opened with the first call, and shared by all results within its limits."""
+"""The judge of a stream: opened on the first call, and shared by all results."""
 
 from __future__ import annotations
 
@@ -23,28 +23,27 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.protocol import Judge
 
 STARTS = 2
-"""Results whose judging starts in one iteration of the event loop; each takes a millisecond."""
+"""Results to start judging per iteration of the event loop; each takes a millisecond."""
 
 CALLS = 16
-"""Calls prepared in one iteration; each takes part of a millisecond."""
+"""Calls to prepare per iteration; each takes a fraction of a millisecond."""
 
 PREPARED = 1024
-"""How many calls may be prepared at a time: each holds its prompt in memory."""
+"""Minimum limit on calls prepared at a time: each holds its prompt in memory."""
 
 CONNECTION = ("base_url", "api_key", "api_version")
-"""What does not change how a model replies."""
+"""Settings that do not affect a model's replies."""
 
 
 class JudgeSetup(NamedTuple):
-    """How a judge is opened, and what bounds its calls.
+    """How to open a judge, and the limits on its calls.
 
     Attributes:
-        llm: the limits, prices and the cache.
-        model: the name that results give the judge.
-        identities: JSON that tells replies of this judge from those of others, for "complete" and "embed":
-            part of the keys of the cache.
-        open: called in a thread, before the first call is made.
-        close: closes the judge at the end; None leaves that to the caller.
+        llm: limits, prices and the cache.
+        model: the judge's name in results.
+        identities: JSON that identifies the judge in cache keys, for "complete" and "embed".
+        open: opens the judge; called in a thread, before the first call.
+        close: closes the judge at the end; None if the caller does that.
     """
 
     llm: LLMConfig
@@ -57,18 +56,18 @@ class JudgeSetup(NamedTuple):
 def judge_setup(
     llm: LLMConfig, judge: Judge | None, prepare: Callable[[], None], *, embeds: bool
 ) -> JudgeSetup:
-    """The judge of a configuration; what can be checked without a call is checked.
+    """Return the judge setup of a configuration, checked as far as possible without a call.
 
     Args:
-        llm: the models, limits and prices.
-        judge: the caller's own, in place of the models; it is not closed.
+        llm: models, limits and prices.
+        judge: the caller's own judge, used instead of the models; it is not closed.
         prepare: called in a thread before the first call.
-        embeds: whether a metric has texts embedded.
+        embeds: whether a metric needs embeddings.
 
     Raises:
         UsageError: the judge lacks a method.
-        ConfigError: a package is missing, a key, or the price that a budget needs; or the file of the cache
-            cannot be one.
+        ConfigError: a package, a key, or the price that a budget needs is missing; or the cache file is not
+            usable.
     """
     check_budget(llm, embeds=embeds)
     if llm.cache is not None:
@@ -99,16 +98,16 @@ def _identity(model: GenerationConfig | EmbeddingConfig | None) -> Any:
 
 
 class JudgeSession:
-    """A judge, as the results of one stream share it.
+    """A judge shared by the results of one stream.
 
     Attributes:
         usage: counts of all calls.
-        spending: calls and costs of the finished results.
-        is_dropping: whether no result is begun any more.
+        spending: calls and costs of finished results.
+        is_dropping: whether new results are no longer started.
     """
 
     def __init__(self, setup: JudgeSetup) -> None:
-        """Opens nothing yet."""
+        """Prepare the session; the judge is opened later."""
         self.limits = setup.llm.limits
         self.prices = prices_of(setup.llm)
         self.usage = JudgeUsage(self.prices)
@@ -126,10 +125,10 @@ class JudgeSession:
         self._keys: dict[tuple[str, int], tuple[Any, Any]] = {}
 
     async def judge(self) -> Judge:
-        """The judge, opened."""
+        """Return the judge; open it first if needed."""
         if self._opened is not None:
             return self._opened
-        if self._starting is None or self._starting.done():  # Where it failed, it may succeed now.
+        if self._starting is None or self._starting.done():  # Retry if opening failed.
             self._starting = asyncio.create_task(self._start(), name="graphrag-eval-async judge")
         return await asyncio.shield(self._starting)
 
@@ -140,13 +139,13 @@ class JudgeSession:
         return self._opened
 
     def next_order(self) -> int:
-        """The place of one more result among all of them, from 1."""
+        """Return the order of the next result, from 1."""
         self._orders += 1
         return self._orders
 
     def key(self, method: str, schema: Any, *texts: str) -> bytes:
-        """What a call is known by: the judge, the schema, and the texts."""
-        # Schemas are few and written once; each is kept, so that no other has its id.
+        """Return the key of a call: a hash of the judge, the schema and the texts."""
+        # There are few schemas; keeping a reference to each prevents reuse of its id.
         known = self._keys.get((method, id(schema)))
         if known is None:
             known = sha256(digest(method, self._setup.identities[method], schema)), schema
@@ -159,7 +158,7 @@ class JudgeSession:
         return key.digest()
 
     def drop_unsent(self) -> None:
-        """End the work on all results for which no request was sent yet, now and later."""
+        """Cancel all results without a sent request, and start no more."""
         self.is_dropping = True
         self.retry.limiter.deadlines.drop()
 
@@ -167,7 +166,7 @@ class JudgeSession:
         """Close the judge and the cache; no call may be in flight."""
         self.retry.limiter.close()
         if self._starting is not None:
-            await asyncio.wait([self._starting])  # Its thread cannot be cancelled.
+            await asyncio.wait([self._starting])  # A thread cannot be cancelled.
             if not self._starting.cancelled():
                 self._starting.exception()
         cache, self.cache = self.cache, None

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class JudgeUsage:
-    """Running counts of a judge's calls, which can be read at any time.
+    """Running counts of a judge's calls, readable at any time.
 
     Attributes:
-        calls: calls that metrics made, sent or not, except those answered by the cache or by an equal call in
+        calls: calls by metrics, sent or not, except those answered by the cache or by an equal call in
             flight.
         attempts: requests sent, including retries and repetitions.
         input_tokens: input of completions, over all attempts.
@@ -27,13 +27,13 @@ class JudgeUsage:
         embedding_tokens: input of embeddings, over all attempts.
         unmetered: replies without a token count from the server; their tokens are estimated.
         cache_hits: calls answered by the cache.
-        cache_errors: calls that could not be read from the cache or written to it.
+        cache_errors: calls that the cache could not look up or store.
         shared_calls: calls answered by an equal call that was in flight.
-        retries: failed attempts that were followed by another, by kind of failure.
-        outcomes: metrics by how they ended: "ok", "skipped" where an input is missing, or a kind of failure.
+        retries: failed attempts that were retried, by kind of failure.
+        outcomes: metrics by outcome: "ok", "skipped" (an input is missing), or a kind of failure.
         in_flight: requests in flight now.
-        waiting: requests that wait for a slot now.
-        concurrency: how many requests may be in flight now.
+        waiting: requests now waiting for a slot.
+        concurrency: current limit on requests in flight.
         restored_dollars: cost of the results restored from a journal, in US dollars.
     """
 
@@ -68,7 +68,7 @@ class JudgeUsage:
 
     @property
     def dollars(self) -> float | None:
-        """Cost of all tokens and of restored results, in US dollars; None where a price is not known."""
+        """Cost of all tokens and of restored results, in US dollars; None if a price is unknown."""
         tokens = (self.input_tokens, self.output_tokens, self.embedding_tokens)
         used = [(count, price) for count, price in zip(tokens, self._prices, strict=True) if count]
         if any(price is None for _, price in used):
@@ -77,11 +77,11 @@ class JudgeUsage:
 
     @property
     def paused_sec(self) -> float:
-        """Seconds until requests are sent again, after the server asked to wait; 0 when not paused."""
+        """Seconds left of the pause that the server asked for; 0 when not paused."""
         return max(0.0, self._paused_until - monotonic())
 
     def as_dict(self) -> dict[str, Any]:
-        """All counts as they are now."""
+        """Return the current counts."""
         counts = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         counts |= {"retries": dict(self.retries), "outcomes": dict(self.outcomes), "errors": self.errors}
         return counts | {"tokens": self.tokens, "dollars": self.dollars, "paused_sec": self.paused_sec}
@@ -98,13 +98,13 @@ class JudgeUsage:
         return html_table(("", "value"), self.as_dict().items())
 
     def pause(self, seconds: float) -> None:
-        """Record that no request is sent for so many seconds."""
+        """Record a pause of `seconds` during which no request is sent."""
         self._paused_until = max(self._paused_until, monotonic() + seconds)
 
     def add(self, kind: str, tokens: TokenUsage) -> float | None:
-        """Count the tokens of a reply to a request for a "completion" or an "embedding".
+        """Count the tokens of a reply; return their cost in US dollars, or None if a price is unknown.
 
-        Returns what they cost, in US dollars; None where a price is not known.
+        `kind` is "completion" or "embedding".
         """
         if kind == "embedding":
             self.embedding_tokens += tokens.input_tokens
@@ -115,7 +115,7 @@ class JudgeUsage:
 
 
 class Spending:
-    """Calls and costs of finished results only, for means per result."""
+    """Calls and costs of finished results, to compute means per result."""
 
     def __init__(self) -> None:
         self._asking = self._calls = self._priced = 0
@@ -125,8 +125,8 @@ class Spending:
         """Count a result.
 
         Args:
-            calls: how many it made itself.
-            costs: of the replies to these calls, in US dollars; None where a cost is not known.
+            calls: how many calls the result made itself.
+            costs: costs of the replies to these calls, in US dollars; None for unknown costs.
         """
         if not calls:
             return
@@ -139,9 +139,9 @@ class Spending:
 
     @property
     def mean(self) -> tuple[float | None, float | None]:
-        """Mean calls and mean US dollars per result; None where no result tells.
+        """Mean calls and mean US dollars per result; None where unknown.
 
-        Results without calls of their own are left out: the cache or equal calls in flight answered them.
+        Skips results without calls of their own: the cache or equal calls in flight answered them.
         """
         return (
             self._calls / self._asking if self._asking else None,

@@ -1,4 +1,4 @@
-"""Answer correctness: the judge finds and pairs the claims of two answers, and we count them."""
+"""Answer correctness: the judge extracts and matches the claims of two answers; the scores count them."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ class AnswerClaims(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
-    """Recall, precision and F1 of an actual answer's claims with respect to the reference answer's.
+    """Return the metric `answer_correctness`: recall, precision and F1 of an answer's claims.
 
-    One call of the judge, which returns claims and matches; counts and scores follow from them. Needs both
-    answers and the question; a blank reference answer is none, a blank actual answer one without claims.
+    Makes one call: the judge returns claims and matches, which give counts and scores. Needs the question and
+    both answers. A blank reference answer counts as missing; a blank actual answer has no claims.
     """
     prompt = INSTRUCTIONS if config.prompt is None else config.prompt
     instructions = f"{fill(prompt, INPUTS)}\n\n{REPLY}"
@@ -114,7 +114,7 @@ def _problems_of(side: str, claims: Sequence[str], used: Sequence[int]) -> Itera
             yield f"claim {position} of {side}_claims is blank"
     for position, times in Counter(used).items():
         if not 0 <= position < len(claims):
-            yield f"matches: {side} {position} is none of the {len(claims)} {side}_claims, counted from 0"
+            yield f"matches: {side} {position} is out of range: {len(claims)} {side}_claims, counted from 0"
         elif times > 1:
             yield f"matches: {side} {position} occurs in {times} pairs, but a claim matches at most one"
 
@@ -131,5 +131,5 @@ def _scores(claims: AnswerClaims) -> dict[str, Any]:
     }
     if actual:
         scores["answer_precision"] = matching / actual
-    # The harmonic mean of recall and precision, where both exist, without their rounding.
+    # Equals the harmonic mean of recall and precision if both exist, without their rounding errors.
     return scores | {"answer_f1": 2 * matching / (reference + actual)}

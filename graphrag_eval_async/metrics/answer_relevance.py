@@ -20,7 +20,7 @@ NONCOMMITTAL = "the judge found the answer noncommittal: evasive, vague or ambig
 
 
 def answer_relevance(config: AnswerRelevanceConfig) -> Metric:
-    """The metric `answer_relevance`.
+    """Return the metric `answer_relevance`.
 
     Raises:
         ConfigError: ragas is not installed.
@@ -37,9 +37,9 @@ def answer_relevance(config: AnswerRelevanceConfig) -> Metric:
 
 
 async def _relevance(strictness: int, question: str, answer: str, judge: MetricJudge) -> dict[str, Any]:
-    """The mean cosine similarity of the question to those that the judge thinks the answer answers.
+    """Return the mean cosine similarity of the question and questions generated from the answer.
 
-    From -1 to 1; 0 where the judge found the answer noncommittal each time. Formula:
+    From -1 to 1; 0 if the judge found the answer noncommittal in every sample. Formula:
     https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/answer_relevance/
     """
     from ragas.metrics.collections.answer_relevancy.util import AnswerRelevancePrompt
@@ -48,7 +48,7 @@ async def _relevance(strictness: int, question: str, answer: str, judge: MetricJ
     samples = [partial(sample, repeat=index) for index in range(strictness)]
     outputs = [output for output in await together(*samples) if has_text(output.question)]
     if not outputs:
-        raise JudgeError("invalid_reply", "the judge generated no question that the answer answers")
+        raise JudgeError("invalid_reply", "the judge generated no question from the answer")
     if all(output.noncommittal for output in outputs):
         return {NAME: 0.0, f"{NAME}_reason": NONCOMMITTAL}
     asked, *generated = await judge.embed([question, *(output.question for output in outputs)])

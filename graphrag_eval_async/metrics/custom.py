@@ -1,4 +1,4 @@
-"""Custom evaluations: one call of the judge with a user's instructions and outputs."""
+"""Custom evaluations: one call to the judge with the user's instructions and outputs."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _FRACTION = re.compile(r"\s*fraction 0-1(?!\.?\d)", re.IGNORECASE)
 
 
 def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
-    """The outputs that the judge gives, in one call, for the configured inputs.
+    """Return a metric whose outputs the judge gives in one call for the configured inputs.
 
-    Needs all inputs; steps that are there but have none of the configured name are an empty list. An output
-    that is described as "fraction 0-1..." is a number from 0 to 1; others are finite numbers or texts, as
-    configured or, where no type is, as the judge likes.
+    Needs all inputs. Steps without any of the configured name are an empty list. An output described as
+    "fraction 0-1..." is a number from 0 to 1. Others are finite numbers or strings, as configured; without a
+    type, the judge chooses.
     """
     outputs = {name: _Output(output) for name, output in config.outputs.items()}
     form = _form(config.name, outputs)
@@ -50,7 +50,7 @@ def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
 
 
 def kinds_of_outputs(evaluations: Iterable[CustomEvaluationConfig]) -> dict[str, list[str]]:
-    """All "outputs"; the "fractions", always numbers from 0 to 1; the "texts", always strings."""
+    """Return output names by kind: all "outputs", "fractions" (numbers from 0 to 1), "texts" (strings)."""
     outputs = {name: _Output(output) for config in evaluations for name, output in config.outputs.items()}
     kinds = {
         "outputs": [*outputs],
@@ -64,7 +64,7 @@ _WANTED = {"number": "a finite number of at most 64 bits", "string": "a string"}
 
 
 class _Output:
-    """What one output must be; `wanted` says it in words."""
+    """The expected type and range of an output; `wanted` describes them."""
 
     def __init__(self, config: str | OutputConfig) -> None:
         self.description = config if isinstance(config, str) else config.description
@@ -99,7 +99,7 @@ def _form(title: str, outputs: Mapping[str, _Output]) -> ResponseFormat[dict[str
         problems = [f"{name!r}: missing" for name in outputs if name not in reply]
         for name, value in reply.items():
             if name not in outputs:
-                problems.append(f"{name!r}: not asked for")
+                problems.append(f"{name!r}: unexpected key")
             elif not outputs[name].allows(value):
                 problems.append(f"{name!r}: must be {outputs[name].wanted}, not {reprlib.repr(value)}")
         if problems:
@@ -111,13 +111,13 @@ def _form(title: str, outputs: Mapping[str, _Output]) -> ResponseFormat[dict[str
 
 
 def _reply(outputs: Mapping[str, _Output]) -> str:
-    """The layout of the reply in words: not every server shows the model the schema."""
+    """Describe the reply in words: not every server shows the schema to the model."""
     keys = [f"- {_json(name)}, {output.wanted}: {output.description}" for name, output in outputs.items()]
     return "\n".join(["Reply with a JSON object of exactly these keys:", *keys])
 
 
 def _block(case: Case, name: str, config: CustomEvaluationConfig) -> str:
-    """An input as text: steps are JSON; a group of them of which none is left is left out."""
+    """Return an input as text: steps as JSON, without groups that have no selected step."""
     value = getattr(case, name)
     if name == "actual_steps":
         return _json(_selected(value, config))
@@ -127,7 +127,7 @@ def _block(case: Case, name: str, config: CustomEvaluationConfig) -> str:
 
 
 def _selected(steps: Sequence[Mapping[str, Any]], config: CustomEvaluationConfig) -> list[dict[str, Any]]:
-    """The steps of the configured name, with the configured keys."""
+    """Return the steps with the configured name, reduced to the configured keys."""
     return [
         _reduced(step, config.steps_keys)
         for step in steps
@@ -143,7 +143,7 @@ def _reduced(step: Mapping[str, Any], keys: Sequence[str] | None) -> dict[str, A
 
 
 def _readable(output: str) -> Any:
-    """An output that is JSON text as the value that it stands for: a text within a text is hard to read."""
+    """Decode an output that is JSON text: escaped JSON within JSON is hard to read."""
     try:
         return msgspec.Raw(msgspec.json.encode(msgspec.json.decode(output)))
     except (ValueError, RecursionError):

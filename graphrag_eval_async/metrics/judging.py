@@ -1,4 +1,4 @@
-"""The configured metrics, and what they make of one case after another."""
+"""The configured metrics, and how they judge responses."""
 
 from __future__ import annotations
 
@@ -43,71 +43,71 @@ METRICS: dict[str, Callable[[Any], Metric]] = {
     "retrieval_context": retrieval_context,
     "ragas_answer_correctness": ragas_answer_correctness,
 }
-"""What makes a metric of its section, by the section's name."""
+"""Functions that create a metric from its section of the configuration, by section name."""
 
 
 def metrics_on(config: Config) -> bool:
-    """Whether any metric is judged."""
+    """Whether any metric that needs the judge is on."""
     return bool(config.custom_evaluations or config.metrics)
 
 
 def configured(config: Config) -> list[Metric]:
-    """The metrics that are on, in the order in which results show them.
+    """Return the metrics that are on, in the order of their keys in results.
 
     Raises:
-        ConfigError: one needs a package that is not installed.
+        ConfigError: a metric needs a package that is not installed.
     """
     metrics = [METRICS[name](section) for name, section in config.metrics.items()]
     return [*metrics, *map(custom_evaluation, config.custom_evaluations)]
 
 
 def loader(config: Config) -> Callable[[], None]:
-    """What imports all that the metrics need."""
+    """Return a function that imports the packages that the metrics need."""
     needs_ragas = bool(config.metrics.keys() - {"answer_correctness"})
     return load_ragas if needs_ragas else lambda: None
 
 
 class Plan(NamedTuple):
-    """What is to be judged of a response, and how many metrics are skipped since an input is missing."""
+    """The tasks to judge for a response, and the number of metrics skipped for a missing input."""
 
     due: Sequence[MetricTask]
     skipped: int
 
     @property
     def pending(self) -> list[str]:
-        """The names of the metrics."""
+        """The names of the metrics to judge."""
         return list(dict.fromkeys(task.metric for task in self.due))
 
 
 class Judged(NamedTuple):
-    """What judging adds to a result: keys of its own, and keys of its steps by their index."""
+    """The keys that judging adds to a result, and to its steps by index."""
 
     keys: dict[str, Any]
     of_steps: dict[int, dict[str, Any]]
 
 
 class Judging:
-    """The metrics of a configuration, and how their judge is called.
+    """The metrics of a configuration, and their judge.
 
     Attributes:
-        names: of the metrics, as in the configuration.
-        provenance: returns the `judge` of a result: the `model`; the `embedding` model, if a metric embeds; a
-            hash of the `prompts` of all metrics and of the models' parameters; the `outputs` of custom
-            evaluations, and which of these are `fractions`, numbers from 0 to 1, or `texts`.
-        fingerprint: JSON that differs wherever other metrics or models could give other results.
+        names: names of the metrics, as in the configuration.
+        provenance: returns the `judge` key of a result: the `model`; the `embedding` model, if a metric uses
+            one; a hash of the `prompts` of all metrics and of the models' parameters; the `outputs` of custom
+            evaluations, and which of them are `fractions` (numbers from 0 to 1) or `texts`.
+        fingerprint: JSON that differs if other metrics or models could give other results.
     """
 
     def __init__(self, config: Config, *, judge: Judge | None, on_fatal: OnFatal) -> None:
-        """Prepare the metrics; no call is made, and nothing heavy is imported.
+        """Prepare the metrics; makes no call and imports nothing heavy.
 
         Args:
-            config: checked; at least one metric is on.
-            judge: the caller's own, in place of the configured models.
-            on_fatal: what to do if the judge will not answer any call: "raise" lets `run` raise, "continue"
-                makes it the error of each metric.
+            config: a checked configuration with at least one metric on.
+            judge: the caller's own judge, used instead of the configured models.
+            on_fatal: what to do if all calls would fail: with "raise", `run` raises; with "continue", each
+                metric gets the error.
 
         Raises:
-            ConfigError: a package is missing, a key, or the price that a budget needs.
+            ConfigError: a package, a key, or the price that a budget needs is missing.
         """
         self._metrics = configured(config)
         self.names = [metric.name for metric in self._metrics]
@@ -126,17 +126,17 @@ class Judging:
         self.fingerprint = [provenance, self._setup.identities, sections]
 
     def session(self) -> JudgeSession:
-        """The judge, as one stream calls it."""
+        """Return a new judge session for one stream."""
         return JudgeSession(self._setup)
 
     def plan(
         self, question: Question, fields: Mapping[str, Any], matches: Sequence[tuple[int, int, int]]
     ) -> Plan | None:
-        """What there is to judge of a response, or None.
+        """Return what to judge for a response, or None if no metric applies.
 
         Args:
-            question: the one that it answers.
-            fields: of the response.
+            question: the question that the response answers.
+            fields: the fields of the response.
             matches: as in `StepsScore`.
         """
         groups = question.reference_steps
@@ -153,15 +153,15 @@ class Judging:
         return Plan(due, len(tasks) - len(due)) if tasks else None
 
     async def run(self, plan: Plan, session: JudgeSession) -> Judged | None:
-        """Judge a response, all metrics at once; None if the session has dropped it.
+        """Judge all metrics of a response concurrently; return None if the session dropped the response.
 
         Raises:
             JudgeUnavailable: no call can succeed, and `on_fatal` is "raise".
         """
         result = ResultCalls(session)
-        await session.judge()  # The metrics need what opening it imports, in a thread.
+        await session.judge()  # Opening the judge imports, in a thread, what the metrics need.
         await session.starts.acquire(result.order)
-        if session.is_dropping:  # A first call may be sent before a cancellation comes.
+        if session.is_dropping:  # A cancellation may arrive only after the first call is sent.
             return None
         judges = [MetricCalls(result) for _ in plan.due]
         outcomes = await _outcomes(plan, judges, result)
@@ -170,7 +170,7 @@ class Judging:
     def _gather(
         self, plan: Plan, judges: Sequence[MetricCalls], outcomes: Sequence[Outcome], session: JudgeSession
     ) -> Judged:
-        """What the tasks add to the result; counts them and what they cost."""
+        """Return what the tasks add to the result; count outcomes and costs."""
         judged = Judged({}, {})
         for task, judge, outcome in zip(plan.due, judges, outcomes, strict=True):
             if self._on_fatal == "raise" and isinstance(outcome, JudgeUnavailable):
@@ -183,9 +183,9 @@ class Judging:
 
 
 async def _outcomes(plan: Plan, judges: Sequence[MetricCalls], result: ResultCalls) -> list[Outcome]:
-    """What comes of each task; a timeout of those that are not finished in the time of the result."""
+    """Return the outcome of each task: a timeout error if it did not finish in the time of the result."""
     seconds = result.session.limits.result_timeout_sec
-    late = JudgeError("timeout", f"the result was not finished in {seconds:g} seconds")
+    late = JudgeError("timeout", f"the result was not finished within {seconds:g} seconds")
     outcomes: list[Outcome] = [late] * len(plan.due)
 
     async def find(index: int, call: Call) -> None:
@@ -206,13 +206,13 @@ async def _outcomes(plan: Plan, judges: Sequence[MetricCalls], result: ResultCal
 
 
 def _add(judged: Judged, task: MetricTask, outcome: Outcome, cost: float | None) -> None:
-    """Add what came of a task to a result, or to a step of it."""
+    """Add the outcome of a task to the keys of the result or of its step."""
     keys = judged.keys if task.step is None else judged.of_steps.setdefault(task.step, {})
     if isinstance(outcome, JudgeError):
         keys |= dict.fromkeys(task.nulls) | {task.error_key: f"{outcome.kind}: {outcome.message}"}
     else:
         keys |= outcome
-    # A failure without a reply has an unknown cost, not none.
+    # The cost of a failure without a reply is unknown, not 0.
     if cost is not None and (cost or not isinstance(outcome, JudgeError)):
         keys[task.cost_key] = cost
     if task.step is not None:

@@ -1,4 +1,4 @@
-"""What a judged metric is made of: its inputs, its calls, and prompts whose data cannot pass for orders."""
+"""The parts of a judged metric: inputs, calls, and prompts that resist injection."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ new message."""
 
 
 class Case(NamedTuple):
-    """A response beside its question, as the metrics see them.
+    """A response and its question, as input to metrics.
 
     Attributes:
         question: the text of the question.
-        reference_answer: None where there is none, and likewise for the following.
-        reference_steps: groups of steps.
-        actual_answer: the agent's.
-        actual_steps: the agent's.
-        matches: for each actual step, by its index, that matches a reference step: the reference step.
+        reference_answer: the reference answer. None if missing, as for the next three.
+        reference_steps: groups of reference steps.
+        actual_answer: the agent's answer.
+        actual_steps: the agent's steps.
+        matches: the reference steps that actual steps match, by index of the actual step.
     """
 
     question: str
@@ -40,19 +40,19 @@ class Case(NamedTuple):
 
 
 Call: TypeAlias = "Callable[[MetricJudge], Awaitable[Mapping[str, Any]]]"
-"""Asks the judge and returns the keys of a metric with their values; raises `JudgeError`."""
+"""Asks the judge; returns a metric's keys and values, or raises `JudgeError`."""
 
 
 class MetricTask(NamedTuple):
-    """One metric that applies to a case, or to one of its steps.
+    """A metric to compute for a case or one of its steps.
 
     Attributes:
         metric: the metric's name in the configuration.
-        call: None where an input is missing: the metric is skipped.
-        error_key: the key of the message where the call fails.
+        call: the call to make; None skips the metric, since an input is missing.
+        error_key: the key of the error message if the call fails.
         cost_key: the key of the cost in US dollars.
-        step: the index of the actual step that the keys belong to; None where they belong to the result.
-        nulls: keys that are None where the call fails.
+        step: the index of the actual step that the keys belong to; None if they belong to the result.
+        nulls: keys set to None if the call fails.
     """
 
     metric: str
@@ -64,12 +64,12 @@ class MetricTask(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """A metric that has been configured.
+    """A configured metric.
 
     Attributes:
-        name: its name in the configuration.
-        prompts: all that the judge is told besides the data: it makes the `prompts` hash of the results.
-        tasks: what it has to judge in a case.
+        name: the metric's name in the configuration.
+        prompts: everything sent to the judge except the data; hashed as `prompts` of the results.
+        tasks: returns the tasks for a case.
     """
 
     name: str
@@ -85,15 +85,15 @@ def metric_of_one_call(
     error_key: str | None = None,
     nulls: Sequence[str] = (),
 ) -> Metric:
-    """A metric that has one task for each case; for the arguments, see `MetricTask`."""
+    """Return a metric with one task per case; for the arguments, see `MetricTask`."""
     keys = error_key or f"{name}_error", f"{name}_cost"
     return Metric(name, prompts, lambda case: [MetricTask(name, call_for(case), *keys, nulls=nulls)])
 
 
 def messages(instructions: str, blocks: Mapping[str, str]) -> list[dict[str, str]]:
-    """The conversation that asks a judge to follow `instructions` on `blocks` of data, by their names.
+    """Return the conversation that asks a judge to apply `instructions` to named `blocks` of data.
 
-    The system message depends on the instructions alone, so that providers can cache it; equal arguments make
+    The system message depends only on the instructions, so that providers can cache it. Equal arguments give
     equal messages, so that calls can be cached.
     """
     boundary = _boundary(blocks)
@@ -105,14 +105,14 @@ def messages(instructions: str, blocks: Mapping[str, str]) -> list[dict[str, str
 
 
 def system(instructions: str) -> str:
-    """The system message: the instructions, and how to read the blocks of data."""
+    """Return the system message: the instructions, and how to read the blocks of data."""
     return f"{instructions}\n\n{DATA_RULES}"
 
 
 def fill(template: str, names: Collection[str]) -> str:
-    """A user's prompt with each ``{name}`` replaced by ``<name>``; all other braces are text.
+    """Replace each ``{name}`` in a user's prompt by ``<name>``; all other braces stay.
 
-    So ``{{name}}`` becomes ``{<name>}``.
+    For example, ``{{name}}`` becomes ``{<name>}``.
     """
     return re.sub(
         r"\{([^{}]*)\}", lambda braces: f"<{braces[1]}>" if braces[1] in names else braces[0], template
@@ -120,11 +120,11 @@ def fill(template: str, names: Collection[str]) -> str:
 
 
 def has_text(*texts: str | None) -> bool:
-    """Whether none of them is missing or blank."""
+    """Whether all texts are present and not blank."""
     return all(text is not None and text.strip() for text in texts)
 
 
 def _boundary(blocks: Mapping[str, str]) -> str:
-    """A hash of the blocks, so that none of them can hold it."""
+    """Return a hash of the blocks, which no block can contain."""
     text = "\0".join(text for block in blocks.items() for text in block)
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]

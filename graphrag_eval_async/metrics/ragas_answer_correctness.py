@@ -18,7 +18,7 @@ NAME = "ragas_answer_correctness"
 
 
 def ragas_answer_correctness(config: RagasAnswerCorrectnessConfig) -> Metric:
-    """The metric `ragas_answer_correctness`.
+    """Return the metric `ragas_answer_correctness`.
 
     Raises:
         ConfigError: ragas is not installed.
@@ -40,7 +40,7 @@ def ragas_answer_correctness(config: RagasAnswerCorrectnessConfig) -> Metric:
 async def _correctness(
     config: RagasAnswerCorrectnessConfig, question: str, answer: str, reference: str, judge: MetricJudge
 ) -> dict[str, Any]:
-    """The average, by the weights, of the F-score of true and false statements and the cosine similarity.
+    """Return the weighted average of the F-score of the statements and the answers' cosine similarity.
 
     Formula: https://docs.ragas.io/en/v0.1.21/concepts/metrics/answer_correctness.html
     """
@@ -77,7 +77,7 @@ async def _correctness(
 
 
 def _f_score(tp: int, fp: int, fn: int, beta: float) -> float:
-    """The F-score of counts, from 0 to 1. Formula: https://en.wikipedia.org/wiki/F-score"""
+    """Return the F-score of counts, from 0 to 1. Formula: https://en.wikipedia.org/wiki/F-score"""
     if not tp:
         return 0.0
     precision, recall = tp / (tp + fp), tp / (tp + fn)

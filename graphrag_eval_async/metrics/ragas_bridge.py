@@ -1,4 +1,4 @@
-"""The bridge to ragas: our judge answers its prompts. It is imported when it is needed."""
+"""The bridge to ragas, imported on demand: our judge answers the prompts of ragas."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ T = TypeVar("T")
 INSTALL = "pip install 'graphrag-eval-async[ragas]'"
 
 BINARY_FIELDS = ("attributed", "noncommittal", "verdict")
-"""The fields of ragas' output models that are 0 or 1, which their types do not say."""
+"""The fields of ragas' output models that must be 0 or 1, although their types allow any int."""
 
 
 def require_ragas(metric: str) -> str:
-    """The version of ragas, which is not imported.
+    """Return the version of ragas, without importing it.
 
     Raises:
-        ConfigError: it is not installed, and `metric` needs it.
+        ConfigError: ragas, which `metric` needs, is not installed.
     """
     if find_spec("ragas") is None:
         raise ConfigError([f"{metric}: needs the package ragas: {INSTALL}"])
@@ -43,10 +43,10 @@ def require_ragas(metric: str) -> str:
 
 @cache
 def load_ragas() -> None:
-    """Import ragas, which takes a second or more, with its telemetry off for the whole process.
+    """Import ragas, which takes a second or more, and turn off its telemetry for the whole process.
 
     Raises:
-        ConfigError: it cannot be imported.
+        ConfigError: ragas cannot be imported.
     """
     os.environ["RAGAS_DO_NOT_TRACK"] = "true"
     try:
@@ -54,14 +54,14 @@ def load_ragas() -> None:
         from ragas.metrics import collections  # noqa: F401
     except ImportError as error:
         raise ConfigError([f"ragas: cannot be imported ({error}): {INSTALL}"]) from error
-    _analytics.do_not_track.cache_clear()  # It remembers what it read where ragas had been imported before.
-    _analytics._analytics_batcher.shutdown()  # Ends its thread, which would wake up every second.
+    _analytics.do_not_track.cache_clear()  # Holds the old setting if ragas was imported before.
+    _analytics._analytics_batcher.shutdown()  # Ends its thread, which wakes up every second.
 
 
 async def ask_ragas(
     judge: MetricJudge, prompt: type[BasePrompt[Any, Any]], *, repeat: int = 0, **data: Any
 ) -> Any:
-    """The judge's reply to a prompt of ragas filled in with data, as the prompt's output model.
+    """Fill in a prompt of ragas and return the judge's reply as the prompt's output model.
 
     Raises:
         JudgeError: there is no usable reply.
@@ -71,17 +71,17 @@ async def ask_ragas(
 
 
 def _messages(prompt: type[BasePrompt[Any, Any]], data: dict[str, Any]) -> list[Message]:
-    """A prompt of ragas, filled in; it goes whole as the user message."""
+    """Return a filled-in prompt of ragas as one user message."""
     head, tail = _around_input(prompt)
     try:
         filled = prompt.input_model(**data).model_dump_json(indent=4, exclude_none=True)
-    except ValueError as error:  # A lone surrogate, which JSON cannot hold.
-        raise JudgeError("invalid_request", f"the prompt cannot be written: {error}") from None
+    except ValueError as error:  # A lone surrogate, which JSON cannot encode.
+        raise JudgeError("invalid_request", f"the prompt cannot be encoded: {error}") from None
     return [{"role": "user", "content": f"{head}{filled}{tail}"}]
 
 
 class _Slot:
-    """Stands in a prompt for what is filled in."""
+    """A placeholder for the input of a prompt."""
 
     TEXT = "\0"
 
@@ -91,14 +91,14 @@ class _Slot:
 
 @cache
 def _around_input(kind: type[BasePrompt[Any, Any]]) -> tuple[str, str]:
-    """What stands in a prompt before and after what is filled in; to write that takes ragas a millisecond."""
+    """Return a prompt's text before and after its input; cached, since ragas takes a millisecond."""
     head, _, tail = kind().to_string(cast("Any", _Slot())).rpartition(_Slot.TEXT)
     return head, tail
 
 
 @cache
 def format_of_model(model: type[BaseModel]) -> ResponseFormat[Any]:
-    """The form of replies that are one of ragas' output models."""
+    """Return the format of replies that hold one of ragas' output models."""
     from pydantic import ValidationError
 
     def read(reply: Any) -> BaseModel:
@@ -117,10 +117,10 @@ def format_of_model(model: type[BaseModel]) -> ResponseFormat[Any]:
 
 
 async def together(*calls: Callable[[], Awaitable[Any]]) -> list[Any]:
-    """What the calls return, all made at once.
+    """Make all calls concurrently and return their results.
 
-    If some fail, the error of the first of them is raised, once the others are done: they are paid for in any
-    case, and so are counted, and cached.
+    If calls fail, raises the error of the first one listed, after all calls have ended: they are paid for in
+    any case, so they are counted and cached.
     """
     results = await asyncio.gather(*(call() for call in calls), return_exceptions=True)
     for result in results:
@@ -130,9 +130,10 @@ async def together(*calls: Callable[[], Awaitable[Any]]) -> list[Any]:
 
 
 def cosine(left: Sequence[float], right: Sequence[float]) -> float:
-    """The cosine of the angle between two vectors, from -1 to 1.
+    """Return the cosine of the angle between two vectors, from -1 to 1.
 
-    Both are finite, not zero, and of one length. Formula: https://en.wikipedia.org/wiki/Cosine_similarity
+    Both must be finite, nonzero, and of the same length. Formula:
+    https://en.wikipedia.org/wiki/Cosine_similarity
     """
     left, right = _scaled(left), _scaled(right)
     value = fsum(map(mul, left, right)) / (hypot(*left) * hypot(*right))
@@ -140,6 +141,6 @@ def cosine(left: Sequence[float], right: Sequence[float]) -> float:
 
 
 def _scaled(vector: Sequence[float]) -> list[float]:
-    """The same direction, with a length whose square is neither too large nor too small for a float."""
+    """Scale a vector so that the square of its length neither overflows nor underflows."""
     largest = max(map(abs, vector))
     return [value / largest for value in vector]

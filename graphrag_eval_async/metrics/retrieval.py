@@ -1,4 +1,4 @@
-"""RAGAS context recall and precision of what a retrieval step retrieved."""
+"""RAGAS context recall and precision of the texts that retrieval steps return."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONTEXT = "retrieval_context"
 
 
 def retrieval_answer(_: RetrievalAnswerConfig | None = None) -> Metric:
-    """The metric `retrieval_answer`: each successful retrieval step against the reference answer.
+    """Return the metric `retrieval_answer`: compares successful retrieval steps with the reference answer.
 
     Raises:
         ConfigError: ragas is not installed.
@@ -31,7 +31,7 @@ def retrieval_answer(_: RetrievalAnswerConfig | None = None) -> Metric:
 
 
 def retrieval_context(_: RetrievalContextConfig | None = None) -> Metric:
-    """The metric `retrieval_context`: each such step that matched against the reference step's texts.
+    """Return the metric `retrieval_context`: compares matched steps with their reference steps' texts.
 
     Raises:
         ConfigError: ragas is not installed.
@@ -44,7 +44,7 @@ def retrieval_context(_: RetrievalContextConfig | None = None) -> Metric:
 
 
 def _retrieval(name: str, reference_of: Callable[[Case, int], str | None]) -> Metric:
-    """A metric of each successful retrieval step against the reference for its index, unless that is None."""
+    """Return a metric of successful retrieval steps; `reference_of` returns a step's reference, or None."""
 
     def tasks(case: Case) -> list[MetricTask]:
         found = []
@@ -63,7 +63,7 @@ def _retrieval(name: str, reference_of: Callable[[Case, int], str | None]) -> Me
 
 
 def add_f1(keys: dict[str, Any], name: str) -> None:
-    """Add F1 and its cost to the keys of a step where a metric's recall and precision have them."""
+    """Add F1 and its cost to a step's keys if a metric's recall and precision have them."""
     recall, precision = keys.get(f"{name}_recall"), keys.get(f"{name}_precision")
     if recall is not None and precision is not None:
         keys[f"{name}_f1"] = 2 * recall * precision / (recall + precision or 1)
@@ -82,7 +82,7 @@ def _texts(step: Mapping[str, Any]) -> list[str]:
 async def _recall(
     key: str, question: str, texts: Sequence[str], reference: str, judge: MetricJudge
 ) -> dict[str, Any]:
-    """The share of the reference's statements that the judge attributes to the texts, from 0 to 1.
+    """Return the share of the reference's statements that the judge attributes to the texts, from 0 to 1.
 
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_recall/
     """
@@ -104,7 +104,7 @@ async def _recall(
 async def _precision(
     key: str, question: str, texts: Sequence[str], reference: str, judge: MetricJudge
 ) -> dict[str, float]:
-    """The average precision of the texts that the judge finds useful, from 0 to 1; 0 if there are none.
+    """Return the average precision of the texts that the judge finds useful, from 0 to 1; 0 if none is.
 
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_precision/
     """

@@ -1,4 +1,4 @@
-"""Where results and rejects are written."""
+"""Writers of results and rejects."""
 
 from graphrag_eval_async.sinks.line_file import LineFile, write_report
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES, RejectWriter

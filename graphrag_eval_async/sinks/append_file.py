@@ -1,4 +1,4 @@
-"""A file that whole lines are added to, by one process at a time."""
+"""A file to which one process at a time appends whole lines."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | open_flags("O_CLOEXEC")
 
 NEW = os.O_EXCL | open_flags("O_NOFOLLOW")
-"""Flags for a file that must not be there yet."""
+"""Flags for a file that must not exist yet."""
 
 _opened: weakref.WeakSet[AppendFile] = weakref.WeakSet()
 
 
 class AppendFile:
-    """A locked file that takes lines whole or not at all. The lock dies with the process.
+    """A locked file that appends whole lines or nothing. The lock ends with the process.
 
     Attributes:
-        path: of the file.
-        size: bytes in the file, all of them whole lines.
+        path: path of the file.
+        size: size in bytes, whole lines only.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, flags: int = 0) -> None:
         """Open or create the file, and lock it.
 
         Args:
-            path: of the file.
-            flags: of `os.open`, added to those that it needs.
+            path: path of the file.
+            flags: extra flags for `os.open`.
 
         Raises:
-            JournalLocked: another process, or another stream, writes to it.
-            JournalError: it cannot be opened for writing, or is not a regular file.
+            JournalLocked: another process or stream writes to the file.
+            JournalError: the file cannot be opened for writing, or is not a regular file.
         """
         self.path = os.fspath(path)
         try:
@@ -51,7 +51,7 @@ class AppendFile:
         except BlockingIOError:
             raise JournalLocked(
                 f"{self.path}: another process, or another stream of this one, writes to it; "
-                "use another journal, or wait until that has ended"
+                "use another journal, or wait until the other ends"
             ) from None
         except (OSError, ValueError) as error:
             is_link = flags & os.O_NOFOLLOW and os.path.islink(self.path)
@@ -59,14 +59,14 @@ class AppendFile:
             raise self._error("opened for writing", reason if is_link else error) from error
         if not self.size:
             sync_directory(self.path)
-        self._unsynced = True  # An earlier process may have left it so.
+        self._unsynced = True  # An earlier process may not have synced.
         _opened.add(self)
 
     def write(self, pieces: Iterable[bytes]) -> None:
-        """Add lines, given in pieces; if that fails, none of them stays.
+        """Append lines, given in pieces; on failure, append nothing.
 
         Raises:
-            JournalError: they cannot be written, or the file was removed, renamed or replaced.
+            JournalError: the lines cannot be written, or the file was removed, renamed or replaced.
         """
         self._check_place()
         size = self.size
@@ -74,11 +74,11 @@ class AppendFile:
             for piece in pieces:
                 rest = memoryview(piece)
                 while rest:
-                    # The kernel may take less than all of it, as on a disk that is nearly full.
+                    # The kernel may write only a part, for example if the disk is nearly full.
                     rest = rest[os.write(self._descriptor, rest) :]
                 size += len(piece)
         except BaseException as error:
-            with suppress(OSError):  # Then the next start cuts it off.
+            with suppress(OSError):  # If this fails, the next start truncates the file.
                 self.truncate(self.size)
             if isinstance(error, OSError):
                 raise self._error("written", error) from error
@@ -100,19 +100,19 @@ class AppendFile:
         return JournalError(f"{self.path}: cannot be {done}: {reason}")
 
     def read(self, offset: int, size: int) -> bytes:
-        """At most `size` bytes from `offset` on."""
+        """Read at most `size` bytes from `offset`."""
         return os.pread(self._descriptor, size, offset)
 
     def truncate(self, size: int) -> None:
-        """Cut off everything after `size` bytes."""
+        """Truncate the file to `size` bytes."""
         os.ftruncate(self._descriptor, size)
         self.size = size
 
     def sync(self) -> None:
-        """Flush to the disk. It may be called in another thread than `write`.
+        """Flush to disk; may run in a different thread than `write`.
 
         Raises:
-            JournalError: it cannot be flushed.
+            JournalError: the file cannot be flushed.
         """
         if not self._unsynced:
             return
@@ -121,17 +121,17 @@ class AppendFile:
             getattr(os, "fdatasync", os.fsync)(self._descriptor)  # macOS has fsync only.
         except OSError as error:
             self._unsynced = True
-            raise self._error("brought to the disk", error) from error
+            raise self._error("flushed to disk", error) from error
 
     def draft(self) -> AppendFile:
-        """An empty file for `replace_by`; what a crash has left of an earlier one is removed."""
+        """Create an empty file for `replace_by`; remove one left by a crash."""
         path = f"{self._place}.tmp"
         with suppress(FileNotFoundError):
             os.unlink(path)
         return AppendFile(path, flags=NEW)
 
     def replace_by(self, other: AppendFile) -> None:
-        """Give the name and the mode of this file to another one of the same directory, and become that."""
+        """Replace this file by another in the same directory, which gets its name and mode."""
         other.take_mode(self)
         other.sync()
         os.replace(other.path, self._place)
@@ -141,23 +141,23 @@ class AppendFile:
         other._descriptor = -1
 
     def take_mode(self, other: AppendFile) -> None:
-        """Let those read and write it who may do so with another."""
+        """Copy the permissions of another file."""
         os.fchmod(self._descriptor, stat.S_IMODE(os.fstat(other._descriptor).st_mode))
 
     def close(self) -> None:
-        """Close the file, and release its lock."""
+        """Close the file and release its lock."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 def open_draft(path: str, target: str) -> int:
-    """A descriptor of a new file at `path`, with the mode of the one at `target`, which it is to replace.
+    """Create a file at `path` to replace the one at `target`, with its mode; return the descriptor.
 
-    What was at `path`, which others can foresee, is removed: a link there leads nowhere.
+    First removes what is at `path`: others can predict the name and put a link there.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the file cannot be created.
     """
     with suppress(FileNotFoundError):
         os.unlink(path)
@@ -168,7 +168,7 @@ def open_draft(path: str, target: str) -> int:
 
 
 def sync_directory(path: str) -> None:
-    """Flush the name of a file to the disk, where the file system can."""
+    """Flush the directory of a file to disk, if the file system supports that."""
     with suppress(OSError):
         descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -178,7 +178,7 @@ def sync_directory(path: str) -> None:
 
 
 def _leave_to_parent() -> None:
-    """Close the files in a forked child, which would otherwise keep their locks when the parent has died."""
+    """Close the files in a forked child, which would otherwise hold the locks after the parent's death."""
     for file in list(_opened):
         file.close()
 
@@ -187,7 +187,7 @@ after_fork(_leave_to_parent)
 
 
 def _open_locked(path: str, flags: int) -> tuple[int, int]:
-    """A descriptor of the file, and its size."""
+    """Open and lock a file; return its descriptor and size."""
     while True:
         descriptor = os.open(path, flags, 0o666)
         try:
@@ -202,4 +202,4 @@ def _open_locked(path: str, flags: int) -> tuple[int, int]:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # It was replaced meanwhile.
+        os.close(descriptor)  # The file was replaced meanwhile.

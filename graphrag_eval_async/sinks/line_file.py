@@ -1,4 +1,4 @@
-"""Files that are written for others to read: lines as they come, and whole reports."""
+"""Output files: lines written one by one, and whole reports."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ PATIENCE_SECONDS = 0.5
 """How long a cancelled `send` waits for its reader to take the rest of a line."""
 
 LARGE_BYTES = 1 << 16
-"""From this size on, a thread writes to a file; handing over less to it would cost more than writing."""
+"""From this size on, a thread writes to the file; below, switching threads costs more than writing."""
 
 
 class LineFile:
-    """Writes whole lines at once, without a buffer: what was written survives the end of the process.
+    """Writes whole lines at once, unbuffered: written lines outlive the process.
 
-    A line that cannot be written whole is removed from a regular file. A pipe, socket or terminal gets only
-    what it takes without blocking.
+    If a line cannot be written whole, it is removed from a regular file. Writes to a pipe, socket or terminal
+    never block.
 
     Attributes:
         length: bytes written so far.
@@ -50,12 +50,12 @@ class LineFile:
         """Create or empty the file at `path`; ``-`` is standard output.
 
         Args:
-            path: of the file.
-            wait: called by `write` to block until a descriptor is writable; what it raises ends `write`.
-            escape: makes lines safe for a terminal; it is called only if the file is one.
+            path: path of the file.
+            wait: called by `write` to block until a descriptor is writable; its exceptions end `write`.
+            escape: makes lines safe for a terminal; called only if the file is a terminal.
 
         Raises:
-            OSError: it cannot be opened for writing.
+            OSError: the file cannot be opened for writing.
         """
         self._name = os.fspath(path)
         self._own = self._name != "-"
@@ -71,22 +71,22 @@ class LineFile:
         self._wait = wait or (lambda _descriptor: self._poll.poll())
 
     def write(self, pieces: Iterable[bytes]) -> None:
-        """Write one line that comes in pieces, the newline included.
+        """Write one line given in pieces, including the newline.
 
         Raises:
-            OSError: it cannot be written; carries the name of the file.
+            OSError: the line cannot be written; carries the name of the file.
         """
         for _ in self._write(pieces):
             self._wait(self._descriptor)
 
     async def send(self, lines: bytes) -> None:
-        """Write one or more lines, newlines included, without blocking the event loop.
+        """Write one or more lines, including newlines, without blocking the event loop.
 
-        A cancellation is raised only once all is written; a pipe that nobody reads is given up after
-        `PATIENCE_SECONDS`, and may then hold half a line.
+        A cancellation takes effect only after all lines are written. If nobody reads a pipe for
+        `PATIENCE_SECONDS`, it may be left with half a line.
 
         Raises:
-            OSError: they cannot be written; carries the name of the file.
+            OSError: the lines cannot be written; carries the name of the file.
         """
         if self._regular and len(lines) >= LARGE_BYTES:
             await run_to_end(self._send_to_file(lines))
@@ -103,7 +103,7 @@ class LineFile:
         if self._file is None:
             import aiofiles  # Takes milliseconds to import.
 
-            # Unbuffered, so that a line that was written is in the file; it may take less than all of it.
+            # Unbuffered, so that written lines are in the file; a write may be partial.
             self._file = await aiofiles.open(self._descriptor, "wb", buffering=0, closefd=False)
         with self._all_or_nothing():
             rest = memoryview(lines)
@@ -134,7 +134,7 @@ class LineFile:
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Remove what was written of a line that failed, if the file can."""
+        """Remove a partially written line, if the file is regular."""
         try:
             yield
         except BaseException as error:
@@ -146,11 +146,11 @@ class LineFile:
             raise
 
     def _write_some(self, data: memoryview) -> int:
-        """The number of bytes written; 0 if the descriptor cannot take any now."""
+        """Return the number of bytes written; 0 if the descriptor is not writable now."""
         if self._regular:
             return os.write(self._descriptor, data)
         if self._poll.poll(0):
-            with suppress(BlockingIOError):  # Any pipe that can be written to takes PIPE_BUF bytes.
+            with suppress(BlockingIOError):  # A writable pipe accepts at least PIPE_BUF bytes.
                 return os.write(self._descriptor, data[: select.PIPE_BUF])
         return 0
 
@@ -168,10 +168,10 @@ class LineFile:
 
 
 async def write_report(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file in UTF-8; its readers see the old content or the new one, never a part.
+    """Atomically write a text file in UTF-8: readers see the old or the new content, never a part.
 
     Raises:
-        OSError: it cannot be written; carries `path`.
+        OSError: the file cannot be written; carries `path`.
     """
     await run_to_end(_replace(os.fspath(path), text))
 
@@ -181,7 +181,7 @@ async def _replace(path: str, text: str) -> None:
     import aiofiles.os
 
     target = os.path.realpath(path)  # noqa: ASYNC240
-    # Without the name of the target, which may be as long as names can be.
+    # Without the target's name, which may already have the maximum length.
     draft = os.path.join(os.path.dirname(target), f".graphrag-eval-async.{token_hex(8)}.tmp")
     try:
         async with aiofiles.open(open_draft(draft, target), "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Lines that could not be evaluated, as a file has them: whole, with their places and the reasons."""
+"""Writes lines that could not be evaluated, with their positions and reasons."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sinks.line_file import LineFile
 
 PIECE_BYTES = 3 << 16
-"""How much of a long line is held at a time; a multiple of 3, so that the pieces join to one base64 text."""
+"""Bytes of a long line in memory at a time; a multiple of 3, so that the pieces join to one base64 text."""
 
 
 MAX_REJECT_BYTES = 1 << 30
-"""How long a file of rejects may become before lines are told without their content."""
+"""Maximum size of a file of rejects; beyond it, rejects are written without their content."""
 
 
 class RejectWriter:
-    """Writes each reject as a JSON object on a line of its own; a stream lets a thread write large ones.
+    """Writes each reject as a line of JSON; streams write large ones in a thread.
 
-    The first key is `file`, where the reject knows its path. Then come those of `Reject`, except `head`, and
-    `content`: the whole line as text, or as `content_base64` if it is not UTF-8 or was too long to be held in
-    memory. Where the file would become longer than `max_bytes`, the line has no content.
+    The first key is `file`, if the reject has a path. Then come the keys of `Reject`, except `head`, and
+    `content`: the whole line as text, or `content_base64` if the line is not UTF-8 or was too long for
+    memory. If the file would exceed `max_bytes`, the content is omitted.
 
     Attributes:
-        lines: the file; it may be opened after the stream is made.
+        lines: the file; may be opened after the stream is created.
     """
 
     def __init__(self, lines: LineFile | None = None, *, max_bytes: int = MAX_REJECT_BYTES) -> None:
@@ -43,7 +43,7 @@ class RejectWriter:
         """Write a reject.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the reject cannot be written.
         """
         assert self.lines is not None  # noqa: S101
         more = {} if reject.path is None else {"file": in_utf8(reject.path)}
@@ -51,7 +51,7 @@ class RejectWriter:
 
 
 def reject_line(reject: Reject, more: Mapping[str, Any], room: int) -> Iterator[bytes]:
-    """The line of a reject, in pieces: the keys of `more`, its own, and its content if it fits in `room`."""
+    """Yield the line of a reject in pieces: keys of `more`, its own, and its content if it fits in `room`."""
     record = {
         **more,
         "line": reject.line,

@@ -1,4 +1,4 @@
-"""Results as CSV or Parquet, made of lines of JSON once all of them are there."""
+"""Converts complete files of JSON lines to CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 SUFFIXES = (".csv", ".parquet")
 
 ROWS = 1000
-"""How many rows are written at a time."""
+"""Rows written per batch."""
 
 LARGEST_INTEGER = (1 << 63) - 1
 
 Columns = dict[str, str]
-"""By name, the kind of all values of a column: bool, int64, double or string; null if there is none."""
+"""Types of columns by name: bool, int64, double or string; null for a column without values."""
 
 
 def is_table(path: str | None) -> bool:
-    """Whether a file of that name is a table."""
+    """Whether the suffix of a path is that of a table."""
     return path is not None and path.endswith(SUFFIXES)
 
 
@@ -39,7 +39,7 @@ def check_table(path: str) -> None:
     """Check that a table can be written.
 
     Raises:
-        UsageError: a package is missing, or the directory.
+        UsageError: a package is missing, the file is not regular, or its directory is not writable.
     """
     if path.endswith(".parquet") and not find_spec("pyarrow"):
         raise UsageError(f"{path!r}: Parquet needs pyarrow: pip install 'graphrag-eval-async[table]'")
@@ -50,20 +50,20 @@ def check_table(path: str) -> None:
 
 
 def draft_beside(path: str, suffix: str) -> str:
-    """A path beside another, for a file that nobody else can foresee."""
-    # Without the name of the other, which may be as long as names can be.
+    """Return an unpredictable path in the same directory."""
+    # Without the original name, which may already have the maximum length.
     name = f".graphrag-eval-async.{token_hex(8)}{suffix}"
     return os.path.join(os.path.dirname(os.path.realpath(path)), name)
 
 
 def write_table(lines: str, path: str) -> None:
-    """Write the results in a file of lines as a table: CSV or Parquet, by the suffix of `path`.
+    """Write the results in a file of JSON lines as a table: CSV or Parquet, by the suffix of `path`.
 
-    Each whole result is a row, and each key of any of them a column; lists and dicts become JSON text.
-    Readers see the old file or the new one. Results are read twice, and few of them are held in memory.
+    Each complete result is a row, and each key of any result a column. Lists and dicts become JSON text. The
+    write is atomic. Reads the results twice, and holds few of them in memory.
 
     Raises:
-        OSError: it cannot be written; carries `path`.
+        OSError: the table cannot be written; carries `path`.
     """
     columns = _columns(lines)
     write = _write_csv if path.endswith(".csv") else _write_parquet

@@ -1,4 +1,4 @@
-"""One step of an agent's response, as the comparators see it."""
+"""A step of an agent's response, as input to comparators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def read_output(step: Mapping[str, Any], read: Callable[[Any], T]) -> T:
-    """`read(step["output"])`.
+    """Return `read(step["output"])`.
 
     Raises:
         MalformedStep: there is no output, or `read` raises it; the message starts with the key.
@@ -36,10 +36,10 @@ def read_output(step: Mapping[str, Any], read: Callable[[Any], T]) -> T:
 
 
 def read_args(step: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments of a step, empty if it has none.
+    """Return the arguments of a step; empty if it has none.
 
     Raises:
-        MalformedStep: they are not an object.
+        MalformedStep: the arguments are not an object.
     """
     args = step.get("args")
     if args is None:
@@ -50,10 +50,10 @@ def read_args(step: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def read_whole_number(args: Mapping[str, Any], key: str) -> int | None:
-    """A whole number among the arguments, 5.0 included; None if it is absent or null.
+    """Return an integer argument, given as int or a float such as 5.0; None if absent or null.
 
     Raises:
-        MalformedStep: it is anything else.
+        MalformedStep: the argument is not an integer.
     """
     value = args.get(key)
     if value is None:
@@ -66,15 +66,15 @@ def read_whole_number(args: Mapping[str, Any], key: str) -> int | None:
 
 
 class _Unreadable(str):
-    """Why an output cannot be read; an exception would refer, by its traceback, back to the step."""
+    """Why an output cannot be read; storing the exception would keep the step alive by its traceback."""
 
     __slots__ = ()
 
 
 class ActualStep:
-    """An actual step with its output read at most once, however many reference steps it is compared with.
+    """An actual step whose output is read at most once, however many reference steps it is compared with.
 
-    `budget` is what comparators may spend on searching.
+    `budget` limits how much comparators may search.
     """
 
     __slots__ = ("_known", "budget", "step")
@@ -85,7 +85,7 @@ class ActualStep:
         self._known: dict[Callable[[Any], Any], Any] = {}
 
     def output(self, read: Callable[[Any], T]) -> T:
-        """`read(step["output"])`, remembered under `read`, which must be a module's function.
+        """Return `read(step["output"])`, cached by `read`, which must be a module-level function.
 
         Raises:
             MalformedStep: there is no output, or `read` raises it.
@@ -93,18 +93,18 @@ class ActualStep:
         return self._read(self.step, read)
 
     def results(self) -> SparqlResults:
-        """The output as SPARQL results, remembered as well.
+        """Return the output as SPARQL results; cached.
 
         Raises:
-            MalformedStep: it is something else.
+            MalformedStep: the output is not SPARQL results.
         """
         return self._read({"output": self.output(read_document)}, results_of)
 
     def table(self) -> SparqlResults:
-        """The results that an output holds which is not a JSON object, remembered as well.
+        """Return the results in an output that is not a JSON object; cached.
 
         Raises:
-            MalformedStep: it is no table, or an untyped one although types are to be strict.
+            MalformedStep: the output is not a table, or is untyped although types must be strict.
             ComparisonBudgetExceeded: the table is too sparse, or too large for an event loop.
         """
         if self.budget.quick and read_table not in self._known:

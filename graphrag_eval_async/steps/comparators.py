@@ -1,4 +1,4 @@
-"""The table of comparators: which one judges a reference step, and which actual steps it accepts."""
+"""The table of comparators: which one scores a reference step, and which actual steps it accepts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Build: TypeAlias = Callable[[Mapping[str, Any]], tuple[Score, Explain]]
 
 Comparator: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], float]
-"""A user's comparator: from copies of the reference step and an actual step to their match score, 0 to 1."""
+"""A user's comparator: takes copies of a reference and an actual step, returns a match score from 0 to 1."""
 
 
 def _nothing_more(_actual: ActualStep) -> Facts:
@@ -56,7 +56,7 @@ class PreparedStep(msgspec.Struct, frozen=True):
 
     Attributes:
         step: the step itself.
-        names: of the actual steps that `score` accepts.
+        names: names of the actual steps that `score` accepts.
         score: raises `MalformedStep` if it cannot read the actual step, `ComparisonBudgetExceeded`, or
             `ComparatorError`.
         explain: of an actual step that scored below 1, what only the comparator knows of the reason; raises
@@ -70,10 +70,10 @@ class PreparedStep(msgspec.Struct, frozen=True):
 
 
 def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None = None) -> None:
-    """See that a reference step is right for the comparator that is to judge it.
+    """Check that a reference step is valid for its comparator.
 
     Raises:
-        MalformedStep: the step cannot be right; the message starts with the key.
+        MalformedStep: the step is invalid; the message starts with the key.
         UsageError: the user's comparator for it is not a plain function.
     """
     name = step.get("name")
@@ -88,12 +88,12 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
 def prepare_step(
     step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None = None
 ) -> PreparedStep:
-    """Make a reference step that was checked ready for the comparator that is to judge it.
+    """Prepare a checked reference step for its comparator.
 
-    `comparators` are the user's, by the name of the reference step; they win over the built-in ones.
+    `comparators` are the user's, by name of the reference step; they override built-in ones.
 
     Raises:
-        MalformedStep: the step cannot be right; the message starts with the key.
+        MalformedStep: the step is invalid; the message starts with the key.
         UsageError: the user's comparator for it is not a plain function.
     """
     name, media_type = step.get("name"), step.get("output_media_type")
@@ -109,7 +109,7 @@ def prepare_step(
 
 @remember(entries=256)
 def accepted_names(name: str) -> frozenset[str]:
-    """The names of the actual steps that a reference step of this name can match."""
+    """Return the names of actual steps that a reference step of this name can match."""
     return _ACCEPTED_NAMES.get(name) or frozenset([name])
 
 
@@ -122,7 +122,7 @@ def _misses_documents(_actual: ActualStep) -> Facts:
 
 
 class _SparqlStep:
-    """Compares with results that are decoded, and laid out as columns, when first needed."""
+    """Compares with reference results, which are decoded and laid out as columns on first use."""
 
     __slots__ = ("_expected", "_reference", "_step")
 
@@ -198,7 +198,7 @@ def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any])
 
 
 def _count_values(value: Any) -> int:
-    """How many values a JSON value is made of: what copying it takes."""
+    """Return the number of values in a JSON value, which is the cost of copying it."""
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return 1 + sum(map(_count_values, items))
 

@@ -1,17 +1,17 @@
 """Why a response failed: the `failure` of a result whose question has reference steps.
 
-The steps are right if their score is 1, whichever groups `steps_groups` has scored. If not, the reason is
-that of one reference step: the earliest, in the groups compared, that nothing matches with a score of 1. The
-actual step to blame is the one that it took. If it took none, it is the latest that has a name which the
-reference step accepts and that no other reference step took; those that returned something come first.
-Without any, the agent never took that step: this is `no_steps`, too.
+The steps are right if their score is 1, whichever groups `steps_groups` selects. Otherwise one reference step
+gives the reason: the earliest, in the groups compared, without a match of score 1. The actual step to blame
+is the one that it took. If it took none, candidates are the actual steps with an accepted name that no other
+reference step took: the latest that returned something, else the latest. Without any candidate, the agent
+never took that step; this is also `no_steps`.
 
 A response that ended in an error has no score: its failure is `step_error` if it has steps, else `no_steps`.
 
-If the steps are right and there is no answer, or a blank one, where the reference set has one, this is
+If the steps are right, and the answer is missing or blank although the reference set has one, this is
 `no_answer`. Otherwise the answer counts only if it was judged. It is right if `answer_f1` is at least
-`RIGHT_ANSWER`. If answer correctness is off, `ragas_answer_correctness` takes its place. If it failed,
-nothing does, so that all answers of a run are measured alike.
+`RIGHT_ANSWER`. If answer correctness is off, `ragas_answer_correctness` replaces it. If it failed, nothing
+replaces it, so that all answers of a run are measured alike.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 RIGHT_ANSWER = 0.5
-"""Of the claims that a right answer and its reference make, at least half match: F1 is the share of them."""
+"""Minimum F1 of a right answer: at least half of its claims and the reference's match."""
 
 _ANSWER_METRICS = ("answer_f1", "ragas_answer_correctness")
 
 
 class Facts(NamedTuple):
-    """What the failure of a result is decided by.
+    """The facts that decide the failure of a result.
 
     Attributes:
         right_steps: the steps score is 1. All below the answer is of the step to blame if it is not.
-        right_answer: what the judges say; None where they say nothing.
-        unanswered: there is no answer, or a blank one, though the question has a reference answer.
+        right_answer: whether the judged metrics say that the answer is right; None if there are none.
+        unanswered: the answer is missing or blank, although the question has a reference answer.
         attempted: there is an actual step to blame.
         failed: it did not succeed.
         empty: it returned nothing, and the reference something.
         lacks_columns: it returned SPARQL results with fewer columns than are required.
-        only_disordered: it returned what is required, but for the order of the rows.
+        only_disordered: it returned what is required, except for the order of the rows.
         misses_documents: it is a retrieval, with a recall below 1.
     """
 
@@ -57,7 +57,7 @@ class Facts(NamedTuple):
 ALL_RIGHT = Facts(right_steps=True)
 UNANSWERED = Facts(right_steps=True, unanswered=True)
 
-# The first that holds decides.
+# The first rule that holds decides.
 _RULES: tuple[tuple[str, Callable[[Facts], object]], ...] = (
     ("no_answer", lambda facts: facts.right_steps and facts.unanswered),
     ("none", lambda facts: facts.right_steps and facts.right_answer is not False),
@@ -73,14 +73,14 @@ _RULES: tuple[tuple[str, Callable[[Facts], object]], ...] = (
 )
 
 
-@cache  # Facts differ in few ways.
+@cache  # There are few combinations of facts.
 def failure_of(facts: Facts) -> str:
-    """The name of the first rule that holds."""
+    """Return the name of the first rule that holds."""
     return next(name for name, holds in _RULES if holds(facts))
 
 
 def right_answer(result: Mapping[str, Any]) -> bool | None:
-    """Whether the answer is right by its judged metrics; None where it has none of those that say so."""
+    """Whether the answer is right by its judged metrics; None without a metric that decides."""
     if "answer_eval_error" in result:
         return None
     scores = [result[metric] for metric in _ANSWER_METRICS if result.get(metric) is not None]

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def read_json(output: Any) -> Any:
-    """The value of a step's output, which is JSON text or decoded already.
+    """Return the value of a step's output, which is JSON text or already decoded.
 
-    Integers keep all their digits: msgspec reads those beyond 64 bits, which orjson makes floats.
+    Integers keep all digits: msgspec reads those beyond 64 bits, which orjson turns into floats.
 
     Raises:
-        MalformedStep: the text is not JSON, or nested deeper than `MAX_DEPTH`.
+        MalformedStep: the text is not JSON, or is nested deeper than `MAX_DEPTH`.
     """
     if not isinstance(output, str):
         return output
@@ -43,7 +43,7 @@ def json_equal(left: Any, right: Any) -> bool:
     """Whether two decoded JSON values are equal: 1 is 1.0, and true is not 1.
 
     Raises:
-        MalformedStep: they are nested too deep to compare.
+        MalformedStep: the values are nested too deep to compare.
     """
     try:
         if left != right:
@@ -54,7 +54,7 @@ def json_equal(left: Any, right: Any) -> bool:
 
 
 def _same_booleans(left: Any, right: Any) -> bool:
-    """Whether values that Python takes for equal have their booleans in the same places."""
+    """Whether values that are equal in Python have booleans in the same places."""
     pairs = [(left, right)]
     while pairs:
         left, right = pairs.pop()
@@ -68,12 +68,12 @@ def _same_booleans(left: Any, right: Any) -> bool:
 
 
 def json_comparator(step: Mapping[str, Any]) -> Score:
-    """1 if the outputs are equal as JSON values, whatever the white space and the order of keys."""
+    """Return a comparator: 1 if the outputs are equal as JSON, ignoring white space and key order."""
     return _comparator(step, read_json)
 
 
 def same_output_comparator(step: Mapping[str, Any]) -> Score:
-    """1 if the outputs are equal: texts to the letter, decoded values as JSON values."""
+    """Return a comparator: 1 if the outputs are equal, texts exactly and decoded values as JSON."""
     return _comparator(step, _as_is)
 
 

@@ -1,4 +1,4 @@
-"""Reference steps paired with the actual steps that match them, and the score of the whole."""
+"""Matches reference steps with actual steps, and scores the result."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.comparators import PreparedStep
 
 MAX_MESSAGE = 500
-"""How many characters of an error's own text are kept; a comparator's may hold all that it compared."""
+"""Maximum characters kept of an error's text; a comparator's text may hold everything it compared."""
 
 _is_nothing_text = re.compile(r"(null|\{\s*\})?").fullmatch
 
 
 class StepsScore(msgspec.Struct, frozen=True):
-    """How far an agent's steps match the reference's.
+    """How well an agent's steps match the reference steps.
 
     Attributes:
         score: from 0 to 1.
@@ -98,7 +98,7 @@ def _sum(scores: Sequence[float]) -> float:
 class _Short(NamedTuple):
     """A reference step that is not fully matched, its place, and the actual steps that may be to blame.
 
-    Those are the one that it took, or all that no step of its group takes in the end.
+    These are the step that it took, or all that no step of its group took.
     """
 
     step: PreparedStep
@@ -107,7 +107,7 @@ class _Short(NamedTuple):
 
 
 class _Matcher:
-    """The actual steps of one response, each wrapped once, and what came of comparing them."""
+    """The actual steps of one response, each wrapped once, and the outcomes of comparisons."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class _Matcher:
     def match(
         self, group_index: int, group: Sequence[PreparedStep], end: int
     ) -> tuple[list[int], list[float]]:
-        """The actual steps before `end` that the steps of the group take, and their scores."""
+        """Return the actual steps before `end` that the steps of the group take, and their scores."""
         taken, scores, short = [], [], None
         usable = self._usable
         free = list(range(end - 1, -1, -1))
@@ -152,7 +152,7 @@ class _Matcher:
         return taken, scores
 
     def facts(self) -> Facts:
-        """What there is to say of the earliest reference step, of the groups seen, not fully matched."""
+        """Return facts about the earliest reference step, in the groups seen, that is not fully matched."""
         if self._short is None:
             return Facts()
         steps, names = self._actual_steps, self._short.step.names
@@ -178,7 +178,7 @@ class _Matcher:
         return facts._replace(attempted=True)
 
     def _score(self, step: PreparedStep, place: tuple[int, int, int]) -> float:
-        """The score of a pair; -1 if the budget has nothing left for it, and so for none after it."""
+        """Return the score of a pair; -1 if the budget is spent, for this pair and all later ones."""
         index, budget = place[2], self._budget
         budget.free -= 1
         if (budget.free < 0 or budget.stopped) and not self._can_pay(step, place):

@@ -1,4 +1,4 @@
-"""Retrieved documents against the relevant ones."""
+"""Compares retrieved documents with the relevant ones."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def recall_at_k(
 
 
 def average_precision(relevant_docs: Iterable[Hashable], retrieved_docs: Iterable[Hashable]) -> float:
-    """The sum of the precisions at the ranks of the relevant documents, over the number of relevant ones.
+    """Return the sum of precisions at the ranks of relevant documents, over the number of relevant ones.
 
-    From 0 to 1. A document retrieved again takes its rank and is no hit. Formula:
+    From 0 to 1. A document retrieved again takes up a rank and is not a hit. Formula:
     https://en.wikipedia.org/wiki/Evaluation_measures_(information_retrieval)#Average_precision
 
     The worked example of the published description divides by the number of hits instead: for relevant
-    ``{1, 3, 5, 6}`` and retrieved ``[1, 4, 3, 5, 7]`` it arrives at 0.8056, the formula at 0.6042.
+    ``{1, 3, 5, 6}`` and retrieved ``[1, 4, 3, 5, 7]`` it gives 0.8056, the formula 0.6042.
 
     Raises:
         UsageError: there are no relevant documents.
@@ -64,7 +64,7 @@ def average_precision(relevant_docs: Iterable[Hashable], retrieved_docs: Iterabl
 
 
 def retrieval_comparator(step: Mapping[str, Any]) -> Score:
-    """Recall of the document ids at the actual step's `k`."""
+    """Return a comparator: recall of the document ids at the actual step's `k`."""
     relevant = read_output(step, _read_ids)
     if not relevant or None in relevant:
         raise MalformedStep("output: must be a list of one or more documents, each with an id")
@@ -80,9 +80,9 @@ def retrieval_comparator(step: Mapping[str, Any]) -> Score:
 
 
 def read_texts(output: Any) -> list[str]:
-    """The texts of the documents in the output of a retrieval step, by rank.
+    """Return the texts of the documents in the output of a retrieval step, by rank.
 
-    A document without a text, or with a blank one, is left out.
+    Skips documents with a missing or blank text.
 
     Raises:
         MalformedStep: the output is not a list of documents, or a text is not a string.
@@ -103,7 +103,7 @@ def _read_documents(output: Any) -> list[dict[str, Any]]:
 
 
 def _read_ids(output: Any) -> list[Hashable]:
-    """The documents' ids by rank, None for documents without one."""
+    """Return the documents' ids by rank; None for documents without id."""
     ids = [document.get("id") for document in _read_documents(output)]
     if not all(isinstance(each, str | int | float | None) and not isinstance(each, bool) for each in ids):
         raise MalformedStep("a document's id must be a string or a number")

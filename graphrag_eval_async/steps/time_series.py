@@ -45,14 +45,14 @@ _TOLERANCE = 60 * 10**6
 
 
 class _Time(NamedTuple):
-    """Microseconds after the epoch or, of a relative time, after the execution of its step."""
+    """Microseconds after the epoch, or for a relative time, after the execution of its step."""
 
     is_relative: bool
     microseconds: int
 
 
 def time_series_comparator(step: Mapping[str, Any]) -> Score:
-    """1 where the actual step asks for the same `mrid` and, if the reference sets one, the same `limit`."""
+    """Return a comparator: 1 if `mrid` is the same, and `limit` is too, if the reference sets one."""
     mrid, limit = _read_each(read_args(step), {"mrid": _read_texts, "limit": read_whole_number})
 
     def score(actual: ActualStep) -> float:
@@ -65,7 +65,7 @@ def time_series_comparator(step: Mapping[str, Any]) -> Score:
 
 
 def data_points_comparator(step: Mapping[str, Any]) -> Score:
-    """1 where the actual step asks for the same data points, over the same time."""
+    """Return a comparator: 1 if the actual step requests the same data points over the same time."""
     *selection, start, end = _read_each(
         read_args(step), _SELECTION | {"start": _read_time, "end": _read_time}
     )

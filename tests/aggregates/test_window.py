@@ -142,12 +142,12 @@ def test_when_most_leave_at_once_the_rest_is_counted_anew(monkeypatch: pytest.Mo
 
 def test_windows_do_not_merge() -> None:
     for into, other in [(Last(1), None), (None, Seconds(1)), (Last(1), Last(1))]:
-        with pytest.raises(UsageError, match="windows do not merge"):
+        with pytest.raises(UsageError, match="cannot be merged"):
             aggregate(window=into).merge(aggregate(window=other))
     windowed = RunningAggregates(window=Last(1))
-    with pytest.raises(UsageError, match="windows do not merge"):
+    with pytest.raises(UsageError, match="cannot be merged"):
         windowed.merge(windowed)
-    with pytest.raises(UsageError, match="windows are not kept"):
+    with pytest.raises(UsageError, match="cannot be converted to bytes"):
         windowed.to_bytes()
 
 

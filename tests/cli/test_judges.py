@@ -126,7 +126,7 @@ USAGE = [
     (["--config", "broken.yaml"], "configuration broken.yaml:\n  not YAML: "),
     (["--config", "bad.yaml"], "configuration bad.yaml:\n  llm.generation.modle: unknown key; did you mean"),
     (["--config", "bad.yaml"], "\n  llm.generation.model: missing\n  steps.groups: expected"),
-    (["--config", "good.yaml"], "llm.generation.api_key: missing: needed here or in the environment"),
+    (["--config", "good.yaml"], "llm.generation.api_key: missing: set it here or in the environment"),
     (["--llm", "gpt-4o"], 'expected "openai/" or "azure/" and a model'),
     (["--llm", ""], "--llm: expected"),
     (["--llm", "openai/m", "--embedding", "e"], "--embedding: expected"),

@@ -113,7 +113,7 @@ def test_another_reference_set_needs_force(
     changed[0]["questions"][0]["question_text"] = "What else?"
     folder.write("reference.json", orjson.dumps(changed))
     assert run(*command) == 2
-    assert "was begun under another reference; " in capfd.readouterr().err
+    assert "was started with another reference; " in capfd.readouterr().err
     assert run(*command[:-1], "--resume=force") == 3
     assert run(*command) == 3
     assert len(folder.read("journal")) == 3
@@ -159,7 +159,7 @@ def contents(folder: Folder) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("journal", "expected", "told"),
     [
-        ("journal", 2, "was begun under another reference"),
+        ("journal", 2, "was started with another reference"),
         ("nowhere/journal", 4, "nowhere/journal"),
         (".", 4, ".: cannot be opened"),
     ],

@@ -68,7 +68,7 @@ def test_unequal_numbers_of_samples_are_not_tested() -> None:
     assert (row["losses"], row["uneven"], row["p"]) == (23, 20, 0.25)
     assert snapshot["per_template"]["t"]["steps_score"]["p"] == 1.0
     assert snapshot["warnings"] == [
-        "error_rate, steps_score: the sign test leaves out 20 questions with more values on one side"
+        "error_rate, steps_score: the sign test skips 20 questions with more values on one side"
     ]
     # Once there are as many, all count.
     assert row_of(baseline, candidate + 4 * scored([0.5] * 20))["p"] == 2 * 0.5**23

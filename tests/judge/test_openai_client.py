@@ -125,7 +125,7 @@ async def test_the_parameters_of_a_model(changes: dict[str, Any], sent: dict[str
 async def test_a_request_that_cannot_be_written_is_not_sent() -> None:
     async with JudgeServer() as server:
         judge = open_judge(LLMConfig(generation=generation(base_url=server.base_url)))
-        with pytest.raises(JudgeError, match="invalid_request: the request cannot be written"):
+        with pytest.raises(JudgeError, match="invalid_request: the request cannot be encoded"):
             await judge.complete([{"role": "user", "content": "\ud800"}], SCHEMA)
         await judge.aclose()
         assert server.counts.requests == 0
@@ -265,7 +265,7 @@ async def test_server_and_key_from_the_environment(
             LLMConfig(generation=GenerationConfig(provider="azure", model="m")),
             [
                 *("llm.generation.base_url: missing", "llm.generation.api_version: missing"),
-                "llm.generation.api_key: missing: needed here or in the environment variable AZURE_",
+                "llm.generation.api_key: missing: set it here or in the environment variable AZURE_",
             ],
         ),
         (LLMConfig(embedding=embedding(base_url="localhost:80")), ["llm.embedding.base_url: expected"]),

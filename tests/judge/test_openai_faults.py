@@ -80,9 +80,9 @@ HTTP: dict[str, Expected] = {
     "409": Expected("unavailable", "HTTP 409"),
     "reset": Expected("unavailable", "127.0.0.1"),
     "reset mid-body": Expected("unavailable", "127.0.0.1"),
-    "html": Expected("invalid_reply", "no JSON object (text/html; charset=utf-8): <!DOCTYPE html> <html>"),
+    "html": Expected("invalid_reply", "not a JSON object (text/html; charset=utf-8): <!DOCTYPE html> <html>"),
     "html 502": Expected("unavailable", "HTTP 502: <!DOCTYPE html> <html>"),
-    "truncated": Expected("invalid_reply", "no JSON object (application/json): {"),
+    "truncated": Expected("invalid_reply", "not a JSON object (application/json): {"),
     "400": Expected("invalid_request", "HTTP 400: Unrecognised parameter"),
     "413": Expected("invalid_request", "HTTP 413: Payload too large"),
     "422": Expected("invalid_request", 'HTTP 422: {"detail":'),
@@ -110,8 +110,8 @@ CHAT: dict[str, Expected] = {
 EMBEDDED = TokenUsage(10)
 EMBEDDING: dict[str, Expected] = {
     "null number": Expected("invalid_reply", "Expected `float`, got `null`", usage=EMBEDDED),
-    "nan number": Expected("invalid_reply", "no JSON object"),
-    "infinite number": Expected("invalid_reply", "no JSON object"),
+    "nan number": Expected("invalid_reply", "not a JSON object"),
+    "infinite number": Expected("invalid_reply", "not a JSON object"),
     "index twice": Expected("invalid_reply", "indexes", usage=EMBEDDED),
 }
 
@@ -322,10 +322,10 @@ def test_other_refusals(reply: Reply, kind: Failure, fatal: bool) -> None:
 def test_fatal_errors_say_what_to_check() -> None:
     assert str(judged(error(401, "no"))) == (
         "unavailable: gpt-4o at https://host/v1: HTTP 401: no; "
-        "check llm.generation.api_key and what it may use"
+        "check llm.generation.api_key and its permissions"
     )
     assert str(judged(error(404, "no"))).endswith("check llm.generation.model and llm.generation.base_url")
-    assert str(judged(error(402, "no"))).endswith("check the quota and the billing of the account")
+    assert str(judged(error(402, "no"))).endswith("check the quota and billing of the account")
 
 
 def test_texts_of_servers_are_short_and_without_secrets() -> None:

@@ -146,14 +146,14 @@ INPUT, OUTPUT, EMBEDDING = (
 @pytest.mark.parametrize(
     ("unpriced", "problems"),
     [
-        (llm("llama", budget=1.0), [f"{PREFIX} 'llama' is not known; set {INPUT} and {OUTPUT}"]),
-        (llm("llama", budget=0.0, input=1.0), [f"{PREFIX} 'llama' is not known; set {OUTPUT}"]),
-        (llm("gpt-4o", "bge", 1.0), [f"{PREFIX} 'bge' is not known; set {EMBEDDING}"]),
+        (llm("llama", budget=1.0), [f"{PREFIX} 'llama' is unknown; set {INPUT} and {OUTPUT}"]),
+        (llm("llama", budget=0.0, input=1.0), [f"{PREFIX} 'llama' is unknown; set {OUTPUT}"]),
+        (llm("gpt-4o", "bge", 1.0), [f"{PREFIX} 'bge' is unknown; set {EMBEDDING}"]),
         (
             llm("bge", "bge", 1.0, output=1.0),
-            [f"{PREFIX} 'bge' is not known; set {INPUT}", f"{PREFIX} 'bge' is not known; set {EMBEDDING}"],
+            [f"{PREFIX} 'bge' is unknown; set {INPUT}", f"{PREFIX} 'bge' is unknown; set {EMBEDDING}"],
         ),
-        (llm(None, SMALL, 1.0, input=1.0), [f"{PREFIX} the judge is not known; set {OUTPUT}"]),
+        (llm(None, SMALL, 1.0, input=1.0), [f"{PREFIX} the judge is unknown; set {OUTPUT}"]),
     ],
 )
 def test_a_budget_needs_every_price(unpriced: LLMConfig, problems: list[str]) -> None:
@@ -166,7 +166,7 @@ def test_a_budget_needs_the_prices_of_what_is_called() -> None:
     check_budget(llm("gpt-4o", "bge", 1.0), embeds=False)
     with pytest.raises(ConfigError) as caught:
         check_budget(llm("gpt-4o", None, 1.0), embeds=True)
-    assert caught.value.problems == [f"{PREFIX} embeddings is not known; set {EMBEDDING}"]
+    assert caught.value.problems == [f"{PREFIX} embeddings is unknown; set {EMBEDDING}"]
 
 
 @pytest.mark.parametrize(

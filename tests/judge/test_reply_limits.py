@@ -185,12 +185,12 @@ async def test_a_reply_of_too_many_values_is_refused_before_it_is_decoded(where:
 
 
 async def test_the_number_of_values_is_told() -> None:
-    with pytest.raises(JudgeError, match="invalid_reply: the reply holds more than 20000 values") as caught:
+    with pytest.raises(JudgeError, match="invalid_reply: the reply has more than 20000 values") as caught:
         await asked(completion(many("0", 30_000)))
     assert caught.value.usage is not None
     assert caught.value.reply is not None  # Its beginning is quoted when the judge is asked again.
     assert not caught.value.final
-    with pytest.raises(JudgeError, match="the body holds 100001 values, more than 100000"):
+    with pytest.raises(JudgeError, match="the body has 100001 values, more than 100000"):
         await asked(Reply(b"," * 100_001))
 
 
@@ -212,8 +212,8 @@ async def test_vectors_as_many_and_as_long_as_real_ones_are_read() -> None:
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [
-        ({"value": 1, "more": [0] * 20_000}, "the reply holds more than 20000 values"),
-        ({"value": 1, "more": [[]] * 700_000}, "the reply holds more than 20000 values"),
+        ({"value": 1, "more": [0] * 20_000}, "the reply has more than 20000 values"),
+        ({"value": 1, "more": [[]] * 700_000}, "the reply has more than 20000 values"),
         ([{"value": {}}] * 5000, "Expected `object`, got `array`"),
     ],
 )

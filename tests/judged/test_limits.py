@@ -174,7 +174,7 @@ async def test_what_is_unfinished_at_the_deadline_of_a_result() -> None:
             second = await anext(stream)
             assert 9 < now() - start < 15
         late = {**second, **second["actual_steps"][0]}
-        text = "timeout: the result was not finished in 10 seconds"
+        text = "timeout: the result was not finished within 10 seconds"
         assert {key: value for key, value in late.items() if key.endswith("_error")} == {
             "ragas_answer_correctness_error": text,
             "custom_error": text,

@@ -106,11 +106,11 @@ async def test_scores_are_those_of_the_plain_formulas_or_the_pairs_are_refused(
         (reply(["r1"], [""]), "claim 0 of actual_claims is blank"),
         (
             reply(["r1"], ["a1"], (-1, 0)),
-            "matches: reference -1 is none of the 1 reference_claims, counted from 0",
+            "matches: reference -1 is out of range: 1 reference_claims, counted from 0",
         ),
         (
             reply(["r1"], ["a1"], (0, 1)),
-            "matches: actual 1 is none of the 1 actual_claims, counted from 0",
+            "matches: actual 1 is out of range: 1 actual_claims, counted from 0",
         ),
         (
             reply(["r1", "r2"], ["a1"], (0, 0), (1, 0)),
@@ -120,7 +120,7 @@ async def test_scores_are_those_of_the_plain_formulas_or_the_pairs_are_refused(
             reply(["r1"], [], (0, 0), (0, 0)),
             (
                 "matches: reference 0 occurs in 2 pairs, but a claim matches at most one; "
-                "matches: actual 0 is none of the 0 actual_claims, counted from 0"
+                "matches: actual 0 is out of range: 0 actual_claims, counted from 0"
             ),
         ),
         (reply(["r1"], ["a1"], (True, 0)), "Expected `int`, got `bool` - at `$.matches[0].reference`"),

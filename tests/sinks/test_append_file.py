@@ -109,7 +109,7 @@ def test_a_disk_that_fails(tmp_path: Path, faults: Faults, name: str) -> None:
         faults.errors |= {"write": number, "fdatasync": number}
         with pytest.raises(JournalError, match=f"cannot be written: {os.strerror(number)}"):
             file.write([b"two\n"])
-        with pytest.raises(JournalError, match=f"cannot be brought to the disk: {os.strerror(number)}"):
+        with pytest.raises(JournalError, match=f"cannot be flushed to disk: {os.strerror(number)}"):
             file.sync()
     assert path.read_bytes() == b"one\n"
 

@@ -451,8 +451,8 @@ def test_other_conditions(tmp_path: Path, options: dict[str, Any], names: list[s
     shown = {"dedupe": " (position, now content)", "max_line_bytes": " (33554432, now 1000)"}
     text = ", another ".join(name + shown.get(name, "") for name in names)
     assert str(caught.value) == (
-        f"{path}: was begun under another {text}; its results and new ones could not be compared. "
-        "Use another journal, or go on with --resume=force, in Python Journal(..., force=True)"
+        f"{path}: was started with another {text}; its results and new ones would not be comparable. "
+        "Use another journal, or resume with --resume=force, in Python Journal(..., force=True)"
     )
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
     forced = go_on(Journal(path, force=True), options)
@@ -523,9 +523,7 @@ def test_a_journal_without_results_is_begun_anew(tmp_path: Path) -> None:
 def test_a_file_that_is_no_journal(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "results.jsonl"
     path.write_bytes(content)
-    with pytest.raises(
-        JournalMismatch, match=r"there is something in it, but not .*results\.jsonl\.run, which"
-    ):
+    with pytest.raises(JournalMismatch, match=r"not empty, but its file .*results\.jsonl\.run is missing"):
         begun(path)
     assert path.read_bytes() == content
     assert list(tmp_path.iterdir()) == [path]
@@ -551,7 +549,7 @@ def test_what_stands_beside_is_something_else(tmp_path: Path, content: bytes, fo
     path = tmp_path / "results.jsonl"
     begun(path)
     (tmp_path / "results.jsonl.run").write_bytes(content)
-    with pytest.raises(JournalMismatch, match="is not what stands beside a journal"):
+    with pytest.raises(JournalMismatch, match=r"not the \.run file of a journal"):
         begun(Journal(path, force=force))  # type: ignore[arg-type]
 
 

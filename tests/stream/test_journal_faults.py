@@ -1,4 +1,4 @@
-"""Journals that cannot be opened, written or brought to the disk, and the ways to leave a stream with one."""
+"""Journals that cannot be opened, written or flushed to disk, and the ways to leave a stream with one."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ async def test_a_disk_that_forgets(path: Path, faults: Faults, fsync: Any) -> No
         stream = stream_of(source(), Journal(path, fsync=fsync, fsync_interval=0.001))
         results, error = await outcome(stream)
         assert isinstance(error, JournalError)
-        assert str(error).endswith("cannot be brought to the disk: Input/output error")
+        assert str(error).endswith("cannot be flushed to disk: Input/output error")
         assert source.closed
         assert fsync == "interval" or not results
         assert {seal(orjson.dumps(result) + b"\n") for result in results} <= set(lines_of(path))
@@ -545,7 +545,7 @@ async def test_a_journal_that_cannot_be_read_to_its_end(path: Path, faults: Faul
 
     faults.before = fail
     async with stream_of(LINES, path) as stream:
-        with pytest.raises(JournalError, match="cannot be mended: Input/output error"):
+        with pytest.raises(JournalError, match="cannot be repaired: Input/output error"):
             await collect(stream)
         assert stream.journal is None
     faults.before = lambda _name: None

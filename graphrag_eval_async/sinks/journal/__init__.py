@@ -1,4 +1,4 @@
-"""The results of a stream, on disk, so that it can go on after whatever ended it."""
+"""The journal: stores the results of a stream on disk, so that it can be resumed."""
 
 from graphrag_eval_async.sinks.journal.admission import Admission, Dedupe, Source, read_source
 from graphrag_eval_async.sinks.journal.done import Numbers

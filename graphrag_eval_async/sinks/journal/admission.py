@@ -1,4 +1,4 @@
-"""Which lines are new, and what results say of the line they come from."""
+"""Decides which lines are new, and describes the source lines of results."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ SHA256_BYTES = 32
 
 
 class Admission:
-    """Knows all lines that were evaluated or rejected, in this run or an earlier one of the same journal.
+    """Remembers the lines evaluated or rejected in this run and in earlier runs of the same journal.
 
-    By "content", a line is known if its content is. By "position", a line of a followed file is known if its
-    file, offset and content are; any other line if the journal has its content as often as it has come in
-    this run, since such a source is read from its start again. Takes 24 bytes of memory for each line, and
-    in the last case 22 more once there are earlier runs.
+    With "content", a line is known if its content is. With "position", a line of a followed file is known if
+    its file, offset and content are. Other sources are read again from the start: there, a line is known if
+    the journal has its content at least as often as this run has seen it. Takes 24 bytes of memory per line;
+    in the last case, 22 more once there are earlier runs.
 
     Attributes:
         done: the lines of followed files.
-        skipped: how many lines were not admitted.
+        skipped: number of lines not admitted.
     """
 
     def __init__(self, dedupe: Dedupe) -> None:
@@ -45,7 +45,7 @@ class Admission:
         self._names: Mapping[str, str] = {}
 
     def admit(self, record: Record) -> Source | None:
-        """The `source` of the result of a line; None if the line is known already."""
+        """Return the `source` of a line's result; None if the line is already known."""
         length = record.length if isinstance(record, LongLine) else len(record.data)
         sha256 = _sha256(record)
         digest = sha256[:DIGEST_BYTES]
@@ -81,7 +81,7 @@ class Admission:
         return self._met is not None and self._contents.has(digest, 1) and not self._met.has(digest, 1)
 
     def _name(self, file: FileId | None) -> Mapping[str, str]:
-        """What a source says of the file, made once for the lines of one."""
+        """Return a source's keys for the file; cached for consecutive lines of one file."""
         if file is not self._file:
             self._file = file
             self._names = {} if file is None else {"path": in_utf8(file.path), "file": file.key}
@@ -95,12 +95,12 @@ class Admission:
         return self._met is not None and self._contents.has(digest, self._met.take(digest))
 
     def is_restored(self, line: KeptLine) -> bool:
-        """Whether that very occurrence was restored before."""
+        """Whether this occurrence of the line was already restored."""
         digest, occurrence, place, _ = line
         return self._contents.has(digest, occurrence) and (place is None or place in self.done)
 
     def restore(self, line: KeptLine) -> None:
-        """Note a line of an earlier run, which was not restored before."""
+        """Record a line of an earlier run that was not restored before."""
         digest, occurrence, place, whole = line
         if place is not None:
             self.done.add(place, whole=whole)
@@ -110,8 +110,7 @@ class Admission:
 
 
 KeptLine = tuple[bytes, int, Place | None, bool]
-"""What a journal says of a line: the start of its digest, its occurrence, its place in a file, and whether it
-was whole."""
+"""A line in a journal: start of the digest, occurrence, place in a file, and whether the line was whole."""
 
 
 class _Source(msgspec.Struct):
@@ -125,25 +124,25 @@ class _Source(msgspec.Struct):
 
 
 def read_source(source: Any) -> KeptLine:
-    """The line that a result says it comes from.
+    """Return the line described by the `source` of a result.
 
     Raises:
-        ValueError: it does not describe a line.
+        ValueError: `source` does not describe a line.
     """
     line = msgspec.convert(source, _Source)
     sha256 = bytes.fromhex(line.sha256)
     if sha256.hex() != line.sha256 or len(sha256) != SHA256_BYTES:
-        raise ValueError("no SHA-256 in lower case")
+        raise ValueError("sha256: not a SHA-256 in lower-case hex")
     place = None
     if line.path is not None and line.file is not None:
         place = line.path, line.file, line.offset, line.length, line.sha256
     elif line.path != line.file:
-        raise ValueError("a path without a key of the file, or a key without a path")
+        raise ValueError("path and file: one of them is missing")
     return sha256[:DIGEST_BYTES], line.occurrence, place, line.whole
 
 
 def digest_of(record: Record) -> bytes:
-    """The start of a line's digest, as `KeptLine` has it."""
+    """Return the start of a line's digest, as in `KeptLine`."""
     return _sha256(record)[:DIGEST_BYTES]
 
 

@@ -1,4 +1,4 @@
-"""Under which conditions a journal was begun: the ``.run`` file beside it."""
+"""The conditions of a journal, stored in the ``.run`` file beside it."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FORMAT = "2"
-"""Of the journal and of the files beside it."""
+"""Format version of the journal and of the files beside it."""
 
 LEGIBLE = frozenset({"version", "dedupe", "max_line_bytes"})
-"""Fingerprints that are no hashes."""
+"""Fingerprints that are not hashes."""
 
 
 class Conditions(msgspec.Struct, kw_only=True):
-    """What the file beside a journal holds."""
+    """The contents of the ``.run`` file."""
 
-    fingerprints: dict[str, str]  # By name; empty if there is no such file.
-    origins: dict[str, Size]  # By the key of a followed file, the bytes before the first line to read.
-    earlier: list[Any] = []  # Fingerprints that `force` has replaced.
-    copies: dict[str, str] = {}  # By the root of the keys of a followed file, the key of its original.
+    fingerprints: dict[str, str]  # By name; empty if there is no file.
+    origins: dict[str, Size]  # Bytes before the first line to read, by key of a followed file.
+    earlier: list[Any] = []  # Fingerprints that `force` replaced.
+    copies: dict[str, str] = {}  # Key of the original, by the root of the keys of a followed file.
     followed: bool = False  # Whether files were followed.
 
     def write(self, path: str) -> None:
         """Replace the file at `path`.
 
         Raises:
-            JournalError: it cannot be written.
+            JournalError: the file cannot be written.
         """
         draft = f"{path}.tmp"
         try:
@@ -54,11 +54,11 @@ def new_conditions() -> Conditions:
 
 
 def read_conditions(path: str) -> Conditions:
-    """What the file at `path` holds, if there is one.
+    """Return the conditions in the file at `path`; new ones if there is no file.
 
     Raises:
-        JournalError: it cannot be read.
-        JournalMismatch: it is another file.
+        JournalError: the file cannot be read.
+        JournalMismatch: the file is not a ``.run`` file.
     """
     try:
         data = Path(path).read_bytes()
@@ -69,21 +69,22 @@ def read_conditions(path: str) -> Conditions:
     try:
         return msgspec.json.decode(data, type=Conditions) if data else new_conditions()
     except (ValueError, RecursionError):
-        text = "is not what stands beside a journal; remove it, or use another journal"
+        text = "not the .run file of a journal; remove it, or use another journal"
         raise JournalMismatch(f"{path}: {text}") from None
 
 
 def mismatch(journal: str, kept: Mapping[str, str], now: Mapping[str, str]) -> JournalMismatch:
-    """The error for a journal that was begun under other conditions."""
+    """Return the error for a journal that was started under other conditions."""
     if not kept:
         return JournalMismatch(
-            f"{journal}: there is something in it, but not {journal}.run, which stands beside every journal; "
-            "use another file, or go on with --resume=force, in Python Journal(..., force=True)"
+            f"{journal}: not empty, but its file {journal}.run is missing; "
+            "use another file, or resume with --resume=force, in Python Journal(..., force=True)"
         )
     names = [name for name in {**kept, **now} if kept.get(name) != now.get(name)]
     shown = [f"{name} ({kept.get(name)}, now {now.get(name)})" if name in LEGIBLE else name for name in names]
     return JournalMismatch(
-        f"{journal}: was begun under another {', another '.join(shown)}; its results and new ones could not "
-        "be compared. Use another journal, or go on with --resume=force, in Python Journal(..., force=True)",
+        f"{journal}: was started with another {', another '.join(shown)}; its results and new ones would not "
+        "be comparable. Use another journal, or resume with --resume=force, in Python "
+        "Journal(..., force=True)",
         names,
     )

@@ -1,4 +1,4 @@
-"""Which lines were there already: by their contents, and by their places in files."""
+"""Compact sets of known lines: by content, and by place in files."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DIGEST_BYTES = 16
-"""Of 10^12 lines, two that differ have the same with a probability of 10^-15."""
+"""Length of stored digests: 10^12 lines have a collision with a probability of 10^-15."""
 
 BUCKETS = 1 << 14
-"""A bucket is searched from its start; of a million lines it has a kilobyte."""
+"""Buckets are searched linearly; with a million lines, each has a kilobyte."""
 
 Size = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
-"""Of a line or a file, in bytes: a sum of two fits into 64 bits."""
+"""Size of a line or a file, in bytes; a sum of two fits into 64 bits."""
 
 Place: TypeAlias = tuple[str, str, int, int, str]
-"""A `Position`, or its fields, which take less time to make."""
+"""A `Position`, or a plain tuple of its fields, which is faster to create."""
 
 
 class Numbers:
-    """A set of numbers, counted from 1, in little memory: all up to `upto`, and those beyond a gap."""
+    """A compact set of numbers from 1: all up to `upto`, and a set of those beyond a gap."""
 
     __slots__ = ("_beyond", "upto")
 
@@ -40,13 +40,13 @@ class Numbers:
         return number <= self.upto or number in self._beyond
 
     def take(self) -> int:
-        """Add the lowest number that is missing, and return it."""
+        """Add the lowest missing number and return it."""
         number = self.upto + 1
         self.add(number)
         return number
 
     def add(self, number: int) -> None:
-        """Add a number, which may be there already."""
+        """Add a number, which may be present already."""
         if number == self.upto + 1:
             self.upto = number
             while self._beyond and self.upto + 1 in self._beyond:
@@ -57,9 +57,9 @@ class Numbers:
 
 
 class Contents:
-    """Digests of lines, 16 bytes for each and room to grow, and numbers of occurrences, counted from 1.
+    """Digests of lines, about 16 bytes each, and the numbers of their occurrences, counted from 1.
 
-    Nearly all digests occur once: these lie in buckets by their first bytes, the others in a dict.
+    Nearly all digests occur once; these are stored in buckets by first bytes, the others in a dict.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Contents:
         return number in numbers if numbers is not None else number == 1 and self._is_single(digest)
 
     def take(self, digest: bytes) -> int:
-        """Add one more occurrence, and return its number: the lowest that is missing."""
+        """Add an occurrence and return its number: the lowest that is missing."""
         if digest not in self._numbers:
             bucket = self._buckets[_bucket(digest)]
             if not _is_in(bucket, digest):
@@ -83,7 +83,7 @@ class Contents:
         return self._several(digest).take()
 
     def add(self, digest: bytes, number: int) -> None:
-        """Add an occurrence that is not there."""
+        """Add an occurrence that is not present."""
         if number == 1 and digest not in self._numbers:
             self._buckets[_bucket(digest)] += digest
         else:
@@ -113,11 +113,11 @@ def _bucket(digest: bytes) -> int:
 
 
 class _File:
-    """What is done of one file.
+    """The lines of one file that are done.
 
     Attributes:
-        unfinished: the offset of the last line, if it had no newline when it was evaluated.
-        last: the last line that is done.
+        unfinished: offset of the last line if it had no newline when it was evaluated.
+        last: the last line done.
     """
 
     __slots__ = ("_stretches", "last", "unfinished")
@@ -125,7 +125,7 @@ class _File:
     def __init__(self) -> None:
         self.unfinished: int | None = None
         self.last: Place | None = None
-        # Of whole lines: start, end and number of lines. Stretches that touch are one.
+        # Stretches of whole lines: start, end and number of lines. Adjacent stretches are merged.
         self._stretches: list[list[int]] = []
 
     def __contains__(self, offset: int) -> bool:
@@ -133,9 +133,9 @@ class _File:
         return offset == self.unfinished or (index >= 0 and offset < self._stretches[index][1])
 
     def add(self, start: int, end: int, lines: int = 1) -> None:
-        """Add a stretch of so many lines, which is done already as a whole or not at all."""
+        """Add a stretch of `lines` lines, either all of them done already or none."""
         stretches = self._stretches
-        at_the_end = stretches and stretches[-1][0] <= start  # As nearly all are.
+        at_the_end = stretches and stretches[-1][0] <= start  # The usual case.
         index = len(stretches) if at_the_end else bisect_right(stretches, start, key=itemgetter(0))
         if index and stretches[index - 1][1] > start:
             return
@@ -160,20 +160,20 @@ class _File:
             first[0] = end
 
     def beginning(self) -> tuple[int, int]:
-        """How many bytes from the start of the file are done, and how many lines these are."""
+        """Return how many bytes and lines are done from the start of the file without a gap."""
         start, end, lines = self._stretches[0] if self._stretches else (0, 0, 0)
         return (end, lines) if start == 0 else (0, 0)
 
 
 class Done:
-    """The lines of files that are done, as stretches: memory grows with the gaps, not the lines."""
+    """The lines done per file, as stretches: memory grows with gaps, not with lines."""
 
     def __init__(self) -> None:
         self._files: defaultdict[str, _File] = defaultdict(_File)
         self._passed_over: dict[str, int] = {}
 
     def add(self, position: Place, *, whole: bool = True) -> None:
-        """Add a line, which may be there already."""
+        """Add a line, which may be present already."""
         _, key, offset, length, _ = position
         file = self._files[key]
         if whole:
@@ -194,7 +194,7 @@ class Done:
                 self._passed_over[key] = offset
 
     def passed_over(self, key: str) -> int:
-        """Before which offset lines of a file are skipped."""
+        """Return the offset before which a file's lines are skipped."""
         return self._passed_over.get(key, 0)
 
     def __contains__(self, position: Place) -> bool:
@@ -205,7 +205,7 @@ class Done:
         return position.file in self._files and position.offset == self._files[position.file].unfinished
 
     def known(self) -> dict[str, Known]:
-        """What need not be read again of each file, by its key."""
+        """Return the part of each file that need not be read again, by the file's key."""
         known = {}
         for key, file in self._files.items():
             begin, lines = file.beginning()

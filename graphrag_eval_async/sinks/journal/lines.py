@@ -1,4 +1,4 @@
-"""The lines of a journal: each ends with its checksum, and those that a crash has damaged are set aside."""
+"""The lines of a journal: adds and checks their checksums, and sets damaged lines aside."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ logger = logging.getLogger("graphrag_eval_async.journal")
 PIECE_BYTES = 1 << 20
 
 WRITE_BYTES = 1 << 16
-"""About how much is written at once. The C library maps new pages for larger pieces, which takes longer."""
+"""Approximate bytes per write; larger pieces are slower, since the C library maps new pages for them."""
 
 CHECKSUM = b'%b,"crc32":"%08x"}\n'
 CHECKSUM_BYTES = len(CHECKSUM % (b"", 0))
 
 Damaged = list[tuple[int, int]]
-"""Where lines start and end that are set aside."""
+"""Start and end offsets of lines to set aside."""
 
 
 class SetAside(Exception):  # noqa: N818
-    """A line is sound, but does not count any more."""
+    """Raised for a line that is valid but no longer counts."""
 
 
 def seal(line: bytes, crc: int = 0) -> bytes:
-    """The line of an object that has members, with its CRC-32 as the last of them.
+    """Return the line of a nonempty JSON object with its CRC-32 added as the last member.
 
-    `crc` is that of what comes before `line`, where that is only the end of a line.
+    If `line` is only the end of a line, `crc` is the CRC-32 of the part before it.
     """
     body = memoryview(line)[:-2]
     return CHECKSUM % (body, crc32(body, crc))
 
 
 def seal_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same for a line in pieces, of which the last has its last two bytes."""
+    """Do the same for a line in pieces; the last piece must hold at least its last two bytes."""
     held, crc = b"", 0
     for piece in pieces:
         yield held
@@ -62,7 +62,7 @@ def seal_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def unseal(line: bytes) -> Any:
-    """The object in a line that `seal` has made.
+    """Return the object in a line made by `seal`.
 
     Raises:
         ValueError: the line is damaged.
@@ -75,7 +75,7 @@ def unseal(line: bytes) -> Any:
 
 
 def join(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines in pieces to write."""
+    """Join lines into pieces to write."""
     piece, size = [], 0
     for line in lines:
         piece.append(line)
@@ -91,15 +91,15 @@ async def read_lines(
 ) -> tuple[int, int]:
     """Pass each line to `add`, as a JSON value without its checksum.
 
-    A last line without its newline is cut off. A line that `unseal` or `add` refuses, the latter by a
-    ValueError, TypeError, KeyError or AggregationError, is moved to the file at `aside`; so is one that `add`
-    refuses by `SetAside`, without a word.
+    Truncates a last line without newline. Moves lines that `unseal` or `add` refuse to the file at `aside`,
+    and logs a warning. `add` refuses a line by a ValueError, TypeError, KeyError or AggregationError; or
+    by `SetAside`, without a warning.
 
     Returns:
-        the number of lines that were accepted, and of those that were damaged.
+        the numbers of accepted and of damaged lines.
 
     Raises:
-        JournalError: the file cannot be read or mended.
+        JournalError: the file cannot be read or repaired.
     """
     damaged: Damaged = []
     try:
@@ -108,17 +108,17 @@ async def read_lines(
         mend = partial(_mend, file, end, damaged, aside, stop)
         await run_in_thread(mend, stop.set, threads=threads)
     except OSError as error:
-        raise JournalError(f"{file.path}: cannot be mended: {error.strerror or error}") from error
+        raise JournalError(f"{file.path}: cannot be repaired: {error.strerror or error}") from error
     return accepted, len(damaged) - retired
 
 
 async def _add_lines(
     file: AppendFile, add: Callable[[Any], object], damaged: Damaged, threads: Executor
 ) -> tuple[int, int, int]:
-    """Pass on the lines that are not damaged.
+    """Pass undamaged lines to `add`.
 
     Returns:
-        how many were accepted, how many `add` has retired, and where the last line ends.
+        number of lines accepted, number refused by `SetAside`, and the end offset of the last line.
     """
     accepted = retired = end = 0
     due = monotonic() + SLICE_SECONDS
@@ -133,7 +133,7 @@ async def _add_lines(
                     retired += 1
                     damaged.append((start, end))
                 except (ValueError, TypeError, KeyError, AggregationError) as error:
-                    text = "%s: byte %d: is no result or reject, and is set aside: %r"
+                    text = "%s: byte %d: not a result or reject; the line is set aside: %r"
                     logger.warning(text, file.path, start, error)
                     damaged.append((start, end))
                 if monotonic() >= due:
@@ -143,7 +143,7 @@ async def _add_lines(
 
 
 async def _whole_lines(file: AppendFile, threads: Executor) -> AsyncGenerator[Iterable[bytes]]:
-    """The lines of a file, in batches, but for a last one that has no newline."""
+    """Yield the lines of a file in batches, except a last one without newline."""
     start, rest = 0, b""
     while piece := await run_in_thread(
         partial(file.read, start + len(rest), max(PIECE_BYTES, len(rest))), threads=threads
@@ -160,7 +160,7 @@ async def _whole_lines(file: AppendFile, threads: Executor) -> AsyncGenerator[It
 def _mend(
     file: AppendFile, end: int, damaged: Sequence[tuple[int, int]], aside: str, stop: threading.Event
 ) -> None:
-    """Cut a file off at `end`, and move its damaged lines, from start to end each, to the file at `aside`."""
+    """Truncate a file at `end`, and move its damaged lines to the file at `aside`."""
 
     def copy(place: int, end: int, target: AppendFile) -> None:
         while place < end:

@@ -1,4 +1,4 @@
-"""Where a journal is and how it is kept."""
+"""Options of a journal."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 SUFFIXES = (".run", ".run.tmp", ".rejects", ".rejects.tmp", ".damaged", ".watch", ".tmp")
-"""Of the names of the files beside a journal."""
+"""Suffixes of the files beside a journal."""
 
 Fsync = Literal["never", "interval", "always"]
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """A JSONL file of results, which a stream appends to and resumes from when it is started again.
+    """A JSONL file of results, to which a stream appends and from which it resumes.
 
-    Beside ``results.jsonl`` stand ``results.jsonl.run`` (fingerprints of the reference set, the configuration
-    and the version), ``results.jsonl.rejects`` and, if need be, ``results.jsonl.damaged`` (lines of the
-    journal that could not be read, which are evaluated again).
+    Beside ``results.jsonl``, it creates ``results.jsonl.run`` (fingerprints of the reference set, the
+    configuration and the version), ``results.jsonl.rejects`` and, if needed, ``results.jsonl.damaged``
+    (unreadable lines of the journal, which are evaluated again).
 
     Attributes:
-        path: of the file, which is made if there is none.
-        force: whether to resume a journal that was begun under other conditions.
-        fsync: what outlives a power failure or a crash of the system; a process that is killed loses nothing
-            that was written. "always": each result, before the consumer sees it. "interval": all but those
-            of the last `fsync_interval`. "never": what the system has written by then, usually all but those
-            of the last half a minute.
-        fsync_interval: in seconds, more than 0.
-        rejects: path of the file of rejects, in place of the one above.
-        on_restored: called with each result of an earlier run once the aggregates have it; it must not raise.
-        max_reject_bytes: how long that file may become before rejects are written without their lines.
+        path: path of the file; it is created if it does not exist.
+        force: whether to resume a journal that was started under other conditions.
+        fsync: when to flush to disk, which decides what a power failure or system crash can lose. A killed
+            process loses nothing written. "always": flush each result before the consumer sees it.
+            "interval": lose at most the last `fsync_interval`. "never": leave it to the system, usually at
+            most the last half minute is lost.
+        fsync_interval: seconds between flushes, more than 0.
+        rejects: path of the file of rejects, instead of the one above.
+        on_restored: called with each result of an earlier run after the aggregates count it; must not raise.
+        max_reject_bytes: maximum size of the file of rejects; beyond it, rejects are written without content.
     """
 
     path: str | os.PathLike[str]
@@ -50,7 +50,7 @@ class Journal:
 
     @property
     def paths(self) -> list[str]:
-        """The journal and all files that may stand beside it: none of them is ever read as a source."""
+        """The journal and all files that may be beside it; none of them is ever read as a source."""
         path = os.fspath(self.path)
         beside = [f"{path}{suffix}" for suffix in SUFFIXES]
         return [path, *beside, *([] if self.rejects is None else [os.fspath(self.rejects)])]
@@ -59,7 +59,7 @@ class Journal:
         """Check the values.
 
         Raises:
-            UsageError: one is not possible, or this system has no file locks.
+            UsageError: a value is invalid, or this system has no file locks.
         """
         require_posix("a journal")
         if not isinstance(self.path, str | os.PathLike):

@@ -1,4 +1,4 @@
-"""The open files of a journal, and when they are flushed to the disk."""
+"""The open files of a journal, and the task that flushes them to disk."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class OpenJournal:
     """Holds the locks of a journal's files until it is closed.
 
     Attributes:
-        path: of the results.
-        restored: the number of results found in it.
-        rejected: the number of rejects found beside it.
-        damaged: the number of lines that could not be read, and were set aside.
-        conditions: what the file beside it holds.
+        path: path of the results.
+        restored: number of results found in the journal.
+        rejected: number of rejects found in the file of rejects.
+        damaged: number of unreadable lines, which were set aside.
+        conditions: contents of the ``.run`` file.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class OpenJournal:
     ) -> None:
         """Open or create the files.
 
-        `on_failure` is called on the event loop, with the error, if something cannot be flushed to the disk.
-        Of the two `threads`, one writes while the other flushes.
+        `on_failure` is called on the event loop, with the error, if a flush to disk fails. Of the two
+        `threads`, one writes while the other flushes.
 
         Raises:
-            JournalLocked: somebody else writes to them.
-            JournalMismatch: the journal was begun under other conditions.
-            JournalError: they cannot be read or written.
+            JournalLocked: another process or stream writes to the files.
+            JournalMismatch: the journal was started under other conditions.
+            JournalError: the files cannot be read or written.
         """
         self.path = os.fspath(options.path)
         self.restored = self.rejected = self.damaged = 0
@@ -66,9 +66,9 @@ class OpenJournal:
             rejected = os.path.exists(beside) and os.path.getsize(beside) > 0
             begun = self._results.size > 0 or (not fresh and rejected)
             self._check({"format": FORMAT, **fingerprints}, begun=begun, force=options.force)
-            # A name that others can foresee may have been made a link to a file of somebody else.
+            # Others can predict this name and make it a link to some other file.
             self._rejects = AppendFile(beside, flags=0 if options.rejects else os.O_NOFOLLOW)
-            if fresh:  # What was rejected for a journal that is gone.
+            if fresh:  # Drop the rejects of a journal that no longer exists.
                 self._rejects.truncate(0)
         except BaseException:
             self._results.close()
@@ -78,7 +78,7 @@ class OpenJournal:
         self._syncing = Syncing(files, options.fsync_interval, on_failure, threads)
 
     def _check(self, now: dict[str, str], *, begun: bool, force: bool) -> None:
-        """Check that the journal was begun under the conditions of now, and keep them."""
+        """Check that the journal was started under the current conditions, and store them."""
         conditions = self.conditions
         before = conditions.fingerprints
         if before == now:
@@ -90,10 +90,10 @@ class OpenJournal:
         conditions.write(f"{self.path}.run")
 
     async def note(self, origins: Mapping[str, int], copies: Mapping[str, str]) -> None:
-        """Keep which files are copies, and where the reading of new files began.
+        """Store which files are copies, and the offsets at which reading of new files starts.
 
         Raises:
-            JournalError: it cannot be kept.
+            JournalError: the ``.run`` file cannot be written.
         """
         conditions = self.conditions
         conditions.origins = {**conditions.origins, **origins}
@@ -102,10 +102,10 @@ class OpenJournal:
         await run_in_thread(partial(conditions.write, f"{self.path}.run"), threads=self._threads)
 
     async def restore(self, add_result: Callable[[Any], object], add_reject: Callable[[Any], object]) -> None:
-        """Pass on what is there, line by line, as `read_lines` does.
+        """Read the stored results and rejects line by line; see `read_lines`.
 
         Raises:
-            JournalError: the files cannot be read or mended.
+            JournalError: the files cannot be read or repaired.
         """
         read = partial(read_lines, aside=f"{self.path}.damaged", threads=self._threads)
         self.restored, self.damaged = await read(self._results, add_result)
@@ -113,10 +113,10 @@ class OpenJournal:
         self.damaged += damaged
 
     async def append(self, results: Sequence[Mapping[str, Any]]) -> None:
-        """Add results, in one write. Their lines are made in the thread that writes them.
+        """Append results in one write; a thread encodes and writes them.
 
         Raises:
-            JournalError: they, or earlier ones, cannot be written or flushed.
+            JournalError: these results cannot be written, or earlier ones could not be flushed.
         """
         self._syncing.check()
         work = partial(self._results.write, join(map(_line, results)))
@@ -127,10 +127,10 @@ class OpenJournal:
             await self._syncing.finish()
 
     def reject(self, reject: Reject, source: Mapping[str, Any]) -> None:
-        """Add a reject, and the source of its line.
+        """Append a reject and the source of its line.
 
         Raises:
-            JournalError: it, or something earlier, cannot be written or flushed.
+            JournalError: the reject cannot be written, or earlier lines could not be flushed.
         """
         self._syncing.check()
         self._rejects.write(self._reject_line(reject, source))
@@ -138,7 +138,7 @@ class OpenJournal:
             self._syncing.soon()
 
     async def reject_large(self, reject: Reject, source: Mapping[str, Any]) -> None:
-        """The same in a thread."""
+        """Append a reject as `reject` does, but in a thread."""
         self._syncing.check()
         work = partial(self._rejects.write, self._reject_line(reject, source))
         await write_in_thread(work, threads=self._threads)
@@ -168,9 +168,9 @@ def _line(result: Mapping[str, Any]) -> bytes:
 
 
 class Syncing:
-    """Flushes files to the disk, in a thread, until that fails for the first time.
+    """Flushes files to disk in a thread, until the first failure.
 
-    A system may forget what it could not write and call the next attempt a success, so there is none.
+    There is no retry: after a failed flush, the system may drop the data and report success next time.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Syncing:
         on_failure: Callable[[JournalError], object],
         threads: Executor,
     ) -> None:
-        """`interval` is how long `soon` waits, in seconds; `on_failure` gets the error if that fails."""
+        """`interval` is the delay of `soon` in seconds; `on_failure` is called with the error of a flush."""
         self._files = files
         self._interval = interval
         self._on_failure = on_failure
@@ -191,21 +191,21 @@ class Syncing:
         self._task: asyncio.Task[None] | None = None
 
     def check(self) -> None:
-        """Raise a JournalError if something could not be flushed."""
+        """Raise a JournalError if a flush failed."""
         if self._failure is not None:
             raise self._failure
 
     def soon(self) -> None:
-        """Flush all that was written once the interval is over."""
+        """Schedule a flush after the interval."""
         self._written = True
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
     async def finish(self) -> None:
-        """Return when all that `soon` was called for is on the disk; then let a cancellation through.
+        """Wait until everything scheduled by `soon` is on disk, even if cancelled.
 
         Raises:
-            JournalError: it cannot be flushed.
+            JournalError: a flush failed.
         """
         if self._written:
             self.soon()  # Its task may have been cancelled.

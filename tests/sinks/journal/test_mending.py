@@ -203,7 +203,9 @@ def test_a_damaged_line(
     assert path.with_name("results.jsonl.damaged").read_bytes() == broken
     (record,) = caplog.records
     start = sum(map(len, lines[:3]))
-    assert record.getMessage().startswith(f"{path}: byte {start}: is no result or reject, and is set aside: ")
+    assert record.getMessage().startswith(
+        f"{path}: byte {start}: not a result or reject; the line is set aside: "
+    )
     assert stream.journal is not None
     assert stream.journal.damaged == 1
     assert stream.journal.restored == len(quiet.lines) - (1 if lines[3].endswith(b"\n") else 2)
