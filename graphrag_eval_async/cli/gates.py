@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.records.metrics import COST, ERROR_RATE, RESULT_KEYS, is_metric, section_of
+from graphrag_eval_async.records.metrics import (
+    COST,
+    ERROR_RATE,
+    RESULT_KEYS,
+    is_bounded,
+    is_metric,
+    section_of,
+)
 from graphrag_eval_async.records.shapes import did_you_mean
 
 if TYPE_CHECKING:
@@ -60,6 +67,9 @@ def check_gates(gates: Iterable[Gate], templates: Collection[str], config: Confi
             check_names(option, gate.template, None, templates, config)
         else:
             check_names(option, gate.template, gate.metric, templates, config)
+        is_share = is_bounded(gate.metric) or gate.metric in (MISSING_RATE, ERROR_RATE)
+        if is_share and not 0 <= gate.bound <= 1:
+            raise UsageError(f"{option}: {gate.metric} is from 0 to 1; {gate.bound:g} is not")
 
 
 def check_names(

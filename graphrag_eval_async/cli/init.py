@@ -48,33 +48,26 @@ answer_correctness: {}
 """
 
 HARNESS = '''\
-"""Runs an agent on every question, and evaluates each response as soon as it is there."""
+"""Asks an agent every question, and evaluates each answer as it comes."""
 
 import asyncio
 from pathlib import Path
 
-from graphrag_eval_async import evaluate_stream, load_reference
-
-reference = load_reference(Path(__file__).with_name("reference.yaml"))
+from graphrag_eval_async import evaluate_agent
 
 
 async def agent(question):
-    """Replace this by a call of your agent."""
-    steps = [{"name": "sparql_query", "id": "call_1", "status": "error", "error": "no agent yet"}]
-    return {"actual_answer": "I do not know.", "actual_steps": steps}
-
-
-async def responses():
-    for question in reference:
-        yield {"question_id": question.id, **await agent(question.text)}
+    """Call your agent here. What it returns has the form of responses.jsonl."""
+    return {"actual_answer": f"I do not know: {question.text}", "actual_steps": []}
 
 
 async def main():
-    async with evaluate_stream(reference, responses()) as stream:
+    reference = Path(__file__).with_name("reference.yaml")
+    async with evaluate_agent(reference, agent, max_concurrency=4, timeout=60) as stream:
         async for result in stream:
             print(result["question_id"], result["status"], result.get("steps_score"), result.get("failure"))
         for reject in stream.rejects:
-            print(reject)
+            print("rejected:", reject)
 
 
 asyncio.run(main())

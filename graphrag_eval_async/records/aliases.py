@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from warnings import warn
 
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import GraphragEvalWarning, UsageError
 from graphrag_eval_async.records.response import set_metrics_aside
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def names_by_alias(aliases: object, reserved: Collection[str]) -> dict[str, str]
         raise UsageError(f"step_aliases: expected a dict from a name to a list of names, got {aliases!r}")
     found: dict[str, str] = {}
     for name, others in aliases.items():
+        _warn_of_typo(name, reserved)
         if not isinstance(others, Sequence) or isinstance(others, str | bytes):
             raise UsageError(f"step_aliases[{name!r}]: expected a list of names, got {others!r}")
         for other in others:
@@ -40,6 +42,16 @@ def names_by_alias(aliases: object, reserved: Collection[str]) -> dict[str, str]
             if found.setdefault(other, name) != name:
                 raise UsageError(f"{place}: {other!r} stands for {found[other]!r} already")
     return found
+
+
+def _warn_of_typo(name: Any, reserved: Collection[str]) -> None:
+    """Warn of a name that no reference step has, but one has nearly; a file may serve many reference sets."""
+    if isinstance(name, str) and reserved and name not in reserved:
+        from difflib import get_close_matches  # Takes a millisecond to import, and few need it.
+
+        if close := get_close_matches(name[:64], reserved, 1, 0.85):
+            text = f"step_aliases: no reference step is named {name!r}; did you mean {close[0]!r}?"
+            warn(text, GraphragEvalWarning, stacklevel=2)
 
 
 def rename_steps(response: Response, names: Mapping[str, str]) -> None:

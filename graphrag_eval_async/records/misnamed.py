@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 _TRACES = {"messages": "auto", "choices": "auto", "events": "auto", "resourceSpans": "otlp"}
 """Keys that hold histories of agents, and the formats that read them."""
 
-_STEPS = ("actual_steps", "steps", "tool_calls")
+_STEPS = ("actual_steps", "steps", "tool_calls", "trajectory", "intermediate_steps")
 _ANSWER = ("actual_answer", "answer", "final_answer", "response", "output")
 _NAME = ("name", "tool", "tool_name", "function_name", "step_name")
+_ARGS = ("args", "arguments", "input", "parameters", "kwargs", "tool_input")
 _OUTPUT = ("output", "result", "results", "content", "response", "observation", "tool_output")
 
 
@@ -81,8 +82,27 @@ def check_step(step: Mapping[str, Any], place: str) -> None:
                 "response_from_openai, or --format openai, makes steps of messages",
             )
         _check_step_key(step, place, _NAME)
+    if step.get("type") in ("tool_use", "tool_call", "function_call"):
+        raise InvalidRecord(
+            "invalid_field",
+            f"{place}: this is the call of a tool, without its result; a step has both. "
+            "response_from_trace, or --format auto, makes steps of messages",
+        )
     if step.get("output") is None and step.get("error") is None:
         _check_step_key(step, place, _OUTPUT)
+
+
+def check_args(step: Mapping[str, Any], place: str) -> None:
+    """Refuse a step whose arguments count, and are text or under some other key.
+
+    Raises:
+        InvalidRecord: so it is.
+    """
+    args = step.get("args")
+    if isinstance(args, str):
+        raise InvalidRecord("invalid_field", f"{place}.args: expected an object, got text; decode its JSON")
+    if args is None:
+        _check_step_key(step, place, _ARGS)
 
 
 def _check_step_key(step: Mapping[str, Any], place: str, names: Collection[str]) -> None:

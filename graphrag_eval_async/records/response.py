@@ -16,7 +16,13 @@ from graphrag_eval_async.records.decoding import (
 )
 from graphrag_eval_async.records.line import MAX_LINE_BYTES, Line, LongLine, Record
 from graphrag_eval_async.records.metrics import COST, RETRIEVAL_METRICS
-from graphrag_eval_async.records.misnamed import check_keys, check_step, hint_at_traces, missing_question_id
+from graphrag_eval_async.records.misnamed import (
+    check_args,
+    check_keys,
+    check_step,
+    hint_at_traces,
+    missing_question_id,
+)
 from graphrag_eval_async.records.outcomes import CARRIED_OVER, ERRORS_OF_STEP
 from graphrag_eval_async.records.reject import MESSAGE_CHARACTERS, Reject, reject, reject_long
 
@@ -178,6 +184,10 @@ def _check_count(key: str, value: Any) -> None:
         raise InvalidRecord("invalid_field", f"{key}: expected 0 or more, got {value}")
 
 
+_WITH_ARGS = frozenset({"retrieve_time_series", "retrieve_data_points"})
+"""Names of steps that are compared by their arguments."""
+
+
 def _check_steps(steps: Any) -> list[str | None]:
     """The names of those that can be compared."""
     if type(steps) is not list:
@@ -195,6 +205,8 @@ def _check_steps(steps: Any) -> list[str | None]:
             name = _usable_name(step, f"actual_steps[{index}]")
         if step.get("name") == "retrieval":
             set_metrics_aside(step)
+        elif name in _WITH_ARGS:
+            check_args(step, f"actual_steps[{index}]")
         usable.append(name)
     return usable
 
@@ -213,9 +225,10 @@ def _give_status(step: dict[str, Any], place: str) -> str | None:
     """Give a step without a status the one that it shows: an error, an output, or neither."""
     if step.get("status") is not None:
         _check_status(place, step["status"])
-    if step.get("error") is not None:
+    error, output = step.get("error"), step.get("output")
+    if error is not None and (error != "" or output is None):
         step["status"] = "error"
-    elif step.get("output") is not None:
+    elif output is not None:
         step["status"] = "success"
     return step.get("status")
 

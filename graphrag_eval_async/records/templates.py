@@ -138,6 +138,10 @@ class TemplateReader:
         question_id = self._identifier(raw, "id", place, self._question_places)
         text = self._get(raw, "question_text", str, place)
         answer = self._get(raw, "reference_answer", str, place, required=False)
+        if (
+            isinstance(raw.get("reference_steps"), dict) and "name" in raw["reference_steps"]
+        ):  # One, without lists.
+            raw = {**raw, "reference_steps": [raw["reference_steps"]]}
         groups = self._get(raw, "reference_steps", list, place, required=False)
         if groups and all(isinstance(step, dict) for step in groups):
             self._problem(f"{place}.reference_steps", f"question {question_id!r}: {_FLAT}")

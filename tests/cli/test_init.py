@@ -40,7 +40,7 @@ def test_what_it_writes_works(
         timeout=60,
     )
     assert done.stderr == ""
-    assert done.stdout == "films-of-varda success 0.0 step_error\n"
+    assert done.stdout == "films-of-varda success 0.0 no_steps\n"
 
 
 def test_it_overwrites_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from graphrag_eval_async import Evaluator, UsageError, compute_aggregates, evaluate_file, run_evaluation
+from graphrag_eval_async import (
+    Evaluator,
+    GraphragEvalWarning,
+    UsageError,
+    compute_aggregates,
+    evaluate_file,
+    run_evaluation,
+)
+from graphrag_eval_async.records.aliases import names_by_alias
 from tests.cases import each
 
 if TYPE_CHECKING:
@@ -81,3 +89,9 @@ def test_a_journal_of_other_aliases_is_another() -> None:
 def test_aliases_that_cannot_be_right(aliases: Any, problem: str) -> None:
     with pytest.raises(UsageError, match=f"^step_aliases.*{problem}"):
         Evaluator(REFERENCE, step_aliases=aliases)
+
+
+def test_a_name_that_is_nearly_one_of_the_reference_set() -> None:
+    with pytest.warns(GraphragEvalWarning, match="did you mean 'sparql_query'"):
+        assert names_by_alias({"sparql_querry": ["run"]}, {"sparql_query"}) == {"run": "sparql_querry"}
+    assert names_by_alias({"other": ["run"]}, {"sparql_query"}) == {"run": "other"}

@@ -239,6 +239,8 @@ def test_too_deep_goes_before_other_reasons(place: str) -> None:
         ({"output": "x", "error": None}, "success"),
         ({"error": "x"}, "error"),
         ({"error": "x", "output": "x"}, "error"),
+        ({"error": "", "output": "x"}, "success"),
+        ({"error": ""}, "error"),
         ({"error": "x", "status": "success", "output": "y"}, "success"),
         ({}, None),
     ],
@@ -262,6 +264,22 @@ def test_a_status_is_success_or_error(status: str) -> None:
     ("response", "message"),
     [
         ({"steps": [{"name": "n"}]}, "steps: did you mean actual_steps?"),
+        ({"trajectory": [{"name": "n"}]}, "trajectory: did you mean actual_steps?"),
+        (
+            {"actual_steps": [{"name": "retrieve_data_points", "output": "[]", "arguments": {}}]},
+            "actual_steps[0].arguments: did you mean actual_steps[0].args?",
+        ),
+        (
+            {"actual_steps": [{"name": "retrieve_time_series", "output": "[]", "args": "{}"}]},
+            "actual_steps[0].args: expected an object, got text; decode its JSON",
+        ),
+        (
+            {"actual_steps": [{"type": "tool_use", "name": "n", "input": {}}]},
+            (
+                "actual_steps[0]: this is the call of a tool, without its result; a step has both. "
+                "response_from_trace, or --format auto, makes steps of messages"
+            ),
+        ),
         (
             {"messages": [{"role": "user"}]},
             'messages: looks like a trace of an agent: format="auto", or --format auto, reads it',
