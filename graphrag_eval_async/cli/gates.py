@@ -11,7 +11,6 @@ from graphrag_eval_async.records.metrics import (
     COST,
     ERROR_RATE,
     RESULT_KEYS,
-    is_bounded,
     is_metric,
     section_of,
 )
@@ -67,9 +66,6 @@ def check_gates(gates: Iterable[Gate], templates: Collection[str], config: Confi
             check_names(option, gate.template, None, templates, config)
         else:
             check_names(option, gate.template, gate.metric, templates, config)
-        is_share = is_bounded(gate.metric) or gate.metric in (MISSING_RATE, ERROR_RATE)
-        if is_share and not 0 <= gate.bound <= 1:
-            raise UsageError(f"{option}: {gate.metric} is from 0 to 1; {gate.bound:g} is not")
 
 
 def check_names(

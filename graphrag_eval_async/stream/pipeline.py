@@ -59,6 +59,7 @@ class EvaluationStream:
         self.aggregates = RunningAggregates() if options.aggregates is None else options.aggregates
         self.aggregates.order_templates(evaluator.reference.templates)
         self.aggregates.expect_steps(evaluator.reference.step_names)
+        self._is_entered = False
         self._reference = evaluator.reference
         self._session = session = evaluator.session()
         self.usage = JudgeUsage() if session is None else session.usage
@@ -159,12 +160,14 @@ class EvaluationStream:
 
     async def __anext__(self) -> Result:
         results, aggregates, tally = self._results, self.aggregates, self._tally
+        is_entered = self._is_entered
         try:
             result = results.take()
             if result is None:
                 result = await anext(results)
         except StopAsyncIteration:
-            tally.warn_of_rejects()
+            if not is_entered:  # Else the caller may read them yet.
+                tally.warn_of_rejects()
             raise
         finally:
             del self, results  # See `BoundedMap.__anext__`.
@@ -177,6 +180,7 @@ class EvaluationStream:
         self._tally.warn_of_rejects()
 
     async def __aenter__(self) -> Self:
+        self._is_entered = True
         return self
 
     async def __aexit__(

@@ -194,10 +194,3 @@ def test_gates_of_custom_outputs_and_costs_are_known(
     evaluation = ["evaluate", folder.reference, folder.lines(*RESPONSES), "--config", config, "--dry-run"]
     assert run(*evaluation, *options) == 0
     assert "no metric" not in capfd.readouterr().err
-
-
-@each("gate", ["steps_score=80", "error_rate=-1", "missing_rate=2"])
-def test_a_bound_that_no_share_has(folder: Folder, capfd: pytest.CaptureFixture[str], gate: str) -> None:
-    folder.lines({})
-    assert run("evaluate", folder.reference, folder.file("responses.jsonl"), "--fail-under", gate) == 2
-    assert "is from 0 to 1; " in capfd.readouterr().err

@@ -82,3 +82,14 @@ async def test_where_warnings_are_errors_all_results_come(caplog: pytest.LogCapt
         async with evaluate_stream(templates(1), RESPONSES) as stream:
             assert len([result async for result in stream]) == 1
     assert "4 responses were rejected" in caplog.records[-1].getMessage()
+
+
+@pytest.mark.parametrize("read", [False, True])
+async def test_rejects_may_be_read_until_the_context_ends(read: bool) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        async with evaluate_stream(templates(1), RESPONSES) as stream:
+            assert len([result async for result in stream]) == 1
+            if read:
+                assert len(stream.rejects) == 4
+    assert [each.category for each in caught] == ([] if read else [GraphragEvalWarning])
