@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.evaluator import EvaluatorOptions
     from graphrag_eval_async.inference.compared import Comparison
+    from graphrag_eval_async.inference.running import Interval
     from graphrag_eval_async.records import Reason, Record, Reject
     from graphrag_eval_async.reference import Reference, Templates
     from graphrag_eval_async.sources import Responses
@@ -123,6 +124,7 @@ def compute_aggregates(
     include_errors: bool = False,
     detail: bool = False,
     level: float = 0.95,
+    interval: Interval = "one_look",
 ) -> dict[str, Any]:
     """The aggregates of results, as `RunningAggregates.snapshot` lays them out.
 
@@ -134,8 +136,9 @@ def compute_aggregates(
         config: names the outputs of custom evaluations in results that do not say it themselves, such as
             those of another program.
         include_errors: whether the metrics of error responses count.
-        detail: whether metrics also have `coverage`, `bounds`, `quantiles` and `confidence`.
+        detail: whether metrics also have `coverage`, `bounds`, `quantiles`, `se` and intervals.
         level: confidence level, between 0 and 1.
+        interval: kind of `interval`: "one_look", or "anytime" if the run was stopped by looking at it.
 
     Raises:
         AggregationError: a result cannot be aggregated.
@@ -158,7 +161,7 @@ def compute_aggregates(
         kinds = kinds_of_outputs(load_config(config, judge=True).custom_evaluations)
     for result in results:
         aggregates.add(with_outputs(result, kinds) if kinds else result)
-    return aggregates.snapshot(detail=detail, level=level)
+    return aggregates.snapshot(detail=detail, level=level, interval=interval)
 
 
 def compare(
@@ -172,7 +175,7 @@ def compare(
     Args:
         baseline: results of the earlier run.
         candidate: results of the other run.
-        level: of the confidence sequences and the tests, more than 0 and less than 1.
+        level: confidence level of intervals and verdicts, between 0 and 1.
         include_errors: whether the metrics of error responses count.
 
     Returns:
@@ -182,6 +185,9 @@ def compare(
             - `questions`: how many both sides have;
             - `overall`: by metric, a row (see below); ``error_rate`` is the share of samples that are errors;
             - `per_template`: by template and metric, a row. The baseline says which template a question has;
+            - `regressions` and `improvements`: ids of questions that were right and are not, and the reverse.
+                A question is right if no sample is an error, `steps_score` is 1, and `answer_f1` and
+                `ragas_answer_correctness` are at least 0.5, as far as the other side has these too;
             - `worse`: by score (any metric but tokens, seconds and costs), the questions in which the
                 candidate is worse, worst first: `question_id`, `template_id`, `baseline`, `candidate` and
                 `difference`;
@@ -198,16 +204,22 @@ def compare(
         A row has `direction` ("higher is better" or "lower is better"), `pairs` (questions with values on
         both sides), the means `baseline`, `candidate` and `difference` (candidate - baseline) over them, and
         `wins`, `losses` and `ties` of the candidate (a tie differs by less than a billionth, relatively).
-        Metrics from 0 to 1 by definition, and ``error_rate``, have `confidence` of the mean difference, with
-        `level`, `low` and `high`: it holds at all times at once. `p` is of the exact sign test, which is for
-        one look at finished runs. The test skips the `uneven` pairs, of which one side has more values: the
-        mean of five varies less than a single value, and so wins more or less often without any reason.
-        Templates have `p_holm` besides, corrected for there being several; `tested` is false if so few
-        questions changed that nothing could be decided: then it is `p`, and does not count.
+        `uneven` is the number of pairs of which one side has more values.
 
-        `verdict` is "better", "worse" or "undecided": overall by `confidence` or by `p`, either of which is
-        enough; in templates by `p_holm`. A p-value decides only if the mean difference points the same way.
-        Without any change, each is "worse" with a probability of at most 1 - `level`.
+        `p` is of the paired sign-flip permutation test of the mean difference, for one look at finished runs:
+        exact for few changed questions, otherwise sampled, with the standard error `p_error`. `p_holm` is
+        corrected by Holm's procedure, all metrics overall together, and all metrics of all templates
+        together; `tested` is false for rows with too few changed questions to be decided, which do not count.
+        `interval` (`level`, `low`, `high`, `kind`) inverts the same test at the corrected level. It is absent
+        if the differences all agree, or are too few for it.
+
+        `verdict` is "better" or "worse" if `p_holm` is below 1 - `level`, and "undecided" otherwise. So it
+        never contradicts `interval`. If nothing changed, any verdict but "undecided" among the metrics
+        overall has a probability of at most 1 - `level`; likewise among the templates.
+
+        `sign_test_p` is of the exact sign test over `wins` and `losses` without `uneven` pairs, uncorrected.
+        Metrics from 0 to 1 by definition, and ``error_rate``, have `confidence`: a confidence sequence of the
+        mean difference, which holds at all times at once, and is wider.
 
     Raises:
         AggregationError: something is not a result of a question; of files, the message has its place.
@@ -218,7 +230,7 @@ def compare(
     from graphrag_eval_async.inference.comparison import RunningComparison
 
     comparison = RunningComparison(include_errors=include_errors)
-    comparison.look(level=level)  # Checks the level before anything is read.
+    comparison.live_rows(level=level)  # Checks the level before anything is read.
     add_results(baseline, comparison.add_baseline, what="baseline")
     add_results(candidate, comparison.add, what="candidate")
     return Comparison(comparison.snapshot(level=level))

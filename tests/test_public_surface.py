@@ -130,7 +130,7 @@ ARGUMENTS: dict[Any, tuple[str, str]] = {
         "reference responses",
         f"missing on_reject max_in_flight max_line_bytes {OF_EVALUATOR}",
     ),
-    package.compute_aggregates: ("results", "reference config include_errors detail level"),
+    package.compute_aggregates: ("results", "reference config include_errors detail level interval"),
     package.compare: ("baseline candidate", "level include_errors"),
     package.Evaluator: ("reference", OF_EVALUATOR),
     package.Evaluator.evaluate: ("self response", "sample"),
@@ -182,7 +182,7 @@ def test_the_methods() -> None:
     assert public(stream) - public(type(stream)) == {"aggregates", "usage"}  # type: ignore[arg-type]
     for method in ("__aiter__", "__anext__", "__aenter__", "__aexit__"):
         assert hasattr(stream, method)
-    expected = {"add", "snapshot", "overall", "per_template", "prepare", "merge"}
+    expected = {"add", "finish", "snapshot", "lowest", "overall", "per_template", "prepare", "merge"}
     expected |= {"to_bytes", "from_bytes", "order_templates", "expect_steps", "to_rows", "to_pandas"}
     assert public(package.RunningAggregates) == expected
     assert public(package.Last) == {"count"}

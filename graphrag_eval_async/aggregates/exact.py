@@ -7,32 +7,13 @@ it does not depend on the order of its terms. It is rounded once, when read.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 UNIT_BITS = 1074
 ONE = 1 << UNIT_BITS
-
-
-class Sums(NamedTuple):
-    """Sums of values in [0, 1].
-
-    Attributes:
-        n: number of values.
-        total: sum of the values, from 0 to n.
-        squares: sum of the squares, at most `total`.
-    """
-
-    n: int
-    total: float
-    squares: float
-
-    def mirrored(self) -> Sums:
-        """Return the sums of 1 - x over all values x."""
-        squares = max(0.0, self.n - 2 * self.total + self.squares)
-        return Sums(self.n, self.n - self.total, squares)
 
 
 def to_units(value: float) -> int:

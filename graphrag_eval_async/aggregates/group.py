@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from math import fsum
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from graphrag_eval_async.aggregates.coverage import Tallies, add_tallies, bounds, count, coverage, reasons
 from graphrag_eval_async.aggregates.exact import mean, sum_units
+from graphrag_eval_async.aggregates.questions import UNKNOWN, Clusters, clusters, mean_of, renumber
 from graphrag_eval_async.aggregates.series import Series
 from graphrag_eval_async.aggregates.steps import (
     MOST_NAMES,
@@ -16,32 +18,41 @@ from graphrag_eval_async.aggregates.steps import (
     counts_of,
     trimmed,
 )
-from graphrag_eval_async.records.metrics import is_bounded, may_be_bounded, metric_position
+from graphrag_eval_async.records.metrics import is_bounded, is_score, metric_position
 from graphrag_eval_async.records.outcomes import REASON
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from graphrag_eval_async.aggregates.exact import Sums
-    from graphrag_eval_async.aggregates.window import Sample
+    from graphrag_eval_async.aggregates.histogram import Weights
+    from graphrag_eval_async.aggregates.window import Row, Sample
     from graphrag_eval_async.records.evaluation import StepKinds
     from graphrag_eval_async.records.outcomes import Tally
 
-Detailed: TypeAlias = "tuple[dict[str, Any], dict[str, Sums]]"
-"""Details without `confidence`, and the sums to compute `confidence` for each metric."""
+Detailed: TypeAlias = "tuple[dict[str, Any], dict[str, Weights]]"
+"""Details without intervals, and the weights to compute a confidence sequence for each metric."""
+
+Columns: TypeAlias = "tuple[tuple[tuple[float, ...], ...], tuple[str, ...], tuple[bool, ...]]"
+"""The columns of several `Row`."""
+
+Intervals: TypeAlias = "Callable[[Weights | None, Clusters | None], dict[str, Any]]"
+"""Returns the keys of intervals, from weights (of a metric from 0 to 1) and from clusters, if known."""
+
+ByQuestion: TypeAlias = "Callable[[str], list[tuple[float, int]] | None]"
+"""Returns the mean and the number of values of each question, for a score; None if not all are known."""
 
 
 class Detail(NamedTuple):
     """Options for the detailed snapshot of a group.
 
     Attributes:
-        confidence: computes the confidence interval to show from sums; None to show none.
+        intervals: returns the intervals of a score; None to show none.
         metrics: metrics to show if they apply, even without a value.
         fractions: outputs of custom evaluations that are from 0 to 1.
         pending: number of pending values by metric.
     """
 
-    confidence: Callable[[Sums], dict[str, float]] | None
+    intervals: Intervals | None
     metrics: Collection[str]
     fractions: Collection[str]
     pending: Mapping[str, int]
@@ -54,7 +65,9 @@ class Group:
     counted by name.
     """
 
-    __slots__ = ("_detailed", "_expected", "_shown", "errors", "series", "steps", "successes", "tallies")
+    __slots__ = (
+        *("_detailed", "_expected", "_shown", "errors", "places", "series", "steps", "successes", "tallies"),
+    )
 
     def __init__(self, expected: Collection[str] = ()) -> None:
         self._expected = expected
@@ -63,6 +76,7 @@ class Group:
         self.steps: StepCounts = {}
         self.tallies: Tallies = {}
         self.series: dict[str, Series] = {}
+        self.places: dict[str, int] = {}
         self._shown: dict[str, Any] | None = None
         self._detailed: tuple[Detail, Detailed] | None = None
 
@@ -88,7 +102,24 @@ class Group:
                 self.successes += sign * (not sample.failed)
                 add_steps(self.steps, sample.steps, sign)
                 count(self.tallies, sample.failures, sign)
-        slide(self.series, new, gone)
+        slide(self.series, new, gone, self.places)
+
+    def add(self, metrics: Sequence[str], rows: Sequence[Row], micro: dict[str, Series]) -> None:
+        """Add the values of results with these metrics, also to `micro`."""
+        numbers, questions, are_first = cast("Columns", zip(*rows, strict=True))
+        known = self.places
+        places = [known.setdefault(question, len(known)) for question in questions]
+        for name, values in zip(metrics, zip(*numbers, strict=True), strict=True):
+            own, of_all = metric(self.series, name, by_question=True), metric(micro, name)
+            own.add(values)
+            of_all.add(values)
+            if own.questions is not None:
+                own.questions.add(places, values)
+        firsts = [row for row, is_first in zip(numbers, are_first, strict=True) if is_first]
+        for name, counted in first_values(metrics, firsts):
+            for each in (self.series[name], micro[name]):
+                if each.histogram is not None:
+                    each.histogram.add(counted)
 
     def merge(self, other: Group) -> None:
         """Add the contents of `other`."""
@@ -98,8 +129,20 @@ class Group:
         add_steps(self.steps, other.steps.items())
         self._trim_steps()
         add_tallies(self.tallies, other.tallies)
+        places = renumber(other.places, self.places)
         for name, series in other.series.items():
-            metric(self.series, name).merge(series)
+            own = metric(self.series, name, by_question=True)
+            own.merge(series)
+            if own.questions is not None and series.questions is not None:
+                own.questions.merge(series.questions, places)
+
+    def means_of_questions(self, metric: str) -> Iterator[tuple[str, float]]:
+        """Yield the questions with a value of a score, and their means."""
+        series, names = self.series.get(metric), [*self.places]
+        if series is not None and series.questions is not None:
+            for place, values in series.questions.by_place():
+                if (name := names[place]) != UNKNOWN:
+                    yield name, mean_of(values)[0]
 
     def touch(self) -> None:
         """Invalidate cached snapshots."""
@@ -121,23 +164,64 @@ class Group:
         fresh = {key: part.copy() if type(part) is dict else part for key, part in self._shown.items()}
         if "steps" in fresh:
             fresh["steps"] = {count: names.copy() for count, names in fresh["steps"].items()}
-        return fresh if detail is None else add_detail(fresh, self.series, self.tallies, detail)
+        if detail is None:
+            return fresh
+        return add_detail(fresh, self.series, self.tallies, detail, by_question([self]))
 
     def detailed(self, detail: Detail) -> Detailed:
-        """Return a detailed snapshot and its sums, cached until the next change; do not modify them."""
+        """Return a detailed snapshot and its weights, cached until the next change; do not modify them."""
         if self._detailed is None or self._detailed[0] != detail:
-            sums = bounded_sums(self.series, detail.fractions)
-            self._detailed = detail, (self.snapshot(detail), sums)
+            weights = bounded_weights(self.series, detail.fractions)
+            self._detailed = detail, (self.snapshot(detail), weights)
         return self._detailed[1]
 
 
-def slide(series: dict[str, Series], new: Iterable[Sample], gone: Iterable[Sample]) -> None:
-    """Add values of new samples and remove those of old ones; drop metrics without values."""
+def first_values(
+    metrics: Sequence[str], rows: Sequence[Sequence[float]]
+) -> Iterator[tuple[str, Sequence[float]]]:
+    """Yield one value of each metric for each row: the mean of several retrieval steps."""
+    if rows and len(set(metrics)) == len(metrics):
+        yield from zip(metrics, zip(*rows, strict=True), strict=True)
+        return
+    for name in dict.fromkeys(metrics if rows else ()):
+        own = [place for place, other in enumerate(metrics) if other == name]
+        yield name, [fsum([row[place] for place in own]) / len(own) for row in rows]
+
+
+def slide(
+    series: dict[str, Series],
+    new: Sequence[Sample],
+    gone: Sequence[Sample],
+    places: dict[str, int] | None = None,
+) -> None:
+    """Add values of new samples and remove those of old ones; drop metrics without values.
+
+    With `places` of questions, also add and remove values by question.
+    """
     came, went = _by_metric(new), _by_metric(gone)
     for name in {**came, **went}:
-        metric(series, name).slide(came[name], went[name])
+        metric(series, name, by_question=places is not None).slide(came[name], went[name])
+    for sign, samples in ((1, new), (-1, gone)):
+        for sample in samples:
+            _slide_questions(series, sample, sign, places)
+    for name in {**came, **went}:
         if not series[name]:
             del series[name]
+
+
+def _slide_questions(
+    series: Mapping[str, Series], sample: Sample, sign: int, places: dict[str, int] | None
+) -> None:
+    """Add a sample to the histograms and to the values by question, or with a `sign` of -1 remove it."""
+    if sample.is_first:
+        for name, values in first_values(sample.metrics, [sample.numbers]):
+            if (histogram := series[name].histogram) is not None:
+                (histogram.add if sign > 0 else histogram.remove)(values)
+    if places is not None:
+        place = [places.setdefault(sample.question, len(places))]
+        for name, value in zip(sample.metrics, sample.numbers, strict=True):
+            if (questions := series[name].questions) is not None:
+                (questions.add if sign > 0 else questions.remove)(place, [value])
 
 
 def _by_metric(samples: Iterable[Sample]) -> defaultdict[str, list[float]]:
@@ -187,10 +271,32 @@ def show_micro(
     return show(errors, successes, trimmed(steps, expected), series)
 
 
+def by_question(groups: Collection[Group]) -> ByQuestion:
+    """Return a function that gives the means and numbers of values of the questions in all groups."""
+
+    def means(metric: str) -> list[tuple[float, int]] | None:
+        found: list[tuple[float, int]] = []
+        for group in groups:
+            series = group.series.get(metric)
+            if series is not None and series.questions is not None:
+                unknown = group.places.get(UNKNOWN)
+                for place, values in series.questions.by_place():
+                    if place == unknown:
+                        return None
+                    found.append(mean_of(values))
+        return found
+
+    return means
+
+
 def add_detail(
-    shown: dict[str, Any], series: Mapping[str, Series], tallies: Tallies, detail: Detail
+    shown: dict[str, Any],
+    series: Mapping[str, Series],
+    tallies: Tallies,
+    detail: Detail,
+    by_question: ByQuestion,
 ) -> dict[str, Any]:
-    """Return what `show` laid out, with coverage, bounds, quantiles, confidence and reasons of failure."""
+    """Return what `show` laid out, with coverage, bounds, quantiles, intervals and reasons of failure."""
     whole = {key: part for key, part in shown.items() if key not in series}
     if found := reasons(tallies):
         whole[REASON] = found
@@ -201,33 +307,35 @@ def add_detail(
         if covered["applied"]:
             failed = sum(covered["failed"].values())
             bounded = is_bounded(metric) or metric in detail.fractions
-            confidence = detail.confidence if bounded else None
-            whole[metric] = {} if own is None else shown[metric] | _detail(own, confidence)
+            whole[metric] = {}
+            if own is not None:
+                whole[metric] = shown[metric] | {"quantiles": own.quantiles()}
+                if detail.intervals is not None and is_score(metric):
+                    weights = own.histogram.weights() if own.histogram is not None and bounded else None
+                    means = by_question(metric)
+                    grouped = None if means is None else clusters(means, shown[metric]["mean"])
+                    whole[metric] |= detail.intervals(weights, grouped)
             if bounded and values + failed:
                 whole[metric]["bounds"] = bounds(own, failed)
             whole[metric]["coverage"] = covered
     return whole
 
 
-def _detail(series: Series, confidence: Callable[[Sums], dict[str, float]] | None) -> dict[str, Any]:
-    detail: dict[str, Any] = {"quantiles": series.quantiles()}
-    if confidence is not None and (sums := series.sums()):
-        detail["confidence"] = confidence(sums)
-    return detail
+def bounded_weights(series: Mapping[str, Series], fractions: Collection[str]) -> dict[str, Weights]:
+    """Return the weights from which confidence sequences are computed, by metric."""
+    return {
+        metric: weights
+        for metric, own in series.items()
+        if is_bounded(metric) or metric in fractions
+        if own.histogram is not None and (weights := own.histogram.weights()) is not None
+    }
 
 
-def bounded_sums(series: Mapping[str, Series], fractions: Collection[str]) -> dict[str, Sums]:
-    """Return the sums from which confidence intervals are computed, by metric."""
-    bounded = (metric for metric in series if is_bounded(metric) or metric in fractions)
-    sums = {metric: series[metric].sums() for metric in bounded}
-    return {metric: own for metric, own in sums.items() if own is not None}
-
-
-def metric(series: dict[str, Series], name: str) -> Series:
-    """Return the series of a metric; create it if needed."""
+def metric(series: dict[str, Series], name: str, *, by_question: bool = False) -> Series:
+    """Return the series of a metric; create it if needed, `by_question` for a template."""
     own = series.get(name)
     if own is None:
-        own = series[name] = Series(bounded=may_be_bounded(name))
+        own = series[name] = Series(name, by_question=by_question)
     return own
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter, defaultdict
+from heapq import nsmallest
 from math import inf
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,7 +14,9 @@ from graphrag_eval_async.aggregates.group import (
     Detail,
     Group,
     add_detail,
-    bounded_sums,
+    bounded_weights,
+    by_question,
+    first_values,
     macro_of,
     metric,
     show_micro,
@@ -21,17 +24,17 @@ from graphrag_eval_async.aggregates.group import (
     tallies_of,
 )
 from graphrag_eval_async.aggregates.pending import Pending
+from graphrag_eval_async.aggregates.questions import UNKNOWN
 from graphrag_eval_async.aggregates.steps import checked_names
-from graphrag_eval_async.aggregates.window import Alike, Last, Sample, Seconds, Sliding
+from graphrag_eval_async.aggregates.window import Alike, Last, Row, Sample, Seconds, Sliding
 from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.records.evaluation import Evaluation
 from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from graphrag_eval_async.aggregates.exact import Sums
-    from graphrag_eval_async.aggregates.group import Detailed
+    from graphrag_eval_async.aggregates.group import Detailed, Intervals
     from graphrag_eval_async.aggregates.series import Series
 
 # Maximum results to count in one batch, which takes about a millisecond.
@@ -58,8 +61,8 @@ class Aggregates:
     """
 
     __slots__ = (
-        *("_expected", "_fractions", "_groups", "_include_errors", "_micro", "_order", "_pending"),
-        *("_results", "_sliding", "_waiting"),
+        *("_expected", "_fractions", "_groups", "_include_errors", "_is_finished", "_micro", "_order"),
+        *("_pending", "_results", "_sliding", "_waiting"),
     )
 
     def __init__(
@@ -81,8 +84,9 @@ class Aggregates:
         self._pending = Pending()
         self._fractions: set[str] = set()
         # Values of results that share everything else.
-        self._waiting: dict[Alike, list[tuple[float, ...]]] = {}
+        self._waiting: dict[Alike, list[Row]] = {}
         self._results = 0
+        self._is_finished = False
         self.order_templates(templates)
         self.expect_steps(steps)
 
@@ -120,6 +124,7 @@ class Aggregates:
             AggregationError: `result` is not a result, or one of its metrics is not a finite number of at
                 most 64 bits. Then nothing of it is counted.
         """
+        self._is_finished = False
         seen = result if type(result) is Evaluation else observe(result, include_errors=self._include_errors)
         if seen.pending is not None:
             self._pending.add(seen)
@@ -131,15 +136,26 @@ class Aggregates:
         if seen is result and seen.failed and not self._include_errors:
             seen = seen.without_values()
         alike = (seen.template_id, seen.failed, seen.metrics, seen.steps, seen.tallies)
+        sample = seen.sample
+        question = UNKNOWN if seen.question_id is None else str(seen.question_id)
+        row = seen.numbers, question, sample == 1 or sample is None
         if self._sliding is not None:
-            self._sliding.add(alike, seen.numbers, age)
+            self._sliding.add(alike, row, age)
         elif (same := self._waiting.get(alike)) is not None:
-            same.append(seen.numbers)
+            same.append(row)
         else:
-            self._waiting[alike] = [seen.numbers]
+            self._waiting[alike] = [row]
         self._results += 1 + len(seen.steps) // 16  # Waiting results keep all step names in memory.
         if self._results >= BATCH:
             self._flush()
+
+    def finish(self) -> None:
+        """Record that all results were added, and that nobody chose when to stop by looking at them.
+
+        Then a detailed snapshot shows intervals for one look, which are narrower. A stream does this at its
+        end. It does not if `until`, `stop()` or leaving its loop ended it. Adding a result undoes it.
+        """
+        self._is_finished = True
 
     def snapshot(self) -> dict[str, Any]:
         """Return `per_template`, `micro` and `macro` over the results that count, as a new dict."""
@@ -149,13 +165,23 @@ class Aggregates:
         macro = {metric: macro_of(metric, per_template) for metric in micro if metric in self._micro}
         return {"per_template": per_template, "micro": micro, "macro": macro}
 
+    def lowest(self, metric: str, count: int) -> list[tuple[str, float]]:
+        """Return the `count` questions with the lowest means of a score, the lowest first, then by id."""
+        self._flush()
+        means = [
+            (mean, question)
+            for group in self._groups.values()
+            for question, mean in group.means_of_questions(metric)
+        ]
+        return [(question, mean) for mean, question in nsmallest(count, means)]
+
     def overall(self) -> Detailed:
-        """Return `micro` of a detailed snapshot without `confidence`, and the sums to compute it by metric.
+        """Return `micro` of a detailed snapshot without intervals, and the weights to compute them by metric.
 
         This is fast, however many templates there are; each interval takes half a millisecond.
         """
         self._flush()
-        return self._detailed_micro(self._detail(None)), bounded_sums(self._micro, self._fractions)
+        return self._detailed_micro(self._detail(None)), bounded_weights(self._micro, self._fractions)
 
     def per_template(self) -> dict[str, Detailed]:
         """Return the same for each template. Do not change it: unchanged templates are cached."""
@@ -170,10 +196,10 @@ class Aggregates:
             group.detailed(own)
             yield
 
-    def _details(self, confidence: Callable[[Sums], dict[str, float]] | None = None) -> dict[str, Any]:
-        """Return a detailed snapshot; `confidence` turns sums of a metric from 0 to 1 into an interval."""
+    def _details(self, intervals: Intervals | None = None) -> dict[str, Any]:
+        """Return a detailed snapshot; see `Detail` for `intervals`."""
         self._flush()
-        detail = self._detail(confidence)
+        detail = self._detail(intervals)
         per_template = {name: group.snapshot(own) for name, (group, own) in self._groups_of(detail).items()}
         micro = self._detailed_micro(detail)
         macro = {
@@ -184,16 +210,16 @@ class Aggregates:
         }
         return {"per_template": per_template, "micro": micro, "macro": macro}
 
-    def _detail(self, confidence: Callable[[Sums], dict[str, float]] | None) -> Detail:
+    def _detail(self, intervals: Intervals | None) -> Detail:
         """Return the options to show all results in detail."""
         pending = sum(self._pending.by_template().values(), Counter[str]())
         metrics = covered_metrics(self._micro, tallies_of(self._groups.values()), pending)
-        return Detail(confidence, metrics, frozenset(self._fractions), pending)
+        return Detail(intervals, metrics, frozenset(self._fractions), pending)
 
     def _detailed_micro(self, detail: Detail) -> dict[str, Any]:
         groups = self._groups.values()
         micro = show_micro(groups, self._micro, self._expected)
-        return add_detail(micro, self._micro, tallies_of(groups), detail)
+        return add_detail(micro, self._micro, tallies_of(groups), detail, by_question(groups))
 
     def _groups_of(self, detail: Detail) -> dict[str, tuple[Group, Detail]]:
         """Return the templates in order, even if all their results are pending, with options for details."""
@@ -201,6 +227,14 @@ class Aggregates:
         groups = {name: Group() for name in pending} | self._groups
         details = {name: detail._replace(pending=pending.get(name, {})) for name in groups}
         return {name: (groups[name], details[name]) for name in self._in_order(groups)}
+
+    def _demote(self, template: str, metrics: Sequence[str], numbers: Sequence[float]) -> None:
+        """Count a first sample as a later one, since an earlier one became known."""
+        self._flush()
+        for name, values in first_values(metrics, [numbers]):
+            for series in (self._groups[template].series[name], self._micro[name]):
+                if series.histogram is not None:
+                    series.histogram.remove(values)
 
     def merge(self, other: Aggregates) -> Self:
         """Add the counts of `other`, and adopt its order of templates.
@@ -227,6 +261,7 @@ class Aggregates:
             metric(self._micro, name).merge(series)
         self._pending.merge(other._pending)
         self._fractions |= other._fractions
+        self._is_finished = False
         return self
 
     def to_bytes(self) -> bytes:
@@ -265,9 +300,8 @@ class Aggregates:
         for (template, failed, metrics, steps, tallies), rows in waiting.items():
             group = self._group(template)
             group.count(failed, steps, tallies, len(rows))
-            for name, values in zip(metrics, zip(*rows, strict=True), strict=bool(metrics)):
-                metric(group.series, name).add(values)
-                metric(self._micro, name).add(values)
+            if metrics:
+                group.add(metrics, rows, self._micro)
 
     def _slide(self, sliding: Sliding) -> None:
         new, gone = sliding.slide()

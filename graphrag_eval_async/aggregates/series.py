@@ -7,8 +7,11 @@ from contextlib import suppress
 from operator import neg
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.aggregates.exact import ONE, Sums, mean, sum_floats, sum_units, to_units
+from graphrag_eval_async.aggregates.exact import ONE, mean, sum_floats, sum_units, to_units
+from graphrag_eval_async.aggregates.histogram import Histogram
 from graphrag_eval_async.aggregates.ordered import CHUNK, OrderedValues
+from graphrag_eval_async.aggregates.questions import QuestionValues
+from graphrag_eval_async.records.metrics import is_score, may_be_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -34,16 +37,18 @@ class Series:
     when statistics are read. `integral` says whether all values are ints; they are stored as doubles even so,
     except ints that no double equals.
 
-    To remove values, use only `slide` to add and remove them: it counts floats to keep `integral` right. If
-    `bounded`, the metric may be from 0 to 1, and squares are summed, too: each is rounded to a double, their
-    sum is exact.
+    To remove values, use only `slide` to add and remove them: it counts floats to keep `integral` right.
+
+    Attributes:
+        histogram: for a metric that may be from 0 to 1, one value of each question; filled by the owner.
+        questions: for a score, its values by question; filled by the owner.
     """
 
-    __slots__ = ("_bounded", "_floats", "_ordered", "_squares", "_units", "_waiting", "integral")
+    __slots__ = ("_floats", "_ordered", "_units", "_waiting", "histogram", "integral", "questions")
 
-    def __init__(self, *, bounded: bool = False) -> None:
-        self._bounded = bounded
-        self._squares = 0
+    def __init__(self, metric: str, *, by_question: bool = False) -> None:
+        self.histogram = Histogram() if may_be_bounded(metric) else None
+        self.questions = QuestionValues() if by_question and is_score(metric) else None
         self.integral = True
         self._ordered: OrderedValues | None = None
         self._floats = 0
@@ -89,11 +94,13 @@ class Series:
         return self._units
 
     def merge(self, other: Series) -> None:
-        """Add the values of `other`."""
+        """Add the values of `other`, except those in `questions`, whose places may differ."""
         self.integral &= other.integral
         ordered = other.values
         for chunk in ordered.chunks:
             self._count(chunk, wide=ordered.wide)
+        if self.histogram is not None and other.histogram is not None:
+            self.histogram.merge(other.histogram)
 
     def extend(self, values: Collection[float], *, integral: bool, wide: bool = False) -> None:
         """Add values in the form of `self.values`: floats, and ints only if `wide`."""
@@ -107,11 +114,6 @@ class Series:
             self._ordered.widen()
         self._ordered.extend(values)
         self._units += sum_units(values) if wide else sum_floats(values)
-        self._squares += self._square(values)
-
-    def _square(self, values: Collection[float]) -> int:
-        """Return the sum of the squares, without values outside 0 to 1, whose squares are not used."""
-        return sum_floats([value * value for value in values if 0 <= value <= 1]) if self._bounded else 0
 
     def slide(self, new: Sequence[float], gone: Sequence[float]) -> None:
         """Add `new` floats and ints; remove `gone` ones, which were added by `slide`."""
@@ -125,7 +127,6 @@ class Series:
             self._units += sum_units(moved)
         else:
             self._units += sum_floats(moved)
-        self._squares += self._square(new) - self._square(gone)
         self.integral = not self._floats
         for value in new:
             self.values.insert(value)
@@ -150,12 +151,6 @@ class Series:
     def quantiles(self) -> dict[str, float]:
         """Return the values at `QUANTILES`."""
         return {f"p{percent}": self.quantile(percent) for percent in QUANTILES}
-
-    def sums(self) -> Sums | None:
-        """Return the sums to compute a confidence interval; None if values are outside 0 to 1."""
-        if not self._bounded or self.values.first() < 0 or self.values.last() > 1:
-            return None
-        return Sums(len(self), self.units / ONE, self._squares / ONE)
 
     def quantile(self, percent: int) -> float:
         """Return a percentile, linearly interpolated between two values; 50 is the median.

@@ -1,7 +1,8 @@
 """Serialises running aggregates.
 
 A header (magic, version, CRC-32 of the rest), then MessagePack: the order of the templates, and for each
-template its counts and the values of its metrics. Sums and micro statistics are computed from the values.
+template its counts, its questions and the values of its metrics. Sums and micro statistics are computed from
+the values.
 """
 
 from __future__ import annotations
@@ -16,20 +17,24 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 import msgspec
 
 from graphrag_eval_async.aggregates.group import Group, metric
+from graphrag_eval_async.aggregates.histogram import BINS, Histogram
 from graphrag_eval_async.aggregates.pending import Pending
 from graphrag_eval_async.aggregates.series import Series, stored
 from graphrag_eval_async.errors import AggregationError
 from graphrag_eval_async.records.metrics import fits, may_be_metric
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from graphrag_eval_async.aggregates.questions import QuestionValues, Several
 
 _HEADER = struct.Struct(">4sHI")
 _MAGIC = b"GEAA"
-_VERSION = 3
+_VERSION = 4
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 _Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+_Bin: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=BINS)]
 # Bytes: a name may hold a lone surrogate, which MessagePack strings cannot.
 _Name: TypeAlias = bytes
 
@@ -41,6 +46,11 @@ class _Series(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     integral: bool
     # Little-endian doubles; or a list if some values are ints that no double equals.
     values: bytes | list[int | float]
+    # By bin, the number of values and the bytes of their sum; and the number of values outside [0, 1].
+    bins: dict[_Bin, tuple[_Positive, bytes]]
+    outside: _Count
+    # The values of each question: none, one, or numerator and denominator of a sum, as bytes, and a number.
+    questions: list[float | tuple[bytes, bytes, _Positive] | None]
 
 
 class _Group(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -50,6 +60,7 @@ class _Group(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     # Counts of all steps not counted by name.
     other_steps: _StepCounts | None
     tallies: list[tuple[_Name, _Name, _Positive]]
+    questions: list[_Name]
     series: dict[_Name, _Series]
 
 
@@ -139,9 +150,12 @@ def _dump_group(group: Group) -> _Group:
     steps = dict(group.trimmed_steps)
     other = steps.pop(None, None)
     by_name = {_encode(name): counts for name, counts in sorted(steps.items()) if name is not None}
-    series = {_encode(name): _dump_series(series) for name, series in sorted(group.series.items())}
+    questions = sorted(group.places)
+    places = [group.places[question] for question in questions]
+    series = {_encode(name): _dump_series(series, places) for name, series in sorted(group.series.items())}
     tallies = [(_encode(what), _encode(kind), total) for (what, kind), total in sorted(group.tallies.items())]
-    return _Group(group.errors, group.successes, by_name, other, tallies, series)
+    names = [*_encode_all(questions)]
+    return _Group(group.errors, group.successes, by_name, other, tallies, names, series)
 
 
 def _load_group(state: _Group, micro: dict[str, Series], expected: Collection[str]) -> Group:
@@ -149,6 +163,7 @@ def _load_group(state: _Group, micro: dict[str, Series], expected: Collection[st
         raise ValueError("a template without results")
     group = Group(expected)
     group.errors, group.successes = state.errors, state.successes
+    group.places = {_decode(name): place for place, name in enumerate(state.questions)}
     group.steps = {_decode(name): counts for name, counts in state.steps.items()}
     if state.other_steps is not None:
         group.steps[None] = state.other_steps
@@ -158,18 +173,57 @@ def _load_group(state: _Group, micro: dict[str, Series], expected: Collection[st
         if not may_be_metric(name):
             raise ValueError(f"{name!r} is not a metric")
         wide = isinstance(series.values, list)
-        values = _load_values(series)
-        for owner in (group.series, micro):
-            metric(owner, name).extend(values, integral=series.integral, wide=wide)
+        values, histogram = _load_values(series), _load_histogram(series)
+        for each in (metric(group.series, name, by_question=True), metric(micro, name)):
+            each.extend(values, integral=series.integral, wide=wide)
+            if each.histogram is not None:
+                each.histogram.merge(histogram)
+        if (questions := group.series[name].questions) is not None:
+            _load_questions(questions, series, len(group.places))
     return group
 
 
-def _dump_series(series: Series) -> _Series:
+def _load_histogram(series: _Series) -> Histogram:
+    bins = {place: (count, _load_int(units)) for place, (count, units) in series.bins.items()}
+    return Histogram(bins, series.outside)
+
+
+def _load_questions(questions: QuestionValues, series: _Series, number: int) -> None:
+    if len(series.questions) > number:
+        raise ValueError("values of unknown questions")
+    for place, values in enumerate(series.questions):
+        if isinstance(values, tuple):
+            numerator, denominator, count = values
+            if (below := _load_int(denominator)) < 1:
+                raise ValueError("a denominator must be at least 1")
+            questions.merge_one(place, (_load_int(numerator), below, count))
+        elif values is not None:
+            questions.merge_one(place, values)
+
+
+def _dump_int(value: int) -> bytes:
+    return value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
+
+
+def _load_int(data: bytes) -> int:
+    return int.from_bytes(data, "little", signed=True)
+
+
+def _dump_question(values: float | Several | None) -> float | tuple[bytes, bytes, int] | None:
+    if not isinstance(values, tuple):
+        return None if values is None else values + 0.0
+    return _dump_int(values[0]), _dump_int(values[1]), values[2]
+
+
+def _dump_series(series: Series, places: Sequence[int]) -> _Series:
     # Adding 0 turns -0.0 into 0.0, so that the order of values does not matter.
     values = [value + 0 for value in sorted(value for chunk in series.values.chunks for value in chunk)]
-    if series.values.wide:
-        return _Series(series.integral, values)
-    return _Series(series.integral, _little_endian(array("d", values)).tobytes())
+    histogram = Histogram() if series.histogram is None else series.histogram
+    bins = {place: (count, _dump_int(units)) for place, (count, units) in sorted(histogram.bins().items())}
+    by_place = {} if series.questions is None else dict(series.questions.by_place())
+    questions = [_dump_question(by_place.get(place)) for place in places] if by_place else []
+    kept = values if series.values.wide else _little_endian(array("d", values)).tobytes()
+    return _Series(series.integral, kept, bins, histogram.outside, questions)
 
 
 def _load_values(state: _Series) -> Collection[float]:

@@ -50,6 +50,9 @@ class Seconds:
             raise UsageError(f"seconds: expected a finite number above 0, got {describe(self.seconds)}")
 
 
+Row: TypeAlias = "tuple[tuple[float, ...], str, bool]"
+"""The values of a result, the id of its question, and whether it is the question's first sample."""
+
 Alike: TypeAlias = "tuple[str, bool, tuple[str, ...], StepKinds, tuple[Tally, ...]]"
 """Properties that many results share: template, whether the agent failed, metrics, steps and tallies."""
 
@@ -61,6 +64,8 @@ class Sample(msgspec.Struct, frozen=True, gc=False):
     """
 
     arrived: float
+    question: str
+    is_first: bool
     template: str
     failed: bool
     metrics: tuple[str, ...]
@@ -83,11 +88,13 @@ class Sliding:
         self._window = window
         self._new: list[Sample] = []
 
-    def add(self, alike: Alike, numbers: tuple[float, ...], age: float) -> None:
+    def add(self, alike: Alike, row: Row, age: float) -> None:
         """Add a result that arrived `age` seconds ago."""
         template, failed, metrics, steps, tallies = map(_shared, alike)
+        numbers, question, is_first = row
+        arrived = monotonic() - age
         self._new.append(
-            Sample(monotonic() - age, template, failed, metrics, numbers, counts_of(steps), tallies)
+            Sample(arrived, question, is_first, template, failed, metrics, numbers, counts_of(steps), tallies)
         )
 
     def slide(self) -> tuple[list[Sample], list[Sample]]:

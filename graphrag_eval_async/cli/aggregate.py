@@ -13,7 +13,7 @@ from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.reading import collecting, processes_for, read_to_end
 from graphrag_eval_async.cli.report import ReportOptions
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.inference.running import RunningAggregates
+from graphrag_eval_async.inference.running import Interval, RunningAggregates
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
@@ -35,8 +35,14 @@ class Aggregate(ReportOptions):
         list[str], options.input_argument(metavar="RESULTS...", help="Results, JSONL; - for standard input.")
     ]
     reference: options.ReferenceOption = None
+    interval: options.IntervalKind = None
     jobs: options.Jobs = 1
     max_line_bytes: options.MaxResultBytes = MAX_RESULT_BYTES
+
+    @property
+    def interval_kind(self) -> Interval | None:
+        kind: Interval | None = self.interval
+        return kind
 
     def run(self, interrupts: Interrupts) -> Exit:
         if self.reference is None and any(gate.metric == MISSING_RATE for gate in self.gates):
@@ -54,6 +60,8 @@ class Aggregate(ReportOptions):
             rejects, ending = self._read_in_processes(jobs, aggregates, steps, answered, interrupts)
         else:
             rejects, ending = self._read(aggregates, answered, interrupts)
+        if ending.error is None and not interrupts.came:
+            aggregates.finish()
         questions = reference.questions if reference is not None else ()
         missing = [question_id for question_id in questions if question_id not in answered]
         found = EvaluatedFile(aggregates, rejects, missing)

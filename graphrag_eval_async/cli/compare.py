@@ -1,15 +1,17 @@
 """``compare``: two runs, question by question."""
 
+import math
+import os
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from textwrap import wrap
 from typing import Annotated, Any, ClassVar
 
+import orjson
 import typer
-from rich.table import Table
 
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli import options
@@ -17,16 +19,62 @@ from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.files import aggregates_path, check_distinct, write_aggregates
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
-from graphrag_eval_async.cli.table import GAP, WIDTH, draw, name_cell
+from graphrag_eval_async.cli.table import draw, folded, name_cell, table_of
 from graphrag_eval_async.cli.text import number, one_line, percent, tell
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
-from graphrag_eval_async.inference.verdicts import UNDECIDED, is_score
-from graphrag_eval_async.records.metrics import ERROR_RATE
+from graphrag_eval_async.inference.pairs import SIDES
+from graphrag_eval_async.inference.verdicts import UNDECIDED
+from graphrag_eval_async.records.metrics import ERROR_RATE, is_score
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES
 
 LISTED_IDS = 10  # how many ids of questions on one side only are listed
-HEADINGS = ("baseline", "candidate", "change", "better", "worse", "equal")
+HEADINGS = ("baseline", "candidate", "change", "interval", "p")
+CHANGES = ("regression", "improvement")
+
+
+@dataclass(frozen=True, slots=True)
+class MaxDrop:
+    """A gate: the mean of a metric may get worse by at most `most`."""
+
+    metric: str
+    most: float
+
+    def fails(self, snapshot: Mapping[str, Any]) -> bool:
+        row = snapshot["overall"].get(self.metric)
+        return row is None or _drop(row) > self.most + 1e-12
+
+    def told(self, snapshot: Mapping[str, Any]) -> str:
+        row = snapshot["overall"].get(self.metric)
+        if row is None:
+            return f"{self.metric}: no question has it on both sides; {_known(snapshot)}"
+        return f"{self.metric} {_change(row)}: may get worse by at most {number(self.most)}"
+
+
+def parse_max_drop(text: str) -> MaxDrop:
+    """The gate that ``METRIC=X`` asks for.
+
+    Raises:
+        ValueError: the text has another form.
+    """
+    metric, _, value = text.rpartition("=")
+    try:
+        most = float(value)
+    except ValueError:
+        most = math.nan
+    if not metric.strip() or not 0 <= most < math.inf:
+        raise ValueError(f"{text!r}: expected METRIC=X, with X of 0 or more, such as steps_score=0.02")
+    return MaxDrop(metric.strip(), most)
+
+
+def _drop(row: Mapping[str, Any]) -> float:
+    """By how much the mean got worse; negative if it got better."""
+    change: float = row["difference"]
+    return change if row["direction"].startswith("lower") else -change
+
+
+def _known(snapshot: Mapping[str, Any]) -> str:
+    return f"metrics on both sides: {', '.join(snapshot['overall']) or 'none'}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +104,26 @@ class Compare:
             parser=options.parser(aggregates_path),
             rich_help_panel=options.OUTPUT,
             help="Write the whole comparison here: .yaml, .yml or .json.",
+        ),
+    ] = None
+    max_drop: Annotated[
+        list[MaxDrop],
+        options.repeatable(
+            "--max-drop",
+            parser=options.parser(parse_max_drop),
+            metavar="METRIC=X",
+            rich_help_panel=options.GATES,
+            help="Fail if the mean of METRIC got worse by more than X, however uncertain. Repeatable.",
+        ),
+    ]
+    max_regressions: Annotated[
+        int | None,
+        typer.Option(
+            "--max-regressions",
+            min=0,
+            metavar="N",
+            rich_help_panel=options.GATES,
+            help="Fail if more than N questions were right in BASELINE and are not in CANDIDATE.",
         ),
     ] = None
     fail_on_regression: Annotated[
@@ -98,27 +166,63 @@ class Compare:
         failures: list[str] = []
         if ending.error is None and not interrupts.came:  # Half of a file would mislead.
             snapshot = comparison.snapshot(level=self.level)
-            failures = regressions(snapshot) if self.fail_on_regression else []
+            failures, held = self._gates(snapshot)
             if self.output is not None:
                 ending = ending.attempt(partial(write_aggregates, self.output, snapshot))
             table = sys.stderr if self.rejects == "-" else sys.stdout
-            ending = ending.attempt(partial(tell, table, render_comparison(snapshot, worst=self.worst)))
+            page = render_comparison(snapshot, worst=self.worst, candidate=self.candidate)
+            told = "\n".join([page, *([""] if held else []), *folded(f"gate held: {gate}" for gate in held)])
+            ending = ending.attempt(partial(tell, table, told))
         return end(ending, rejects, failures)
 
+    def _gates(self, snapshot: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        """The gates that failed and those that held, a line each."""
+        failures: list[str] = []
+        held: list[str] = []
+        for gate in self.max_drop:
+            (failures if gate.fails(snapshot) else held).append(gate.told(snapshot))
+        if (most := self.max_regressions) is not None:
+            count = len(snapshot["regressions"])
+            told = f"{count} regression{'s' * (count != 1)}, at most {most} allowed"
+            (failures if count > most else held).append(told)
+        if self.fail_on_regression:
+            reasons = regressions(snapshot)
+            failures += reasons
+            held += [] if reasons else ["no regression by more than chance"]
+        return failures, held
 
-def render_comparison(snapshot: Mapping[str, Any], *, worst: int) -> str:
-    """A snapshot as plain text of `WIDTH` columns, with the `worst` questions of each score."""
+
+def render_comparison(snapshot: Mapping[str, Any], *, worst: int, candidate: str = "-") -> str:
+    """A snapshot as plain text of `WIDTH` columns; shows where the `worst` questions are in `candidate`."""
     results = " and ".join(f"{count} of the {side}" for side, count in snapshot["results"].items())
     parts = [
+        folded([verdict(snapshot)]),
         folded([f"compared: {_questions(snapshot['questions'])} that both sides have; results: {results}"]),
         folded([f"warning: {warning}" for warning in snapshot["warnings"]]),
-        _overall(snapshot["overall"]),
-        folded(sentences(snapshot["overall"])),
-        *_templates(snapshot),
-        *worst_questions(snapshot["worse"], worst),
+        _overall(snapshot["overall"], snapshot["level"]),
+        _templates(snapshot["per_template"]),
+        _worst(snapshot["worse"], worst, candidate),
         folded(one_sided(snapshot)),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part)
+
+
+def verdict(snapshot: Mapping[str, Any]) -> str:
+    """What came out, in a sentence."""
+    rows = {metric: row for metric, row in snapshot["overall"].items() if is_score(metric)}
+    if not {*rows} - {ERROR_RATE}:
+        return "Nothing to compare: no question has a score on both sides."
+    lone = any(sides[side] for sides in snapshot["without_pair"].values() for side in SIDES)
+    if not lone and all(row["ties"] == row["pairs"] for row in rows.values()):
+        return f"No difference: {_questions(snapshot['questions'])} with the same scores in both runs."
+    changed = [len(snapshot[kind]) for kind in ("regressions", "improvements")]
+    count = ", ".join(f"{n} {kind}{'s' * (n != 1)}" for n, kind in zip(changed, CHANGES, strict=True))
+    told = [
+        f"{kind.capitalize()}: {', '.join(found)}."
+        for kind in ("worse", "better")
+        if (found := [f"{metric} {_change(row)}" for metric, row in rows.items() if row["verdict"] == kind])
+    ]
+    return f"{' '.join(told) or 'Undecided: what changed may be chance.'} {count}."
 
 
 def regressions(snapshot: Mapping[str, Any]) -> list[str]:
@@ -128,7 +232,8 @@ def regressions(snapshot: Mapping[str, Any]) -> list[str]:
     groups = [("", snapshot["overall"])]
     groups += [(f"{template}:", group) for template, group in snapshot["per_template"].items()]
     reasons += [
-        f"{prefix}{metric} is worse: {_change(group[metric])}; {_tested(group[metric])}"
+        f"{prefix}{metric} is worse: {_change(group[metric])}; {_counts(group[metric])}, "
+        f"p {_p_value(group[metric]['p_holm'])}"
         for prefix, group in groups
         for metric in scores
         if metric in group and group[metric]["verdict"] == "worse"
@@ -141,6 +246,7 @@ def regressions(snapshot: Mapping[str, Any]) -> list[str]:
 
 
 def sentences(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What is known of each score while results still arrive."""
     return [f"{metric}: {_sentence(row)}" for metric, row in rows.items() if is_score(metric)]
 
 
@@ -149,15 +255,12 @@ def _sentence(row: Mapping[str, Any]) -> str:
     if "confidence" in row:
         ends = (signed(row["confidence"][end]) for end in ("low", "high"))
         told += f" ({percent(row['confidence']['level'])}: {' to '.join(ends)})"
-    told += f"; {_tested(row)}"
+    told += f"; {_counts(row)}"
     return f"{told}: {row['verdict']}" if "verdict" in row else told
 
 
-def _tested(row: Mapping[str, Any]) -> str:
-    told = f"{_questions(row['wins'])} better, {row['losses']} worse, {row['ties']} equal"
-    if "p_holm" in row:
-        return f"{told}; sign test p {_p_value(row['p_holm'])}, corrected"
-    return f"{told}; sign test p {_p_value(row['p'])}" if "p" in row else told
+def _counts(row: Mapping[str, Any]) -> str:
+    return f"{_questions(row['wins'])} better, {row['losses']} worse, {row['ties']} equal"
 
 
 def _values(sides: Mapping[str, Any]) -> str:
@@ -169,28 +272,37 @@ def _change(row: Mapping[str, Any]) -> str:
     return f"{number(row['baseline'])} -> {number(row['candidate'])}, {signed(row['difference'])}"
 
 
-def _overall(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _overall(rows: Mapping[str, Mapping[str, Any]], level: float) -> list[str]:
     if not rows:
         return []
     lines = _table(
-        ["overall", *HEADINGS], [[name_cell(metric), *_cells(row)] for metric, row in rows.items()]
+        ["overall", *HEADINGS],
+        [[name_cell(metric), *_cells(row), _interval(row), _p(row)] for metric, row in rows.items()],
     )
     lower = [metric for metric, row in rows.items() if row["direction"].startswith("lower")]
-    return lines + folded([f"Lower is better: {', '.join(lower)}."])
+    together = f"Intervals and p hold for all rows together, at {percent(level)}."
+    return lines + folded([f"Lower is better: {', '.join(lower)}. {together}"])
 
 
-def _templates(snapshot: Mapping[str, Any]) -> Iterator[list[str]]:
-    """A table for each score that is not equal everywhere, with what is decided."""
-    for metric, row in snapshot["overall"].items():
-        if not is_score(metric) or row["ties"] == row["pairs"]:
-            continue
-        groups = {name: each[metric] for name, each in snapshot["per_template"].items() if metric in each}
-        rows = [
-            [name_cell(name), *_cells(group), _p_value(group["p_holm"]).removeprefix("= ").replace(" ", "")]
-            for name, group in groups.items()
-        ]
-        note = f"p: sign test, {_correction(groups.values())}; {decided(groups) or 'undecided'}."
-        yield _table([name_cell(metric), *HEADINGS, "p"], rows) + folded([note])
+def _interval(row: Mapping[str, Any]) -> str:
+    interval = row.get("interval")
+    return "" if interval is None else " to ".join(signed(interval[end]) for end in ("low", "high"))
+
+
+def _p(row: Mapping[str, Any]) -> str:
+    return _p_value(row["p_holm"]).removeprefix("= ").replace(" ", "")
+
+
+def _templates(groups: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:
+    """A table of the templates and scores that are decided."""
+    rows = [
+        [name_cell(template), name_cell(metric), *_cells(row), row["verdict"], _p(row)]
+        for template, group in groups.items()
+        for metric, row in group.items()
+        if is_score(metric) and row["verdict"] != UNDECIDED
+    ]
+    headings = ["template", "metric", "baseline", "candidate", "change", "verdict", "p"]
+    return _table(headings, rows, names=2) if rows else []
 
 
 def decided(groups: Mapping[str, Mapping[str, Any]]) -> str:
@@ -199,15 +311,6 @@ def decided(groups: Mapping[str, Mapping[str, Any]]) -> str:
     return ", ".join(
         f"{one_line(name)} is {verdict}" for name, verdict in verdicts.items() if verdict != UNDECIDED
     )
-
-
-def _correction(groups: Collection[Mapping[str, Any]]) -> str:
-    tested = sum(group["tested"] for group in groups)
-    if not tested:
-        return "not corrected: in no template did enough questions change to tell"
-    told = f"by Holm's correction for {tested} template{'s' * (tested > 1)}"
-    others = len(groups) - tested
-    return f"{told}, without {others} in which too few questions changed to tell" if others else told
 
 
 def worst_questions(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int) -> Iterator[list[str]]:
@@ -225,6 +328,43 @@ def worst_questions(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int
         heading = f"{name_cell(metric)}: {_questions(len(questions))} got worse{more}"
         headings = ["question", "template", "baseline", "candidate", "change"]
         yield [heading, *_table(headings, rows, names=2)]
+
+
+def _worst(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int, candidate: str) -> list[str]:
+    """A table of the `worst` questions of all scores, with the lines of their results."""
+    every = [(metric, question) for metric, questions in worse.items() for question in questions]
+    every.sort(key=lambda each: -abs(each[1]["difference"]))
+    lines = lines_of_questions(candidate, {question["question_id"] for _, question in every[:worst]})
+    rows = [
+        [
+            name_cell(question["question_id"]),
+            name_cell(metric),
+            *_cells(question),
+            lines.get(question["question_id"], ""),
+        ]
+        for metric, question in every[:worst]
+    ]
+    headings = ["got worse", "metric", "baseline", "candidate", "change", "result"]
+    return _table(headings, rows, names=2) if rows else []
+
+
+def lines_of_questions(path: str, questions: Collection[str]) -> dict[str, str]:
+    """The place of the first result of each question in a plain file of results, as ``NAME:LINE``."""
+    found: dict[str, str] = {}
+    if not questions or not os.path.isfile(path):
+        return found
+    wanted = {question: question.encode("utf-8", "surrogatepass") for question in questions}
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if any(each in line for each in wanted.values()):
+                with suppress(orjson.JSONDecodeError):
+                    result = orjson.loads(line)
+                    question = result.get("question_id") if isinstance(result, dict) else None
+                    if isinstance(question, str) and wanted.pop(question, None) is not None:
+                        found[question] = f"{os.path.basename(path)}:{number}"
+            if not wanted:
+                break
+    return found
 
 
 def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
@@ -256,26 +396,11 @@ def _questions(count: int) -> str:
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    means = [number(row["baseline"]), number(row["candidate"]), signed(row["difference"])]
-    return means + [str(row[key]) for key in ("wins", "losses", "ties")]
+    return [number(row["baseline"]), number(row["candidate"]), signed(row["difference"])]
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, names: int = 1) -> list[str]:
-    """Lines with columns of names, which are folded, and of numbers."""
-    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False)
-    for i, heading in enumerate(headings):
-        if i < names:
-            table.add_column(heading, overflow="fold")
-        else:
-            table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    return draw([table]).splitlines()
-
-
-def folded(lines: Iterable[str]) -> list[str]:
-    """Lines wrapped at `WIDTH`."""
-    return [part for line in lines for part in wrap(one_line(line), WIDTH, subsequent_indent="  ")]
+    return draw([table_of(headings, rows, names=names, has_lines=False)]).splitlines()
 
 
 def signed(value: float) -> str:

@@ -24,6 +24,7 @@ from graphrag_eval_async.cli.text import counts, dollars, kind_of_problem, one_l
 from graphrag_eval_async.config import Config, LimitsConfig
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import Evaluator
+from graphrag_eval_async.inference.running import Interval
 from graphrag_eval_async.inference.until import Until
 from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS, DryJudge
 from graphrag_eval_async.records.metrics import COST
@@ -42,8 +43,8 @@ DEFAULT_SEED = 0
 class Evaluate(RunOptions):
     """Evaluate responses as they arrive.
 
-    Writes one result per response, and a table of scores at the end. Without --config or --llm, no model is
-    called: only steps are scored.
+    Writes one result per response, and prints a page of scores at the end. Without --config or --llm, no
+    model is called: only steps are scored.
     """
 
     example: ClassVar = (
@@ -59,9 +60,9 @@ class Evaluate(RunOptions):
             parser=output_path,
             rich_help_panel=options.OUTPUT,
             help="Write results here: .jsonl, or .csv or .parquet at the end of the run; - is standard "
-            "output.",
+            "output.  [default: -, but nowhere if that is a terminal]",
         ),
-    ] = "-"
+    ] = None
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -88,11 +89,19 @@ class Evaluate(RunOptions):
             help="Read lines in random order, reproducible with SEED.  [default: 0 with --until]",
         ),
     ] = None
+    interval: options.IntervalKind = None
     jobs: options.Jobs = 1
+
+    @property
+    def interval_kind(self) -> Interval | None:
+        kind: Interval | None = self.interval
+        return kind
 
     def run(self, interrupts: Interrupts) -> Exit:
         if self.dry_run:
             return self._estimate(interrupts)
+        if self.output is None and not (sys.stdout and sys.stdout.isatty()):
+            return replace(self, output="-").run(interrupts)
         if self.output is not None and is_table(self.output):
             return self._run_to_table(self.output, interrupts)
         until = self._condition()

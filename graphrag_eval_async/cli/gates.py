@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.records.conditions import CONDITION, OPERATORS, parse_condition
 from graphrag_eval_async.records.metrics import (
     COST,
     ERROR_RATE,
@@ -23,35 +24,55 @@ if TYPE_CHECKING:
     from graphrag_eval_async.reference import Reference
 
 MISSING_RATE = "missing_rate"
+FORMS = "METRIC=VALUE or TEMPLATE:METRIC=VALUE"
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A bound on the mean of one metric, over all results or those of one template."""
+    """A condition that the mean of a metric must meet, over all results or those of one template.
 
+    Attributes:
+        option: the option that asked for it.
+        template: None for all results.
+        operator: one of `OPERATORS`.
+    """
+
+    option: str
     template: str | None
     metric: str
+    operator: str
     bound: float
-    over: bool
+
+    @property
+    def text(self) -> str:
+        """The condition as it is written."""
+        name = self.metric if self.template is None else f"{self.template}:{self.metric}"
+        return f"{name} {self.operator} {self.bound:.15g}"
 
 
-def parse_gate(text: str, *, over: bool) -> Gate:
-    """The gate that ``[TEMPLATE:]METRIC=VALUE`` asks for; a template's name may hold colons and equals signs.
+def parse_gate(text: str, *, option: str, operator: str) -> Gate:
+    """The gate that a condition asks for, or ``[TEMPLATE:]METRIC=VALUE`` with `operator` as `option` has it.
+
+    A template's name may hold colons and equals signs.
 
     Raises:
         ValueError: the text has another form.
     """
+    if CONDITION.fullmatch(text):
+        template, metric, operator, bound = parse_condition(text)
+        return Gate("--gate", template, metric, operator, bound)
     name, _, value = text.rpartition("=")
-    template, colon, metric = name.rpartition(":")
-    if not metric:
-        raise ValueError(f"{text!r}: expected METRIC=VALUE or TEMPLATE:METRIC=VALUE")
+    template_, colon, metric = name.rpartition(":")
+    if option == "--gate" or not metric:
+        forms = "[TEMPLATE:]METRIC >= VALUE, or with >, <= or <" if option == "--gate" else FORMS
+        raise ValueError(f"{text!r}: expected {forms}")
     try:
         bound = float(value)
     except ValueError:
         bound = math.nan
     if not math.isfinite(bound):
         raise ValueError(f"{text!r}: expected a finite number after the last =")
-    return Gate(template if colon else None, metric, bound, over)
+    return Gate(option, template_ if colon else None, metric, operator, bound)
 
 
 def check_gates(gates: Iterable[Gate], templates: Collection[str], config: Config | None) -> None:
@@ -61,7 +82,7 @@ def check_gates(gates: Iterable[Gate], templates: Collection[str], config: Confi
         UsageError: no result can.
     """
     for gate in gates:
-        option = "--fail-over" if gate.over else "--fail-under"
+        option = gate.option
         if gate.metric == MISSING_RATE:
             check_names(option, gate.template, None, templates, config)
         else:
@@ -95,13 +116,16 @@ def check_names(
         )
 
 
-def gate_failures(
+def check_run(
     gates: Iterable[Gate],
     snapshot: Mapping[str, Any],
     reference: Reference | None = None,
     missing: Collection[str] = (),
-) -> list[str]:
-    """Why gates fail, one line each; `missing` has the ids of the questions without a response."""
+) -> tuple[list[str], list[str]]:
+    """The gates that failed and those that held, a line each.
+
+    `missing` has the ids of the questions without a response.
+    """
     values: dict[str | None, dict[str, float]] = {None: _means(snapshot["micro"])}
     for template, group in snapshot["per_template"].items():
         values[template] = _means(group)
@@ -111,21 +135,34 @@ def gate_failures(
             questions.setdefault(key, []).append(question.id in missing)
     for key, absent in questions.items():
         values.setdefault(key, {})[MISSING_RATE] = sum(absent) / len(absent)
-    return [failure for gate in gates if (failure := _failure(gate, values))]
+    failed: list[str] = []
+    held: list[str] = []
+    for gate in gates:
+        holds, told = _check(gate, values)
+        (held if holds else failed).append(told)
+    return failed, held
 
 
-def _failure(gate: Gate, values: Mapping[str | None, Mapping[str, float]]) -> str | None:
-    name = gate.metric if gate.template is None else f"{gate.template}:{gate.metric}"
+def _check(gate: Gate, values: Mapping[str | None, Mapping[str, float]]) -> tuple[bool, str]:
     if gate.template not in values:
         templates = ", ".join(template for template in values if template is not None) or "none"
-        return f"{name}: no results of such a template; there are: {templates}"
+        return False, f"{gate.text}: no results of such a template; there are: {templates}"
     known = values[gate.template]
     if gate.metric not in known:
-        return f"{name}: no values; metrics with values: {', '.join(known) or 'none'}"
+        return False, f"{gate.text}: no values; metrics with values: {', '.join(known) or 'none'}"
     value = known[gate.metric]
-    if value <= gate.bound if gate.over else value >= gate.bound:
-        return None
-    return f"{name}: {value} is {'over' if gate.over else 'under'} {gate.bound}"
+    return OPERATORS[gate.operator](value, gate.bound), f"{gate.text}: the mean is {_rounded(value, gate)}"
+
+
+def _rounded(value: float, gate: Gate) -> str:
+    """A value in few digits, but on the same side of the bound."""
+    for digits in range(3, 17):
+        text = f"{value:.{digits}g}"
+        if all(
+            compare(float(text), gate.bound) is compare(value, gate.bound) for compare in OPERATORS.values()
+        ):
+            break
+    return text
 
 
 def _means(group: Mapping[str, Any]) -> dict[str, float]:

@@ -47,6 +47,13 @@ def parse_level(text: str) -> float:
     return level
 
 
+def parse_interval(text: str) -> str:
+    kind = text.replace("-", "_")
+    if kind not in ("one_look", "anytime"):
+        raise ValueError(f"{text!r}: expected one_look or anytime")
+    return kind
+
+
 def parse_step_name(text: str) -> tuple[str, str]:
     tool, equals, step = text.partition("=")
     if not (tool and equals and step):
@@ -203,17 +210,28 @@ Aggregates = Annotated[
         help="Write the aggregates here: .yaml, .yml or .json.",
     ),
 ]
+Gates = Annotated[
+    list[Gate],
+    repeatable(
+        "--gate",
+        parser=parser(partial(parse_gate, option="--gate", operator="")),
+        metavar="CONDITION",
+        rich_help_panel=GATES,
+        help="Fail unless the mean meets CONDITION, such as 'steps_score >= 0.8' or "
+        "'lines:error_rate < 0.1'. METRIC may also be error_rate or missing_rate. Repeatable.",
+    ),
+]
 FailUnder = Annotated[
     list[Gate],
     _gate(
-        parser=parser(partial(parse_gate, over=False)),
+        parser=parser(partial(parse_gate, option="--fail-under", operator=">=")),
         help="Fail if the mean of METRIC, overall or of one template, is under VALUE. Repeatable.",
     ),
 ]
 FailOver = Annotated[
     list[Gate],
     _gate(
-        parser=parser(partial(parse_gate, over=True)),
+        parser=parser(partial(parse_gate, option="--fail-over", operator="<=")),
         help="Fail if it is over VALUE. METRIC may also be error_rate or missing_rate. Repeatable.",
     ),
 ]
@@ -232,6 +250,25 @@ Level = Annotated[
         metavar="LEVEL",
         rich_help_panel=STATISTICS,
         help="Confidence level of intervals and decisions, between 0 and 1.",
+    ),
+]
+IntervalKind = Annotated[
+    Any,
+    typer.Option(
+        "--interval",
+        parser=parser(parse_interval),
+        metavar="KIND",
+        rich_help_panel=STATISTICS,
+        help="Kind of intervals: one_look, for finished runs; or anytime, wider, valid however often one "
+        "looks.  [default: one_look, but anytime if the run was stopped]",
+    ),
+]
+DetailOption = Annotated[
+    bool,
+    typer.Option(
+        "--detail",
+        rich_help_panel=OUTPUT,
+        help="Print all means, missing values, intervals of templates, and quantiles, too.",
     ),
 ]
 Jobs = Annotated[

@@ -9,9 +9,10 @@ from typing import Any, TextIO
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit
 from graphrag_eval_async.cli.files import write_aggregates
-from graphrag_eval_async.cli.gates import Gate, gate_failures
-from graphrag_eval_async.cli.table import failure_reasons, render_detail, render_table
+from graphrag_eval_async.cli.gates import Gate, check_run
+from graphrag_eval_async.cli.table import failure_reasons, folded, render_detail, render_means
 from graphrag_eval_async.cli.text import counts, describe, dollars, one_line, percent, tell
+from graphrag_eval_async.inference.running import Interval, RunningAggregates
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.reference import Reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
@@ -20,6 +21,8 @@ from graphrag_eval_async.stream import EvaluationStream
 from graphrag_eval_async.stream.ending import Decision
 
 LISTED_REJECTS = 10  # how many rejects are listed where no file takes them
+WORST_QUESTIONS = 5
+WORST_BY = ("steps_score", "answer_f1", "ragas_answer_correctness", "answer_relevance")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,14 +32,21 @@ class ReportOptions:
     aggregates: options.Aggregates = None
     rejects: options.Rejects = None
     max_reject_bytes: options.MaxRejectBytes = MAX_REJECT_BYTES
+    gate: options.Gates
     fail_under: options.FailUnder
     fail_over: options.FailOver
     include_errors: options.IncludeErrors = False
     level: options.Level = "0.95"
+    detail: options.DetailOption = False
+
+    @property
+    def interval_kind(self) -> Interval | None:
+        """The kind of intervals in the report; None if how the run ended decides."""
+        return None
 
     @property
     def gates(self) -> list[Gate]:
-        return [*self.fail_under, *self.fail_over]
+        return [*self.gate, *self.fail_under, *self.fail_over]
 
     def report(
         self,
@@ -49,26 +59,38 @@ class ReportOptions:
         decision: Decision | None = None,
     ) -> Exit:
         """Write the aggregates; show rejects, tables, `notes`, failed gates and the error of `ending`."""
-        snapshot = found.aggregates.snapshot(detail=True, level=self.level)
+        aggregates = found.aggregates
+        snapshot = aggregates.snapshot(detail=True, level=self.level, interval=self.interval_kind)
         if self.aggregates is not None:
             # Before anything is shown, which may wait for a reader.
             more = {} if decision is None else {"decision": asdict(decision)}
             ending = ending.attempt(partial(write_aggregates, self.aggregates, snapshot | more))
         list_rejects(found.rejects)
         summary = _summary(found, snapshot["micro"], reference, decision)
-        tables = [_tables(snapshot, table), "", summary, *failure_reasons(snapshot), *notes]
+        failures, held = check_run(self.gates, snapshot, reference, {*found.missing})
+        lines = [summary, *folded(failure_reasons(snapshot)), *worst_questions(aggregates, snapshot["micro"])]
+        lines += [*notes, *(one_line(f"gate held: {gate}") for gate in held)]
+        tables = [_tables(snapshot, table, detail=self.detail), "", *lines]
         ending = ending.attempt(partial(tell, table, "\n".join(tables)))
-        failures = gate_failures(self.gates, snapshot, reference, {*found.missing})
         if decision is not None and not decision.holds:
             decided = "decided so" if decision.holds is False else "not decided"
             failures.append(f"{decision.condition}: {decided}")
         return end(ending, found.rejects, failures)
 
 
-def _tables(snapshot: Mapping[str, Any], stream: TextIO | None) -> str:
+def _tables(snapshot: Mapping[str, Any], stream: TextIO | None, *, detail: bool) -> str:
     if stream is None:
         return ""
-    return "\n\n".join(filter(None, (render(snapshot, stream) for render in (render_table, render_detail))))
+    renders = (render_means, render_detail) if detail else (render_means,)
+    return "\n\n".join(filter(None, (render(snapshot, stream) for render in renders)))
+
+
+def worst_questions(aggregates: RunningAggregates, micro: Mapping[str, Any]) -> list[str]:
+    """The questions with the lowest means of the first score, in a line, if any is below 1."""
+    metric = next((metric for metric in WORST_BY if metric in micro and "mean" in micro[metric]), None)
+    worst = [] if metric is None else aggregates.lowest(metric, WORST_QUESTIONS)
+    told = ", ".join(f"{one_line(name, limit=80)} ({mean:.3g})" for name, mean in worst if mean < 1)
+    return folded([f"worst questions by {metric}: {told}"] if told else [])
 
 
 def _summary(

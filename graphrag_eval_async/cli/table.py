@@ -1,40 +1,101 @@
-"""Aggregates as tables: the means, then how far to trust them and how the values spread."""
+"""Aggregates as tables: means with intervals, and on demand how far to trust them and how values spread."""
 
 from __future__ import annotations
 
 import os
+import re
 from io import BytesIO, TextIOWrapper
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from graphrag_eval_async.cli.text import by_frequency, number, one_line, percent
+from graphrag_eval_async.records.metrics import is_score
 from graphrag_eval_async.records.outcomes import REASON
-from graphrag_eval_async.records.tabular import rows_of_means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 WIDTH = 80  # where there is no terminal to ask
-HEADING_WIDTH = 12  # of one metric; longer words of its name are broken
-NAME_CHARACTERS = 160  # of a template's name, which is folded
+HEADING_WIDTH = 12  # of one metric, if its words allow it
+NAME_CHARACTERS = 160  # of a template's name, which is wrapped
 GAP = 2  # between columns
 NAME_WIDTH = 16  # of a template's name, at least: on a narrower terminal, the table overflows
 MAX_WIDTH = 10_000
 
 INTERVALS = 3  # beside each other in a table, so that there is room for the names of templates
 
+Cells: TypeAlias = "tuple[list[str], list[list[str]]]"
+"""The headings and the rows of a table."""
 
-def render_table(snapshot: Mapping[str, Any], stream: TextIO) -> str:
-    """Counts of samples and means of metrics: a row for each template, one for micro and one for macro."""
-    metrics, rows = rows_of_means(snapshot)
-    names, samples, errors, *means = zip(*rows, strict=True)
+SHOWN_RESOURCES = {"total_tokens": "tokens", "elapsed_sec": "seconds"}
+"""The metrics besides scores in the table, and their headings; `--detail` shows the rest."""
+
+ALL_RESULTS = "all results"
+
+
+def render_means(snapshot: Mapping[str, Any], stream: TextIO) -> str:
+    """A row for each template and one for all results: samples, errors, and means with intervals."""
+    groups = {**snapshot["per_template"], ALL_RESULTS: snapshot["micro"]}
+    means = {metric for metric, stats in snapshot["macro"].items() if "mean" in stats}
+    shown = [metric for metric in snapshot["macro"] if metric in means and _is_shown(metric)]
+    samples = [sum(_counts(group)) for group in groups.values()]
+    errors = [_counts(group)[0] for group in groups.values()]
     columns = [_column("samples", str, samples), _column("errors", str, errors)]
-    columns += [_column(_heading(each), number, mean) for each, mean in zip(metrics, means, strict=True)]
-    return draw((_means([*map(name_cell, names)], part) for part in _parts(columns)), stream)
+    for metric in shown:
+        stats = [group.get(metric, {}) for group in groups.values()]
+        columns.append([SHOWN_RESOURCES.get(metric) or _heading(metric), *map(_mean, stats)])
+    names = [name_cell(name) for name in groups]
+    width = _width(stream)
+    table = draw((_means(names, part, width) for part in _parts(columns)), stream)
+    return "\n".join([table, *_captions(snapshot["micro"], shown)])
+
+
+def _is_shown(metric: str) -> bool:
+    return is_score(metric) or metric in SHOWN_RESOURCES
+
+
+def _counts(group: Mapping[str, Any]) -> tuple[int, int]:
+    """The numbers of errors and of other samples."""
+    return group["number_of_error_samples"], group["number_of_success_samples"]
+
+
+def _mean(stats: Mapping[str, Any]) -> str:
+    """A mean, and half the width of its interval."""
+    if "mean" not in stats:
+        return ""
+    if (interval := stats.get("interval")) is None:
+        return number(stats["mean"]) if abs(stats["mean"]) >= 1000 else f"{stats['mean']:.3g}"
+    return f"{stats['mean']:.3f} ±{(interval['high'] - interval['low']) / 2:.3f}"
+
+
+def _captions(micro: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
+    """What ± means, and which means are others over questions."""
+    stats = {metric: micro[metric] for metric in shown}
+    kinds = {each["interval"]["kind"]: each["interval"] for each in stats.values() if "interval" in each}
+    captions = [
+        f"±: half of the {percent(interval['level'])} interval, {KINDS[kind]} "
+        f"({interval['questions']} questions)."
+        for kind, interval in kinds.items()
+    ]
+    other = [
+        f"{metric} {each['mean_of_questions']:.3f}"
+        for metric, each in stats.items()
+        if "mean_of_questions" in each
+        if f"{each['mean_of_questions']:.3f}" != f"{each['mean']:.3f}"
+    ]
+    if other:
+        captions.append(
+            "mean: over all results, so questions with more samples weigh more; "
+            f"mean_of_questions: {', '.join(other)}."
+        )
+    return folded(captions)
+
+
+KINDS = {"one_look": "for one look at a finished run", "anytime": "valid however often one looks"}
 
 
 def _column(heading: str, show: Callable[[Any], str], values: Iterable[Any]) -> list[str]:
@@ -55,25 +116,35 @@ def _parts(columns: Iterable[Sequence[str]]) -> list[list[Sequence[str]]]:
     return parts
 
 
-def _means(names: Sequence[str], columns: Sequence[Sequence[str]]) -> Table:
-    """A table of columns that begin with their headings."""
-    table = _table("template", *(heading for heading, *_ in columns))
-    for row, name in enumerate(names, 1):
-        if row == len(names) - 1:  # of micro, before macro
-            table.add_section()
-        table.add_row(name, *(column[row] for column in columns))
-    return table
+def _means(names: Sequence[str], columns: Sequence[Sequence[str]], width: int) -> Table:
+    """A table of columns that begin with their headings; the last row is set apart."""
+    headings = ["template", *(heading for heading, *_ in columns)]
+    rows = [[name, *cells] for name, *cells in zip(names, *(column[1:] for column in columns), strict=True)]
+    return table_of(headings, rows, width, apart=1)
 
 
 def render_detail(snapshot: Mapping[str, Any], stream: TextIO) -> str:
-    """Tables of coverage, bounds and confidence of all results, confidence of templates, and quantiles."""
+    """Tables of all means, of coverage, bounds and intervals, and of quantiles."""
     metrics = {
         metric: stats
         for metric, stats in snapshot["micro"].items()
         if isinstance(stats, dict) and "coverage" in stats
     }
-    tables = [_trust(metrics), *_intervals(snapshot, metrics), _spread(metrics)]
-    return "\n\n".join(draw([table], stream) for table in tables if table.row_count)
+    tables = [_every_mean(snapshot), _trust(metrics), *_intervals(snapshot, metrics), _spread(metrics)]
+    width = _width(stream)
+    return "\n\n".join(draw([table_of(*table, width)], stream) for table in tables if table[1])
+
+
+def _every_mean(snapshot: Mapping[str, Any]) -> Cells:
+    """The means of all metrics, over results, over questions, and over the templates' means."""
+    rows = []
+    for metric, stats in snapshot["macro"].items():
+        if "mean" in stats:
+            micro = snapshot["micro"][metric]
+            of_questions = micro.get("mean_of_questions")
+            cells = (micro["mean"], of_questions, stats["mean"])
+            rows.append([name_cell(metric), *("" if mean is None else number(mean) for mean in cells)])
+    return ["mean", "of all results", "of questions", "of templates"], rows
 
 
 def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
@@ -83,14 +154,13 @@ def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
 
 
 def draw(tables: Iterable[Table], stream: TextIO | None = None) -> str:
-    """Tables as plain text, as wide as the terminal that `stream` is, if it is one."""
+    """Tables as plain text in the encoding of `stream`, which decides whether there are lines of boxes."""
     encoding = (stream and stream.encoding) or "utf-8"  # A `StringIO` has none.
     written = BytesIO()
-    # With the encoding of the stream, which decides whether there are lines of boxes.
     file = TextIOWrapper(written, encoding, "backslashreplace", newline="\n", write_through=True)
     console = Console(file=file, width=MAX_WIDTH, color_system=None, markup=False, emoji=False)
     for table in tables:
-        console.print(table, width=max(_width(stream), _least_width(table, console)))
+        console.print(table)
     lines = written.getvalue().decode(encoding).split("\n")
     return "\n".join(map(str.rstrip, lines)).strip("\n")
 
@@ -101,22 +171,53 @@ def _width(stream: TextIO | None) -> int:
     return os.get_terminal_size(stream.fileno()).columns or WIDTH
 
 
-def _least_width(table: Table, console: Console) -> int:
-    """The width of a table with its names folded to `NAME_WIDTH`."""
-    names = table.columns[0]
-    names.max_width = NAME_WIDTH
-    width = console.measure(table).maximum
-    names.max_width = None
-    return width
+def table_of(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int = WIDTH,
+    *,
+    names: int = 1,
+    apart: int = 0,
+    has_lines: bool = True,
+) -> Table:
+    """A table of columns with names, wrapped so that the table fits into `width`, and of numbers.
 
-
-def _table(first: str, *headings: str) -> Table:
-    """A table with a `first` column of names, and columns of numbers."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column(first, overflow="fold")
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+    The last `apart` rows are set apart; `has_lines` draws a line below the headings.
+    """
+    columns = [[*column] for column in zip(headings, *rows, strict=True)]
+    room = width - has_lines - sum(GAP + max(map(_longest, column)) for column in columns[names:])
+    for place in range(names):
+        left = names - place
+        own = max(NAME_WIDTH, (room - GAP * (left - 1)) // left)
+        columns[place] = [wrap_name(cell, own) for cell in columns[place]]
+        room -= GAP + max(map(_longest, columns[place]))
+    table = Table(
+        box=box.SIMPLE_HEAD if has_lines else None,
+        padding=(0, 1, 0, 0) if has_lines else (0, GAP, 0, 0),
+        show_edge=False,
+        pad_edge=has_lines,
+    )
+    for place, (heading, *_) in enumerate(columns):
+        left_aligned = place < names or heading in LEFT
+        table.add_column(heading, justify="left" if left_aligned else "right", no_wrap=True)
+    for number_, row in enumerate(zip(*(column[1:] for column in columns), strict=True)):
+        if number_ and number_ == len(rows) - apart:
+            table.add_section()
+        table.add_row(*row)
     return table
+
+
+LEFT = {"missing", "result"}
+"""The headings of columns besides names that hold words."""
+
+
+def _longest(cell: str) -> int:
+    return max(map(len, cell.split("\n")))
+
+
+def folded(lines: Iterable[str]) -> list[str]:
+    """Lines wrapped at `WIDTH`."""
+    return [part for line in lines for part in wrap(one_line(line), WIDTH, subsequent_indent="  ")]
 
 
 def name_cell(name: str) -> str:
@@ -127,50 +228,63 @@ def name_cell(name: str) -> str:
 def _heading(metric: str) -> str:
     """The words of a metric's name, one below the other."""
     words = name_cell(metric).split("_")
-    return "\n".join(line for word in words for line in wrap(word, HEADING_WIDTH)) or name_cell(metric)
+    return "\n".join(_cut(word, 2 * HEADING_WIDTH) for word in words if word) or name_cell(metric)
 
 
-def _trust(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
+def wrap_name(name: str, width: int) -> str:
+    """A name on several lines, broken at spaces and after other separators; longer words are cut off."""
+    lines = [""]
+    for word in re.findall(r"[^\s_./:-]*[\s_./:-]*", name):
+        if len(lines[-1]) + len(word.rstrip()) <= width:
+            lines[-1] += word
+        else:
+            lines.append(word.lstrip())
+    return "\n".join(_cut(line.strip(), width) for line in lines if line.strip()) or name
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width or width < 4 else line[: width - 3] + "..."
+
+
+def _trust(metrics: Mapping[str, Mapping[str, Any]]) -> Cells:
     """Metrics from 0 to 1, and all others that lack some values."""
-    levels = {stats["confidence"]["level"] for stats in metrics.values() if "confidence" in stats}
+    levels = {stats["interval"]["level"] for stats in metrics.values() if "interval" in stats}
     interval = "\n".join([percent(level) for level in levels] + ["interval"])
-    table = _table("of all results", "values", interval, "if failed\nwere 0 or 1")
-    table.add_column("missing", no_wrap=True)
+    rows = []
     for metric, stats in metrics.items():
         coverage = stats["coverage"]
         failed, pending = coverage["failed"], coverage["pending"]
         missing = {**failed, **({"pending": pending} if pending else {})}
-        if missing or "confidence" in stats:
-            table.add_row(
+        if missing or "interval" in stats:
+            cells = [
                 name_cell(metric),
                 str(coverage["values"]),
-                _range(stats.get("confidence")),
+                _range(stats.get("interval")),
                 _range(stats.get("bounds") if failed else None),
                 # One below the other, since they are many words where a judge is in trouble.
                 "\n".join(f"{count} {one_line(kind)}" for kind, count in missing.items()),
-            )
-    return table
+            ]
+            rows.append(cells)
+    return ["of all results", "values", interval, "if failed\nwere 0 or 1", "missing"], rows
 
 
-def _intervals(snapshot: Mapping[str, Any], metrics: Mapping[str, Mapping[str, Any]]) -> Iterable[Table]:
-    """The confidence of each template, of some metrics in each table."""
-    bounded = [metric for metric, stats in metrics.items() if "confidence" in stats]
+def _intervals(snapshot: Mapping[str, Any], metrics: Mapping[str, Mapping[str, Any]]) -> Iterable[Cells]:
+    """The intervals of each template, of some metrics in each table."""
+    bounded = [metric for metric, stats in metrics.items() if "interval" in stats]
     for start in range(0, len(bounded), INTERVALS):
         part = bounded[start : start + INTERVALS]
-        level = percent(metrics[bounded[0]]["confidence"]["level"])
-        table = _table(f"{level} interval", *map(_heading, part))
-        for template, group in snapshot["per_template"].items():
-            ends = (_range(group.get(metric, {}).get("confidence")) for metric in part)
-            table.add_row(name_cell(template), *ends)
-        yield table
+        level = percent(metrics[bounded[0]]["interval"]["level"])
+        rows = [
+            [name_cell(template), *(_range(group.get(metric, {}).get("interval")) for metric in part)]
+            for template, group in snapshot["per_template"].items()
+        ]
+        yield [f"{level} interval", *map(_heading, part)], rows
 
 
-def _spread(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
+def _spread(metrics: Mapping[str, Mapping[str, Any]]) -> Cells:
     spread = {metric: stats["quantiles"] for metric, stats in metrics.items() if "quantiles" in stats}
-    table = _table("of all results", *next(iter(spread.values()), {}))
-    for metric, quantiles in spread.items():
-        table.add_row(name_cell(metric), *map(number, quantiles.values()))
-    return table
+    rows = [[name_cell(metric), *map(number, quantiles.values())] for metric, quantiles in spread.items()]
+    return ["of all results", *next(iter(spread.values()), {})], rows
 
 
 def _range(ends: Mapping[str, float] | None) -> str:

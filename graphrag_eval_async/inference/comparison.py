@@ -5,32 +5,34 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.aggregates.questions import mean_of
 from graphrag_eval_async.errors import AggregationError, describe
 from graphrag_eval_async.inference.confidence import check_level
 from graphrag_eval_async.inference.pairs import (
     SIDES,
     Question,
-    RunningPairSums,
+    RunningPairs,
     change_between,
-    mean_of,
+    paired,
     reference_hash,
 )
 from graphrag_eval_async.inference.verdicts import (
     NOTES,
-    LiveSums,
+    LiveSnapshot,
     decide_values,
-    is_score,
+    finished_rows,
     lower_is_better,
     position,
 )
-from graphrag_eval_async.records.metrics import ERROR_RATE
+from graphrag_eval_async.records.metrics import ERROR_RATE, is_score
 from graphrag_eval_async.records.outcomes import RESPONSE_ERROR
 from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.steps.failure import RIGHT_ANSWER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from graphrag_eval_async.inference.pairs import Side
+    from graphrag_eval_async.inference.pairs import Metrics, Side
     from graphrag_eval_async.inference.verdicts import Rows
     from graphrag_eval_async.records.evaluation import Evaluation
 
@@ -38,6 +40,9 @@ JUDGED_BY = {"model": "models", "prompts": "prompts", "embedding": "embedding mo
 """The keys that identify a result's judge, and their plurals."""
 
 SHOWN_CHARACTERS = 60
+
+RIGHT = {"steps_score": 1.0, "answer_f1": RIGHT_ANSWER, "ragas_answer_correctness": RIGHT_ANSWER}
+"""The least means of a question that is right, for those of these metrics that it has."""
 
 
 class _Run:
@@ -69,7 +74,7 @@ class RunningComparison:
         """With `include_errors`, metrics of results with ``status: error`` count, too."""
         self._include_errors = include_errors
         self._questions: dict[str, Question] = {}
-        self._pairs: defaultdict[str, RunningPairSums] = defaultdict(RunningPairSums)  # By template.
+        self._pairs: defaultdict[str, RunningPairs] = defaultdict(RunningPairs)  # By template.
         # Number of questions in the baseline, by metric and template.
         self._templates: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._runs = {side: _Run() for side in SIDES}
@@ -137,33 +142,33 @@ class RunningComparison:
         elif lone := question.only_in:
             self._runs[lone].lone += sign
 
-    def sums(self) -> LiveSums:
-        """Return the sums from which `look` makes rows; immutable, so other threads may read them."""
-        return LiveSums(
-            {template: pairs.sums() for template, pairs in self._pairs.items()},
+    def live_snapshot(self) -> LiveSnapshot:
+        """Return the sums from which `live_rows` makes rows; immutable, so other threads may read them."""
+        return LiveSnapshot(
+            {template: pairs.snapshots() for template, pairs in self._pairs.items()},
             {metric: sum(map(bool, questions.values())) for metric, questions in self._templates.items()},
             frozenset(self._fractions),
         )
 
     def prepare(self) -> Iterator[None]:
-        """Do the slow part of `sums` in steps; results may be added between steps."""
+        """Do the slow part of `live_snapshot` in steps; results may be added between steps."""
         for pairs in [*self._pairs.values()]:
-            pairs.sums()
+            pairs.snapshots()
             yield
 
-    def look(self, *, level: float = 0.95) -> Rows:
-        """Return `overall` and `per_template` of a snapshot, without the sign test.
+    def live_rows(self, *, level: float = 0.95) -> Rows:
+        """Return `overall` and `per_template` of a snapshot, without tests.
 
-        The sign test is not valid while results still arrive. Verdicts of templates follow from their
+        The tests are not valid while results still arrive. Verdicts of templates follow from their
         confidence sequences, at a higher level that corrects for several templates.
 
         Raises:
             UsageError: `level` is not between 0 and 1.
         """
         check_level(level)
-        return self.sums().look(level)
+        return self.live_snapshot().rows(level)
 
-    def standing(self) -> dict[str, Any]:
+    def live_facts(self) -> dict[str, Any]:
         """Return other facts that are valid at any time, in constant time.
 
         They are `warnings` that no further result revokes, and the numbers of questions `only_in_baseline`
@@ -174,18 +179,22 @@ class RunningComparison:
             warnings.append(f"the reference sets differ in {_questions(differing)}")
         return {"warnings": warnings, **{f"only_in_{side}": own.lone for side, own in self._runs.items()}}
 
-    def particulars(self) -> dict[str, Any]:
+    def facts_of_questions(self) -> dict[str, Any]:
         """Return a snapshot's lists of questions and its `warnings`, without tests."""
         known = sorted(self._questions.items())
         shared = {name: question for name, question in known if question.is_shared}
         lone = {side: [name for name, question in known if question.only_in == side] for side in SIDES}
         return {
             "questions": len(shared),
+            "regressions": [name for name, question in shared.items() if _became_wrong(question, SIDES)],
+            "improvements": [
+                name for name, question in shared.items() if _became_wrong(question, SIDES[::-1])
+            ],
             "worse": _worse(shared),
             **{f"only_in_{side}": names for side, names in lone.items()},
             "pending": {side: [name for name, each in known if side in each.pending] for side in SIDES},
             "without_pair": _without_pair(shared),
-            "warnings": self.standing()["warnings"] + self._without_any_pair(),
+            "warnings": self.live_facts()["warnings"] + self._without_any_pair(),
         }
 
     def snapshot(self, *, level: float = 0.95) -> dict[str, Any]:
@@ -198,7 +207,13 @@ class RunningComparison:
             UsageError: `level` is not between 0 and 1.
         """
         check_level(level)
-        rows, found = self.sums().decide(level), self.particulars()
+        found = self.facts_of_questions()
+        templates: defaultdict[str, list[Question]] = defaultdict(list)
+        for question in self._questions.values():
+            if question.is_shared:
+                templates[question.template].append(question)
+        pairs = {name: paired(map(Question.sides, own)) for name, own in templates.items()}
+        rows = finished_rows(pairs, self._fractions, level)
         self._test_values(found["without_pair"], level)
         return {
             "level": level,
@@ -221,10 +236,25 @@ class RunningComparison:
         baseline, candidate = self._runs.values()
         if not (baseline.results and candidate.results):
             return []
-        groups = (pairs.sums() for pairs in self._pairs.values())
-        paired = {metric for group in groups for metric, sums in group.items() if sums.pairs}
-        lone = (baseline.metrics | candidate.metrics) - paired
+        groups = (pairs.snapshots() for pairs in self._pairs.values())
+        shared = {metric for group in groups for metric, own in group.items() if own.sums.pairs}
+        lone = (baseline.metrics | candidate.metrics) - shared
         return [f"{metric}: no question has it on both sides" for metric in sorted(lone, key=position)]
+
+
+def _became_wrong(question: Question, sides: tuple[Side, Side]) -> bool:
+    """Whether a question is right on the first of two sides and not on the second."""
+    first, second = (question.values[side] for side in sides)
+    metrics = [metric for metric in RIGHT if metric in first]
+    return bool(metrics) and _is_right(first, metrics) and not _is_right(second, metrics)
+
+
+def _is_right(values: Metrics, metrics: Iterable[str]) -> bool:
+    """Whether no sample is an error, and the means of the metrics are those of right answers."""
+    failed, _ = mean_of(values[ERROR_RATE])
+    return not failed and all(
+        metric in values and mean_of(values[metric])[0] >= RIGHT[metric] for metric in metrics
+    )
 
 
 def _worse(questions: Mapping[str, Question]) -> dict[str, list[dict[str, Any]]]:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from collections import defaultdict
 from math import copysign, isclose, isfinite
+from operator import eq
 from sys import float_info
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import orjson
 
-from graphrag_eval_async.aggregates.exact import ONE, Sums, mean, sum_floats
+from graphrag_eval_async.aggregates.exact import mean, sum_floats
+from graphrag_eval_async.aggregates.histogram import Histogram
+from graphrag_eval_async.aggregates.questions import mean_of, plus
 from graphrag_eval_async.inference.confidence import show_confidence
 from graphrag_eval_async.records.metrics import ERROR_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from graphrag_eval_async.aggregates.questions import Several
 
 Side = Literal["baseline", "candidate"]
 SIDES: tuple[Side, Side] = ("baseline", "candidate")
@@ -24,38 +29,16 @@ REFERENCE_KEYS = ("question_text", "reference_answer", "reference_steps")
 BATCH = 1024
 """Maximum questions per template that wait to be summed in a batch."""
 
-Values: TypeAlias = "float | tuple[int, int, int]"
-"""The values of one metric of a question on one side.
-
-A single value is stored as a float; several are stored as numerator and denominator of their exact sum, and
-their count. This takes little memory, and the garbage collector does not track it.
-"""
-
-Metrics: TypeAlias = dict[str, Values]
+Metrics: TypeAlias = "dict[str, float | Several]"
+"""The values of a question on one side, by metric: one value, or several as their exact sum and number."""
 
 
-def mean_of(values: Values) -> tuple[float, int]:
-    """Return the mean, correctly rounded and never -0.0, and the number of values."""
-    if isinstance(values, tuple):
-        numerator, denominator, count = values
-        return numerator / (denominator * count), count
-    return values + 0.0, 1
-
-
-def _means(values: Sequence[Values]) -> tuple[Sequence[float], Sequence[int]]:
+def _means(values: Sequence[float | Several]) -> tuple[Sequence[float], Sequence[int]]:
     if tuple in set(map(type, values)):
         means, counts = zip(*map(mean_of, values), strict=True)
         return means, counts
     # The usual case, in a fraction of the time.
     return [*map(float, cast("Sequence[float]", values))], (1,) * len(values)
-
-
-def _plus(values: Values, value: float) -> Values:
-    """Add a value exactly; all denominators are powers of two."""
-    one, below, count = values if isinstance(values, tuple) else (*values.as_integer_ratio(), 1)
-    other, other_below = value.as_integer_ratio()
-    common = max(below, other_below)
-    return one * (common // below) + other * (common // other_below), common, count + 1
 
 
 def change_between(baseline: float, candidate: float) -> float:
@@ -90,7 +73,7 @@ class Question:
         """Add the values of one complete result."""
         own = self.values.setdefault(side, {})
         for metric, value in values:
-            own[metric] = _plus(own[metric], value) if metric in own else value
+            own[metric] = plus(own[metric], value) if metric in own else value
         self._templates[side] = min(template, self._templates.get(side, template))
         if side in self.pending:
             self.pending = tuple(other for other in self.pending if other != side)
@@ -148,13 +131,26 @@ def _plain(step: Any) -> Any:
     return {key: value for key, value in step.items() if key != "matches"} if isinstance(step, dict) else step
 
 
-class PairSums(NamedTuple):
-    """Exact sums over pairs of means, in units of 2**-1074, and counts.
+class Pair(NamedTuple):
+    """The means of a question on both sides; `is_even` if both have the same number of values."""
 
-    Squares are rounded before they are added.
+    baseline: float
+    candidate: float
+    change: float
+    is_even: bool
+
+
+def pairs_of(ones: Sequence[float | Several], others: Sequence[float | Several]) -> list[Pair]:
+    """Return the pairs of the values of questions, baseline and candidate."""
+    (baselines, counts), (candidates, other_counts) = _means(ones), _means(others)
+    changes = map(change_between, baselines, candidates)
+    return [*map(Pair, baselines, candidates, changes, map(eq, counts, other_counts))]
+
+
+class PairSums(NamedTuple):
+    """Exact sums over pairs, in units of 2**-1074, and counts.
 
     Attributes:
-        squares: sum of the squares of changes from -1 to 1.
         even: number of pairs with the same number of values on both sides. The sign test uses only these: for
             an agent that is right nine times in ten, one sample mostly beats the mean of five.
         inside: number of pairs with both means from 0 to 1.
@@ -164,7 +160,6 @@ class PairSums(NamedTuple):
     baseline: int = 0
     candidate: int = 0
     change: int = 0
-    squares: int = 0
     rises: int = 0
     falls: int = 0
     even: int = 0
@@ -173,28 +168,21 @@ class PairSums(NamedTuple):
     inside: int = 0
 
     @classmethod
-    def of(cls, baselines: Sequence[Values], candidates: Sequence[Values]) -> PairSums:
-        """Return the sums over pairs, at least one."""
-        ones, counts = _means(baselines)
-        others, other_counts = _means(candidates)
-        changes = even = [*map(change_between, ones, others)]
-        if counts != other_counts:
-            both = zip(changes, counts, other_counts, strict=True)
-            even = [change for change, count, other in both if count == other]
+    def of(cls, pairs: Collection[Pair]) -> PairSums:
+        """Return the sums over pairs."""
+        baselines, candidates, changes, _ = zip(*pairs, strict=True) if pairs else ((), (), (), ())
+        even = [pair.change for pair in pairs if pair.is_even]
         return cls(
-            pairs=len(changes),
-            baseline=sum_floats(ones),
-            candidate=sum_floats(others),
+            pairs=len(pairs),
+            baseline=sum_floats(baselines),
+            candidate=sum_floats(candidates),
             change=sum_floats(changes),
-            squares=sum_floats([change * change for change in changes if -1 <= change <= 1]),
             rises=len([change for change in changes if change > 0]),
             falls=len([change for change in changes if change < 0]),
             even=len(even),
             even_rises=len([change for change in even if change > 0]),
             even_falls=len([change for change in even if change < 0]),
-            inside=len(
-                [0 for one, other in zip(ones, others, strict=True) if 0 <= one <= 1 and 0 <= other <= 1]
-            ),
+            inside=len([0 for pair in pairs if 0 <= pair.baseline <= 1 and 0 <= pair.candidate <= 1]),
         )
 
     def plus(self, other: PairSums, sign: int = 1) -> PairSums:
@@ -206,27 +194,38 @@ class PairSums(NamedTuple):
         sums = {"baseline": self.baseline, "candidate": self.candidate, "difference": self.change}
         return {name: mean(units, self.pairs, integral=False) for name, units in sums.items()}
 
-    def confidence(self, level: float) -> dict[str, float] | None:
-        """Return the confidence interval of the mean difference; None if a mean is not from 0 to 1."""
-        if self.inside < self.pairs:
-            return None
-        # Sums of (1 + change) / 2, which is from 0 to 1.
-        count, change = self.pairs * ONE, self.change
-        total, squares = (count + change) / (2 * ONE), (count + 2 * change + self.squares) / (4 * ONE)
-        shown = show_confidence(Sums(self.pairs, total, squares), level)
-        return shown | {end: 2 * shown[end] - 1 for end in ("low", "high")}
+
+def halves(pairs: Iterable[Pair]) -> list[float]:
+    """Return (1 + change) / 2 of all pairs: from 0 to 1 for scores from 0 to 1."""
+    return [0.5 + pair.change / 2 for pair in pairs]
 
 
-class RunningPairSums:
+def change_confidence(halves: Histogram, level: float) -> dict[str, float]:
+    """Return the confidence sequence for the mean change of scores from 0 to 1, from their `halves`."""
+    weights = halves.weights()
+    assert weights is not None  # noqa: S101  (there is at least one pair, of means from 0 to 1)
+    shown = show_confidence(weights, level)
+    return shown | {end: 2 * shown[end] - 1 for end in ("low", "high")}
+
+
+class Snapshot(NamedTuple):
+    """Sums over the pairs of one metric, and the histogram of their `halves`; neither changes later."""
+
+    sums: PairSums
+    halves: Histogram
+
+
+class RunningPairs:
     """Sums by metric over the shared questions of one template; questions can be added and removed.
 
     Summing in batches is much faster than one by one.
     """
 
-    __slots__ = ("_leaving", "_sums", "_waiting")
+    __slots__ = ("_histograms", "_leaving", "_snapshots", "_waiting")
 
     def __init__(self) -> None:
-        self._sums: dict[str, PairSums] = {}
+        self._snapshots: dict[str, Snapshot] = {}
+        self._histograms: defaultdict[str, Histogram] = defaultdict(Histogram)
         self._waiting: dict[Question, None] = {}
         self._leaving: list[tuple[Metrics, Metrics]] = []
 
@@ -234,7 +233,7 @@ class RunningPairSums:
         """Add a question; before its values change, call `remove`."""
         self._waiting[question] = None
         if len(self._waiting) >= BATCH:
-            self.sums()
+            self.snapshots()
 
     def remove(self, question: Question) -> None:
         """Undo `add`."""
@@ -244,21 +243,31 @@ class RunningPairSums:
             baseline, candidate = question.sides()
             self._leaving.append((baseline.copy(), candidate.copy()))
 
-    def sums(self) -> Mapping[str, PairSums]:
+    def snapshots(self) -> Mapping[str, Snapshot]:
         """Return the current sums; the mapping does not change later."""
         if self._waiting or self._leaving:
-            self._sums = self._sums.copy()
-            self._sum([question.sides() for question in self._waiting], 1)
-            self._sum(self._leaving, -1)
+            self._snapshots = self._snapshots.copy()
+            came, went = paired(question.sides() for question in self._waiting), paired(self._leaving)
             self._waiting.clear()
             self._leaving.clear()
-        return self._sums
+            for metric in {**came, **went}:
+                new, old = came.get(metric, []), went.get(metric, [])
+                self._histograms[metric].add(halves(new))
+                self._histograms[metric].remove(halves(old))
+                known = self._snapshots[metric].sums if metric in self._snapshots else PairSums()
+                sums = known.plus(PairSums.of(new)).plus(PairSums.of(old), -1)
+                self._snapshots[metric] = Snapshot(sums, self._histograms[metric].copy())
+        return self._snapshots
 
-    def _sum(self, questions: Collection[tuple[Metrics, Metrics]], sign: int) -> None:
-        for metric in dict.fromkeys(chain.from_iterable(baseline for baseline, _ in questions)):
-            both = [
-                (one[metric], other[metric]) for one, other in questions if metric in one and metric in other
-            ]
-            if both:
-                sums = PairSums.of(*zip(*both, strict=True))
-                self._sums[metric] = self._sums.get(metric, PairSums()).plus(sums, sign)
+
+def paired(questions: Iterable[tuple[Metrics, Metrics]]) -> dict[str, list[Pair]]:
+    """Return the pairs of the values of questions on both sides, by metric."""
+    both: defaultdict[str, tuple[list[float | Several], list[float | Several]]]
+    both = defaultdict(lambda: ([], []))
+    for one, other in questions:
+        for metric, values in one.items():
+            if metric in other:
+                baselines, candidates = both[metric]
+                baselines.append(values)
+                candidates.append(other[metric])
+    return {metric: pairs_of(*values) for metric, values in both.items()}

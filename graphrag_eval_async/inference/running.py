@@ -1,17 +1,25 @@
-"""Running aggregates with confidence sequences."""
+"""Running aggregates with confidence intervals."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from graphrag_eval_async.aggregates import Aggregates
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.aggregates.histogram import count_of
+from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.inference.confidence import check_level, show_confidence
+from graphrag_eval_async.inference.one_look import one_look
 from graphrag_eval_async.records.tabular import STATISTICS, means_table, statistics_of
 
 if TYPE_CHECKING:
     import pandas
+
+    from graphrag_eval_async.aggregates.histogram import Weights
+    from graphrag_eval_async.aggregates.questions import Clusters
+
+Interval: TypeAlias = Literal["one_look", "anytime"]
+"""The kind of a confidence interval: for one look at a finished run, or valid however often one looks."""
 
 
 class RunningAggregates(Aggregates):
@@ -19,7 +27,9 @@ class RunningAggregates(Aggregates):
 
     __slots__ = ()
 
-    def snapshot(self, *, detail: bool = False, level: float = 0.95) -> dict[str, Any]:
+    def snapshot(
+        self, *, detail: bool = False, level: float = 0.95, interval: Interval | None = None
+    ) -> dict[str, Any]:
         """Return `per_template`, `micro` and `macro` over the results that count, as a new dict.
 
         Omits metrics without values, and a `sum` beyond the largest double.
@@ -32,25 +42,44 @@ class RunningAggregates(Aggregates):
                 - `bounds`, for metrics from 0 to 1 by definition: the mean if every failed value were 0
                   (`low`) or 1 (`high`); also in macro;
                 - `quantiles`: exact p50, p90, p95 and p99, linearly interpolated between two values;
+                - `interval`, for scores: the confidence interval for the mean from `low` to `high`, its
+                  `kind`, and the number of `questions` that it knows. The samples of one question are not
+                  independent, so questions count, not samples. "one_look" is for one look at a finished run;
+                  it is about `mean`. "anytime", for metrics from 0 to 1 by definition, is the confidence
+                  sequence below. Absent for a single question;
+                - `se`, for scores: the standard error of the mean, clustered by question. Absent for a single
+                  question, or if results do not name theirs. Like `interval`, it takes time proportional to
+                  the number of questions;
+                - `mean_of_questions`, for scores: the mean over the questions' means. It differs from `mean`
+                  if some questions have more samples than others;
                 - `confidence`, for metrics from 0 to 1 by definition: a confidence sequence from `low` to
                   `high`. With a probability of `level`, it contains the mean at all times, however often one
-                  looks, provided that values arrive with a constant mean. Results that are quick to judge may
-                  have a different mean, so for a look at an unfinished stream, make it `ordered`. Over a
-                  window, the interval is valid only at any single time. Each takes about half a millisecond.
+                  looks, provided that questions arrive with a constant mean. Of each question, only the first
+                  sample counts. Results that are quick to judge may have a different mean, so for a look at
+                  an unfinished stream, make it `ordered`. Over a window, it is valid only at any single time.
+                  Each takes about half a millisecond.
 
                 Also adds `failure`: counts by reason of failure. Shows templates even if all their results
                 are `pending`.
             level: confidence level, between 0 and 1.
+            interval: kind of `interval`: "one_look" or "anytime". Default: "one_look" after `finish` and over
+                a window, otherwise "anytime".
 
         Raises:
-            UsageError: `level` is not between 0 and 1.
+            UsageError: `level` is not between 0 and 1, or `interval` is unknown.
         """
         check_level(level)
+        if interval not in ("one_look", "anytime", None):
+            raise UsageError(f'interval: expected "one_look" or "anytime", got {describe(interval)}')
         if not detail:
             return super().snapshot()
-        return self._details(partial(show_confidence, level=level))
+        is_last = self._is_finished or self._sliding is not None
+        kind = interval or ("one_look" if is_last else "anytime")
+        return self._details(partial(_intervals, level=level, kind=kind))
 
-    def to_rows(self, *, detail: bool = False, level: float = 0.95) -> list[dict[str, Any]]:
+    def to_rows(
+        self, *, detail: bool = False, level: float = 0.95, interval: Interval | None = None
+    ) -> list[dict[str, Any]]:
         """Return a flat row for each number of a snapshot.
 
         The keys are `scope` ("template", "micro" or "macro"), `template` (None unless the scope is
@@ -58,15 +87,18 @@ class RunningAggregates(Aggregates):
         numbers of samples) and `value`.
 
         Args:
-            detail: whether to add rows of quantiles, coverage, bounds and confidence.
+            detail: whether to add rows of quantiles, coverage, bounds and intervals.
             level: confidence level, between 0 and 1.
+            interval: kind of intervals, as for `snapshot`.
 
         Raises:
-            UsageError: `level` is not between 0 and 1.
+            UsageError: `level` is not between 0 and 1, or `interval` is unknown.
         """
-        return statistics_of(self.snapshot(detail=detail, level=level))
+        return statistics_of(self.snapshot(detail=detail, level=level, interval=interval))
 
-    def to_pandas(self, *, detail: bool = False, level: float = 0.95) -> pandas.DataFrame:
+    def to_pandas(
+        self, *, detail: bool = False, level: float = 0.95, interval: Interval | None = None
+    ) -> pandas.DataFrame:
         """Return the rows of `to_rows` as a DataFrame.
 
         Raises:
@@ -76,7 +108,8 @@ class RunningAggregates(Aggregates):
             import pandas
         except ModuleNotFoundError:
             raise UsageError("to_pandas needs pandas: pip install pandas") from None
-        return pandas.DataFrame(self.to_rows(detail=detail, level=level), columns=[*STATISTICS])
+        rows = self.to_rows(detail=detail, level=level, interval=interval)
+        return pandas.DataFrame(rows, columns=[*STATISTICS])
 
     def __repr__(self) -> str:
         results, errors = self._counts()
@@ -96,3 +129,26 @@ class RunningAggregates(Aggregates):
             results += len(rows)
             errors += len(rows) if failed else 0
         return results, errors
+
+
+def _intervals(
+    weights: Weights | None, found: Clusters | None, *, level: float, kind: Interval
+) -> dict[str, Any]:
+    """Return what a detailed snapshot says about the mean of a score."""
+    shown: dict[str, Any] = {}
+    interval: dict[str, Any] | None = None
+    if found is not None:
+        shown["mean_of_questions"] = found.mean_of_questions
+        if found.se is not None:
+            shown["se"] = found.se
+        if kind == "one_look" and (ends := one_look(found, level, bounded=weights is not None)):
+            low, high = ends
+            interval = {"low": low, "high": high, "kind": "one_look", "questions": found.questions}
+    if weights is not None:
+        confidence = shown["confidence"] = show_confidence(weights, level)
+        if interval is None and (questions := count_of(weights)) > 1:
+            interval = {**confidence, "kind": "anytime", "questions": questions}
+            del interval["level"]
+    if interval is not None:
+        shown["interval"] = {"level": level, **interval}
+    return shown

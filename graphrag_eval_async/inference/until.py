@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.aggregates.exact import ONE, Sums, mean, sum_units, to_units
+from graphrag_eval_async.aggregates.exact import ONE, mean, sum_units
+from graphrag_eval_async.aggregates.histogram import Histogram
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.inference.confidence import check_level, confidence_sequence, is_above
+from graphrag_eval_async.inference.confidence import Bet, check_level, confidence_sequence
 from graphrag_eval_async.records.metrics import (
     BOUNDED_METRICS,
     RESULT_METRICS,
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.records.evaluation import Evaluation
 
-Exact: TypeAlias = tuple[int, int]
-"""The sum of values and the sum of their squares, in units of 2**-1074."""
-
 _PARTS = re.compile(r"(.*)(>=|>|<=|<)(.*)", re.DOTALL)
 
 
@@ -33,10 +31,10 @@ class Until:
     """Ends a stream once it is decided whether the mean of a metric is above or below a bound.
 
     Each response is one sample; with several retrieval steps, the sample is their mean. A repeated question
-    counts again, which adds information about that question only. The level is valid for one stream in one
-    order: trying seeds of `read_jsonl` until the condition holds voids it. A stream ends when the mean is far
-    enough from the bound, so the mean in its aggregates is biased away from the bound; the interval of the
-    `Decision` is not.
+    counts again, which adds information about that question only: with repeats, the decision is about these
+    questions. The level is valid for one stream in one order: trying seeds of `read_jsonl` until the
+    condition holds voids it. A stream ends when the mean is far enough from the bound, so the mean in its
+    aggregates is biased away from the bound; the interval of the `Decision` is not.
 
     Attributes:
         condition: ``[TEMPLATE:]METRIC (>=|>|<=|<) NUMBER``, over all results or those of one template, whose
@@ -137,10 +135,7 @@ class Deciding:
     when deciding that it is below. So a decision holds whatever the failed values would have been.
 
     A decision is wrong with a probability of at most 1 - `level`, even if the mean drifts, as long as the
-    mean never reaches the decided side. This is obvious for bets on that side. The mixture of Robbins bets on
-    both sides; but it is convex in the sum, and at most 1 where the mean of the values is the bound. So its
-    winnings from betting "under" are less than on smaller values whose mean is the bound, and on those its
-    games are fair.
+    mean never reaches the decided side: the bets on that side then win even less than in fair games.
 
     Attributes:
         condition: the condition.
@@ -157,7 +152,8 @@ class Deciding:
         self.results = self.samples = self.failed = 0
         self.questions: set[str] = set()
         self._level = until.level
-        self._low = self._high = (0, 0)
+        self._low, self._high = Histogram(), Histogram()
+        self._above, self._below = Bet(self.condition.bound), Bet(1 - self.condition.bound)
 
     def read(self, result: Mapping[str, Any] | Evaluation) -> Sample | None:
         """Return the sample from a result; None if the result is of another template.
@@ -193,37 +189,27 @@ class Deciding:
         if low is None or high is None:
             return
         self.samples += 1
-        units = to_units(low), to_units(low * low)
-        self._low = _plus(self._low, units)
-        if low < high:
-            self.failed += 1
-            units = to_units(high), to_units(high * high)
-        self._high = _plus(self._high, units)
-        if (low, high) != (0, 1):  # A sample without any value cannot decide.
-            self._decide()
-
-    def _decide(self) -> None:
-        over, bound, level = self.condition.over, self.condition.bound, self._level
-        low = self._rounded(self._low)
-        if low.total > self.samples * bound:
-            if is_above(bound, low, level=level):
-                self.holds = over
-        elif is_above(1 - bound, self._rounded(self._high).mirrored(), level=level):
-            self.holds = not over
-
-    def _rounded(self, sums: Exact) -> Sums:
-        total, squares = sums
-        return Sums(self.samples, total / ONE, squares / ONE)
+        self.failed += low < high
+        self._low.add([low])
+        self._high.add([high])
+        self._above.add(low)
+        self._below.add(1 - high)
+        if self._above.refutes(self._level):
+            self.holds = self.condition.over
+        elif self._below.refutes(self._level):
+            self.holds = not self.condition.over
 
     @property
     def interval(self) -> tuple[float, float]:
         """The confidence interval for the mean, valid whatever the failed values would have been."""
-        if not self.samples:
+        least, most = self._low.weights(), self._high.weights()
+        if least is None or most is None:
             return 0.0, 1.0
-        low, _ = confidence_sequence(self._rounded(self._low), level=self._level)
-        _, high = confidence_sequence(self._rounded(self._high), level=self._level)
+        low, _ = confidence_sequence(least, level=self._level)
+        _, high = confidence_sequence(most, level=self._level)
+        if self.holds is not None:  # An end is found to five digits; it may not contradict the decision.
+            if self.holds == self.condition.over:
+                low = max(low, self.condition.bound)
+            else:
+                high = min(high, self.condition.bound)
         return low, high
-
-
-def _plus(one: Exact, other: Exact) -> Exact:
-    return one[0] + other[0], one[1] + other[1]

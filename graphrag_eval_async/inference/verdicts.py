@@ -1,32 +1,36 @@
-"""Verdicts on which of two runs is better, overall and per template: confidence sequences and sign tests."""
+"""Verdicts on which of two runs is better, overall and per template."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from functools import lru_cache, reduce
-from math import nextafter
+from itertools import chain
+from math import isfinite, nextafter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from graphrag_eval_async.inference.pairs import PairSums
-from graphrag_eval_async.records.metrics import COST, ERROR_RATE, RESOURCES, is_bounded, metric_position
+from graphrag_eval_async.aggregates.histogram import Histogram
+from graphrag_eval_async.inference.pairs import PairSums, change_confidence, halves
+from graphrag_eval_async.inference.sign_flips import SubsetMeans
+from graphrag_eval_async.records.metrics import ERROR_RATE, is_bounded, is_score, metric_position
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from graphrag_eval_async.inference.pairs import Pair, Snapshot
 
 NOTES = {
-    "overall": "The verdict follows from the confidence sequence of the mean difference, which is valid at "
-    "any time, or from p of the sign test, which is valid for one look at finished runs. Either is enough.",
-    "per_template": "The verdict follows from p_holm: p of the sign test, corrected by Holm's procedure for "
-    "testing the same metric in several templates. Templates with too few changed questions to be decided do "
-    "not count as tests (Tarone's modification). The confidence sequences are not corrected.",
-    "sign_test": "The test counts the questions in which the candidate is better or worse, not by how much. "
-    "So it decides only if the mean difference points the same way. It skips questions with more values on "
-    "one side than on the other.",
+    "verdict": "The verdict follows from p_holm: p of the paired sign-flip permutation test of the mean "
+    "difference, for one look at finished runs, corrected by Holm's procedure. The interval inverts the "
+    "same test at the corrected level, so it contains 0 just if the verdict is undecided.",
+    "families": "All metrics overall are corrected together, and so are all metrics of all templates: if "
+    "nothing changed, there is a wrong verdict in such a family with a probability of at most 1 - level. "
+    "Rows with too few changed questions to be decided do not count as tests (Tarone's modification).",
+    "sign_test": "sign_test_p counts the questions in which the candidate is better or worse, not by how "
+    "much. It skips questions with more values on one side than on the other, is not corrected, and decides "
+    "nothing.",
+    "confidence": "The confidence sequence of the mean difference is valid at any time, and so wider.",
     "without_pair": "The verdict follows from the sign test over questions with equally many results on both "
     "sides: did more of them lose their value than gain one?",
-    "several": 'If nothing changed, each verdict is wrongly "worse" with a probability of at most 1 - level, '
-    'and likewise "better"; the templates of a metric together count as one verdict. There is no correction '
-    "for several metrics: to read many rows, choose a higher level, such as 0.99.",
 }
 """Explanations of the verdicts."""
 
@@ -37,9 +41,6 @@ Row: TypeAlias = dict[str, Any]
 Rows: TypeAlias = dict[str, dict[str, Any]]
 """``overall``, rows by metric, and ``per_template``, rows by template and metric."""
 
-BITS = 1300
-"""Fractional bits of the weights in a sign test; keeps rounding errors below the smallest double."""
-
 
 @lru_cache(maxsize=4096)
 def sign_test(wins: int, losses: int) -> float:
@@ -48,19 +49,11 @@ def sign_test(wins: int, losses: int) -> float:
     It is twice the binomial probability of at most as many of the rarer kind, capped at 1 (Dixon and Mood
     1946, "The statistical sign test").
     """
-    n, rarer = wins + losses, min(wins, losses)
-    # Binomial coefficients relative to the largest, as integers: errors of doubles would add up.
-    weight = 1 << BITS
-    tail = lower = 0
-    for size in range(n // 2, -1, -1):
-        lower += weight
-        if size <= rarer:
-            tail += weight
-        weight = weight * size // (n - size + 1)
-        if not weight:
-            break
-    total = 2 * lower - (0 if n % 2 else 1 << BITS)
-    return min(1.0, 2 * tail / total)
+    n, ways, total = wins + losses, 1, 1
+    for size in range(min(wins, losses)):
+        ways = ways * (n - size) // (size + 1)
+        total += ways
+    return min(1.0, 2 * total / (1 << n))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -78,9 +71,18 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def is_score(metric: str) -> bool:
-    """Whether a metric measures the quality of answers, not their cost."""
-    return metric not in RESOURCES and not metric.endswith(COST)
+def holm_levels(p_values: Sequence[float], alpha: float) -> list[float]:
+    """Return the level at which Holm's procedure compares each p-value.
+
+    After the first test that does not reject, the procedure stops: the level stays.
+    """
+    levels = [alpha] * len(p_values)
+    stopped: float | None = None
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        levels[place] = alpha / (len(p_values) - rank) if stopped is None else stopped
+        if stopped is None and p_values[place] >= levels[place]:
+            stopped = levels[place]
+    return levels
 
 
 def lower_is_better(metric: str) -> bool:
@@ -93,8 +95,13 @@ def position(metric: str) -> tuple[bool, tuple[int, str]]:
     return metric != ERROR_RATE, metric_position(metric)
 
 
-class LiveSums(NamedTuple):
-    """Immutable sums from which rows are computed; each new row takes about half a millisecond.
+def is_fraction(metric: str, fractions: Collection[str]) -> bool:
+    """Whether a metric is from 0 to 1 by definition."""
+    return is_bounded(metric) or metric == ERROR_RATE or metric in fractions
+
+
+class LiveSnapshot(NamedTuple):
+    """Immutable sums of a comparison at one time; each new row takes about half a millisecond.
 
     Attributes:
         per_template: sums by template and metric.
@@ -103,87 +110,135 @@ class LiveSums(NamedTuple):
         fractions: outputs of custom evaluations that are from 0 to 1 by definition.
     """
 
-    per_template: Mapping[str, Mapping[str, PairSums]]
+    per_template: Mapping[str, Mapping[str, Snapshot]]
     templates: Mapping[str, int]
     fractions: Collection[str]
 
-    def look(self, level: float) -> Rows:
+    def rows(self, level: float) -> Rows:
         """Return rows that are valid at any time: verdicts follow from confidence sequences alone.
 
         Rows of templates use a higher level, so that all templates of a metric together hold at `level`
         (Bonferroni's correction). The baseline fixes the number of templates, so that level is constant.
         """
         rows: Rows = {"overall": {}, "per_template": {}}
-        for metric, groups in self._by_metric().items():
-            rows["overall"][metric] = self._row(metric, reduce(PairSums.plus, groups.values()), level)
+        for metric, groups in _by_metric(self.per_template).items():
+            sums = reduce(PairSums.plus, [group.sums for group in groups.values()])
+            together = Histogram()
+            for group in groups.values():
+                together.merge(group.halves)
+            rows["overall"][metric] = self._row(metric, sums, together, level)
             shared = min(1 - (1 - level) / self.templates[metric], nextafter(1.0, 0.0))
-            for template, sums in groups.items():
-                rows["per_template"].setdefault(template, {})[metric] = self._row(metric, sums, shared)
-        return rows
-
-    def decide(self, level: float) -> Rows:
-        """Return rows for one look at finished runs, with p-values and verdicts that use them."""
-        rows: Rows = {"overall": {}, "per_template": {}}
-        for metric, groups in self._by_metric().items():
-            sums = reduce(PairSums.plus, groups.values())
-            row = rows["overall"][metric] = self._tested(metric, sums, level)
-            if row.get("verdict", UNDECIDED) == UNDECIDED:
-                row["verdict"] = _by_test(metric, sums, row["p"], level)
-            for template, row in self._corrected(metric, groups, level).items():
+            for template, group in groups.items():
+                row = self._row(metric, group.sums, group.halves, shared)
                 rows["per_template"].setdefault(template, {})[metric] = row
         return rows
 
-    def _by_metric(self) -> dict[str, dict[str, PairSums]]:
-        """Return the sums that have pairs, by metric and template, both sorted.
-
-        The first metric is the error rate, which all templates have.
-        """
-        found: defaultdict[str, dict[str, PairSums]] = defaultdict(dict)
-        for template, group in sorted(self.per_template.items()):
-            for metric, sums in group.items():
-                if sums.pairs:
-                    found[metric][template] = sums
-        return {metric: found[metric] for metric in sorted(found, key=position)}
-
-    def _row(self, metric: str, sums: PairSums, level: float) -> Row:
-        lower = lower_is_better(metric)
-        wins, losses = (sums.falls, sums.rises) if lower else (sums.rises, sums.falls)
-        row: Row = {
-            "direction": f"{'lower' if lower else 'higher'} is better",
-            "pairs": sums.pairs,
-            **sums.means(),
-            "wins": wins,
-            "losses": losses,
-            "ties": sums.pairs - wins - losses,
-            "uneven": sums.pairs - sums.even,
-        }
-        is_fraction = is_bounded(metric) or metric == ERROR_RATE or metric in self.fractions
-        if is_fraction and (confidence := sums.confidence(level)):
-            row["confidence"] = confidence
+    def _row(self, metric: str, sums: PairSums, halves: Histogram, level: float) -> Row:
+        row = _counts(metric, sums)
+        if sums.inside == sums.pairs and is_fraction(metric, self.fractions):
+            confidence = row["confidence"] = change_confidence(halves, level)
             row["verdict"] = _verdict(metric, (confidence["low"] > 0) - (confidence["high"] < 0))
         return row
 
-    def _tested(self, metric: str, sums: PairSums, level: float) -> Row:
-        return {**self._row(metric, sums, level), "p": sign_test(sums.even_rises, sums.even_falls)}
 
-    def _corrected(self, metric: str, groups: Mapping[str, PairSums], level: float) -> dict[str, Row]:
-        """Return the rows of one metric in all templates, corrected for multiple tests.
+def finished_rows(
+    per_template: Mapping[str, Mapping[str, Sequence[Pair]]], fractions: Collection[str], level: float
+) -> Rows:
+    """Return rows for one look at finished runs, with the sign-flip test and its interval.
 
-        Templates with too few changes for any decision do not count as tests: the number of changes is
-        independent of wins and losses (Tarone 1990, "A modified Bonferroni method for discrete data").
-        """
-        rows = {template: self._tested(metric, sums, level) for template, sums in groups.items()}
-        counted = [
-            template
-            for template, sums in groups.items()
-            if sign_test(sums.even_rises + sums.even_falls, 0) < 1 - level
-        ]
-        p_holm = dict(zip(counted, holm([rows[template]["p"] for template in counted]), strict=True))
-        for template, row in rows.items():
-            row["p_holm"] = p_holm.get(template, row["p"])
-            row["tested"] = template in p_holm
-            row["verdict"] = _by_test(metric, groups[template], row["p_holm"], level)
-        return rows
+    Args:
+        per_template: pairs by template and metric.
+        fractions: outputs of custom evaluations that are from 0 to 1 by definition.
+        level: confidence level, between 0 and 1.
+    """
+    by_metric = _by_metric(per_template)
+    overall = {("", metric): [*chain(*groups.values())] for metric, groups in by_metric.items()}
+    templates = {
+        (template, metric): pairs
+        for metric, groups in by_metric.items()
+        for template, pairs in groups.items()
+    }
+    rows: Rows = {"overall": {}, "per_template": {}}
+    for (_, metric), row in _family(overall, fractions, level, thorough=True):
+        rows["overall"][metric] = row
+    for (template, metric), row in _family(templates, fractions, level):
+        rows["per_template"].setdefault(template, {})[metric] = row
+    return rows
+
+
+def _family(
+    pairs: Mapping[tuple[str, str], Sequence[Pair]],
+    fractions: Collection[str],
+    level: float,
+    *,
+    thorough: bool = False,
+) -> Iterator[tuple[tuple[str, str], Row]]:
+    """Yield rows that are corrected together for multiple tests.
+
+    Rows with too few changes for any decision do not count as tests: the number of changes is independent of
+    their signs (Tarone 1990, "A modified Bonferroni method for discrete data").
+    """
+    alpha = 1 - level
+    tests = {key: SubsetMeans([pair.change for pair in own], thorough=thorough) for key, own in pairs.items()}
+    counted = [key for key, own in pairs.items() if 2.0 ** (1 - _changed(own)) < alpha]
+    p_values = [tests[key].p for key in counted]
+    p_holm = dict(zip(counted, holm(p_values), strict=True))
+    levels = dict(zip(counted, holm_levels(p_values, alpha), strict=True))
+    for key, own in pairs.items():
+        (_, metric), test = key, tests[key]
+        sums = PairSums.of(own)
+        row = _counts(metric, sums)
+        row["p"] = test.p
+        if not test.is_exact:
+            row["p_error"] = test.p_error
+        row["p_holm"] = p_holm.get(key, test.p)
+        row["tested"] = key in p_holm
+        is_decided = row["tested"] and row["p_holm"] < alpha
+        row["verdict"] = _verdict(metric, (sums.change > 0) - (sums.change < 0)) if is_decided else UNDECIDED
+        bounded = is_fraction(metric, fractions) and sums.inside == sums.pairs
+        low, high = test.interval(levels.get(key, alpha))
+        if bounded:
+            low, high = max(low, -1.0), min(high, 1.0)
+        if low < high and isfinite(low) and isfinite(high):
+            own_level = 1 - levels.get(key, alpha)
+            row["interval"] = {"level": own_level, "low": low, "high": high, "kind": "one_look"}
+        if bounded:
+            histogram = Histogram()
+            histogram.add(halves(own))
+            row["confidence"] = change_confidence(histogram, level)
+        row["sign_test_p"] = sign_test(sums.even_rises, sums.even_falls)
+        yield key, row
+
+
+def _changed(pairs: Sequence[Pair]) -> int:
+    return min(1000, sum(pair.change != 0 for pair in pairs))
+
+
+def _by_metric(per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return what has pairs, by metric and template, both sorted.
+
+    The first metric is the error rate, which all templates have.
+    """
+    found: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+    for template, group in sorted(per_template.items()):
+        for metric, own in group.items():
+            if own if isinstance(own, list) else own.sums.pairs:
+                found[metric][template] = own
+    return {metric: found[metric] for metric in sorted(found, key=position)}
+
+
+def _counts(metric: str, sums: PairSums) -> Row:
+    lower = lower_is_better(metric)
+    wins, losses = (sums.falls, sums.rises) if lower else (sums.rises, sums.falls)
+    return {
+        "direction": f"{'lower' if lower else 'higher'} is better",
+        "pairs": sums.pairs,
+        **sums.means(),
+        "wins": wins,
+        "losses": losses,
+        "ties": sums.pairs - wins - losses,
+        "uneven": sums.pairs - sums.even,
+    }
 
 
 def decide_values(gained: int, lost: int, level: float) -> dict[str, Any]:
@@ -191,16 +246,6 @@ def decide_values(gained: int, lost: int, level: float) -> dict[str, Any]:
     p = sign_test(gained, lost)
     verdict = UNDECIDED if p >= 1 - level else "better" if gained > lost else "worse"
     return {"p": p, "verdict": verdict}
-
-
-def _by_test(metric: str, sums: PairSums, p: float, level: float) -> str:
-    """Return the verdict of a sign test; undecided unless the mean difference points the same way.
-
-    A few large wins may outweigh many small losses.
-    """
-    rises, falls = sums.even_rises, sums.even_falls
-    agree = sums.change > 0 if rises > falls else sums.change < 0
-    return _verdict(metric, rises - falls) if p < 1 - level and agree else UNDECIDED
 
 
 def _verdict(metric: str, change: int) -> str:

@@ -70,6 +70,11 @@ def is_bounded(name: str) -> bool:
     return name in BOUNDED_METRICS
 
 
+def is_score(name: str) -> bool:
+    """Whether a metric measures the quality of answers, not their cost."""
+    return name not in RESOURCES and not name.endswith(COST)
+
+
 def may_be_bounded(name: str) -> bool:
     """Whether it is, or may be the output of a custom evaluation."""
     return name in BOUNDED_METRICS or not (name in RESULT_KEYS or name.endswith(COST))

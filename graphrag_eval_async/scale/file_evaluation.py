@@ -240,6 +240,8 @@ class FileEvaluation:
             self.answered.update(zip(reply.questions, samples, strict=True))
 
         await self.merging.run(take)
+        if self.merging.is_exhausted:
+            self.aggregates.finish()
 
     def _reject(self, reject: Reject) -> None:
         if self._on_reject == "collect":

@@ -80,13 +80,19 @@ class Merging:
         self._outstanding: deque[tuple[Range, asyncio.Future[Done]]] = deque()
         self._again: deque[Range] = deque()
         self._error: SourceError | None = None
-        self._ended = False
+        self._ended = self._stopped = False
+        self._answered: set[str] = set()
         self._lines = 0
 
     def stop(self) -> None:
         """Hand out no more ranges; those that were handed out are still done."""
-        self._ended = True
+        self._ended = self._stopped = True
         self._again.clear()
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether all files were read to their ends."""
+        return self._ended and not self._stopped and self._error is None
 
     async def run(self, take: Take) -> None:
         """Do the work; `take` is called with each reply and its parts, in the order of the input.
@@ -136,7 +142,12 @@ class Merging:
 
     def _merge(self, reply: Reply) -> None:
         if reply.aggregates:
-            self.aggregates.merge(RunningAggregates.from_bytes(reply.aggregates))
+            other = RunningAggregates.from_bytes(reply.aggregates)
+            for question, first in zip(reply.questions, reply.firsts, strict=False):
+                if question in self._answered:
+                    other._demote(*first)
+                self._answered.add(question)
+            self.aggregates.merge(other)
 
     def _go_on(self, range_: Range, reply: Reply) -> None:
         if reply.end < range_.end:

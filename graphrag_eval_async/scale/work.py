@@ -58,6 +58,7 @@ class Reply:
         results: how many results there are.
         aggregates: of the results, as bytes.
         questions: ids of the questions that they are of.
+        firsts: for each question, template, metrics and values of its first result in the range.
         rejects: their lines are numbered from 1 in the range.
         alone: whether this process must do the rest of the range, and all later ranges, one after the other.
     """
@@ -67,6 +68,7 @@ class Reply:
     results: int = 0
     aggregates: bytes = b""
     questions: list[str] = field(default_factory=list)
+    firsts: list[tuple[str, tuple[str, ...], tuple[float, ...]]] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     alone: bool = False
 
@@ -145,6 +147,7 @@ class _Results:
         steps = work.evaluator.reference.step_names
         self._aggregates = RunningAggregates(include_errors=work.include_errors, steps=steps)
         self._questions: dict[str, int] = {}
+        self._firsts: list[tuple[str, tuple[str, ...], tuple[float, ...]]] = []
         self._count = 0
         self._number = 10 ** (NUMBER_DIGITS - 1) + secrets.randbelow(8 * 10 ** (NUMBER_DIGITS - 1))
         self._token = str(self._number).encode()
@@ -162,9 +165,16 @@ class _Results:
 
     def add(self, response: Response) -> None:
         evaluation = self._work.evaluator.score(response, self._number)
-        self._aggregates.add(evaluation)
-        self._count += 1
         owner = self._questions.setdefault(response.question_id, len(self._questions))
+        is_first = owner == len(self._firsts)
+        evaluation.sample = 1 if is_first else 2  # As far as this range knows.
+        self._aggregates.add(evaluation)
+        evaluation.sample = self._number
+        self._count += 1
+        if is_first:
+            counts = self._work.include_errors or not evaluation.failed
+            counted = evaluation if counts else evaluation.without_values()
+            self._firsts.append((counted.template_id, counted.metrics, counted.numbers))
         if self._work.writes:
             line = orjson.dumps(evaluation.as_dict(), option=orjson.OPT_APPEND_NEWLINE)
             self._places.append(self._part_size + line.rindex(self._token))
@@ -184,7 +194,7 @@ class _Results:
             self._end_part()
         reply.results = self._count
         reply.aggregates = self._aggregates.to_bytes()
-        reply.questions = [*self._questions]
+        reply.questions, reply.firsts = [*self._questions], self._firsts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -95,6 +95,7 @@ class BoundedMap(Generic[R]):
         self._run = work.run
         self.take = self._exchange.take
         self.stop = work.stop
+        self.is_exhausted = work.is_exhausted
         self.abort = work.abort
         self._owner: asyncio.Task[None] | None = None
 
@@ -177,6 +178,10 @@ class _Work(Generic[T, R]):
         if self._reading is not None and not self._stopped:
             self._reading.reschedule(-inf)
         self._stopped = True
+
+    def is_exhausted(self) -> bool:
+        """Whether the source was read to its end, and nobody asked to stop."""
+        return self._read_all and not self._stopped
 
     def abort(self, error: BaseException | None) -> None:
         self._exchange.fail(error)

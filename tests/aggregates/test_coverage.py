@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import AggregationError, Last, RunningAggregates
-from graphrag_eval_async.aggregates.exact import Sums
 from graphrag_eval_async.errors import FAILURES
 from graphrag_eval_async.inference.confidence import confidence_sequence
 from graphrag_eval_async.records.results import observe
 from tests.aggregates.test_detail import bits, counted
+from tests.inference.test_confidence import weights_of
 
 if TYPE_CHECKING:
     import random
@@ -200,7 +200,7 @@ def test_coverage_and_bounds(results: list[dict[str, Any]], include_errors: bool
 @given(st.lists(results(), max_size=12), st.booleans())
 def test_a_plain_snapshot_does_not_change(results: list[dict[str, Any]], include_errors: bool) -> None:
     def reduced(group: dict[str, Any]) -> dict[str, Any]:
-        extra = {"bounds", "coverage", "quantiles", "confidence"}
+        extra = {"bounds", "coverage", "quantiles", "confidence", "interval", "mean_of_questions", "se"}
         parts = {
             key: {name: value for name, value in part.items() if name not in extra}
             if type(part) is dict
@@ -266,7 +266,7 @@ def test_outputs_that_are_fractions_may_be_known_late() -> None:
     }
     aggregates.add(last)
     tone = aggregates.snapshot(detail=True)["micro"]["tone"]
-    low, high = confidence_sequence(Sums(4, 2.75, 2.3125))
+    low, high = confidence_sequence(weights_of([0.25, 1.0, 1, 0.5]))
     assert tone["confidence"] == {"level": 0.95, "low": low, "high": high}
     assert tone["bounds"] == {"low": 2.75 / 5, "high": 3.75 / 5}
     assert bits(counted([last]).merge(counted(values))) == bits(aggregates)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import Last, RunningAggregates, UsageError
-from graphrag_eval_async.aggregates.exact import Sums
 from graphrag_eval_async.inference.confidence import confidence_sequence
 from tests.cases import each
+from tests.inference.test_confidence import weights_of
 
 if TYPE_CHECKING:
     import random
@@ -22,7 +24,13 @@ if TYPE_CHECKING:
 SCORES = st.floats(0, 1) | st.sampled_from([0.0, 1.0, 0.5, 1, 0])
 RESULTS = st.lists(
     st.fixed_dictionaries(
-        {"template_id": st.sampled_from("ab"), "steps_score": SCORES, "input_tokens": st.integers(0, 10**6)}
+        {
+            "template_id": st.sampled_from("ab"),
+            "question_id": st.none() | st.sampled_from("pqrst"),
+            "sample": st.integers(1, 3),
+            "steps_score": SCORES,
+            "input_tokens": st.integers(0, 10**6),
+        }
     ),
     min_size=1,
     max_size=40,
@@ -37,7 +45,7 @@ def counted(results: list[Any], **options: Any) -> RunningAggregates:
 
 
 def bits(aggregates: RunningAggregates) -> str:
-    return json.dumps(aggregates.snapshot(detail=True))
+    return json.dumps([aggregates.snapshot(detail=True, interval=kind) for kind in ("anytime", "one_look")])
 
 
 def quantile(values: list[float], percent: int) -> float:
@@ -63,17 +71,43 @@ def test_what_a_detailed_snapshot_adds(results: list[dict[str, Any]], level: flo
             assert extra.pop("coverage") == coverage
             if metric == "steps_score":
                 assert extra.pop("bounds") == dict.fromkeys(("low", "high"), before[metric]["mean"])
-                squares = math.fsum(float(value) * float(value) for value in values)
-                sums = Sums(len(values), math.fsum(values), squares)
-                low, high = confidence_sequence(sums, level=level)
-                assert extra.pop("confidence") == {"level": level, "low": low, "high": high}
-                assert low <= before[metric]["mean"] <= high
+                firsts = [result[metric] for result in own if result["sample"] == 1]
+                check_questions(own, extra, before[metric]["mean"])
+                if not firsts:
+                    assert extra == {}
+                    continue
+                low, high = confidence_sequence(weights_of(firsts), level=level)
+                confidence = extra.pop("confidence")
+                assert confidence == {"level": level, "low": low, "high": high}
+                if len(firsts) > 1:
+                    interval = {**confidence, "kind": "anytime", "questions": len(firsts)}
+                    assert extra.pop("interval") == interval
+                assert low <= statistics.fmean(firsts) <= high
             assert extra == {}
     assert detailed["macro"]["steps_score"].pop("bounds") == dict.fromkeys(
         ("low", "high"), plain["macro"]["steps_score"]["mean"]
     )
     assert detailed == plain
     assert aggregates.snapshot() == plain
+
+
+def check_questions(results: list[Any], extra: dict[str, Any], mean: float) -> None:
+    """Take what is clustered by question out of a snapshot, and compare it with numpy's arithmetic."""
+    by_question: dict[Any, list[float]] = {}
+    for result in results:
+        key = result["template_id"], result["question_id"]
+        by_question.setdefault(key, []).append(result["steps_score"])
+    if any(question is None for _, question in by_question):
+        assert not {"se", "mean_of_questions"} & {*extra}
+        return
+    means = [statistics.fmean(values) for values in by_question.values()]
+    assert extra.pop("mean_of_questions") == pytest.approx(statistics.fmean(means))
+    if (k := len(means)) == 1:
+        assert "se" not in extra
+        return
+    sums, sizes = np.array([[sum(values), len(values)] for values in by_question.values()]).T
+    se = np.sqrt(k / (k - 1) * np.sum((sums - mean * sizes) ** 2)) / sizes.sum()
+    assert extra.pop("se") == pytest.approx(se, abs=1e-12)
 
 
 @given(RESULTS, st.randoms(use_true_random=False))
@@ -114,7 +148,14 @@ def test_details_of_each_template_while_results_come(
 
 
 def with_detail(aggregates: RunningAggregates) -> dict[str, Any]:
-    return aggregates.snapshot(detail=True)
+    """A snapshot without what only finished runs show."""
+    snapshot = aggregates.snapshot(detail=True)
+    for group in (snapshot["micro"], *snapshot["per_template"].values()):
+        for stats in group.values():
+            for key in ("interval", "mean_of_questions", "se"):
+                if isinstance(stats, dict):
+                    stats.pop(key, None)
+    return snapshot
 
 
 def intervals_made(groups: dict[str, Any]) -> dict[str, Any]:

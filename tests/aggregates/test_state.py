@@ -42,7 +42,7 @@ def example() -> RunningAggregates:
 DATA = example().to_bytes()
 
 
-def sealed(body: bytes, *, magic: bytes = b"GEAA", version: int = 3) -> bytes:
+def sealed(body: bytes, *, magic: bytes = b"GEAA", version: int = 4) -> bytes:
     return HEADER.pack(magic, version, zlib.crc32(body)) + body
 
 
@@ -54,8 +54,11 @@ def with_series(
     other: Any = None,
     tallies: Any = (),
     pending: Any = (),
+    bins: Any = None,
+    questions: Any = (),
 ) -> bytes:
-    group = [0, 1, steps or {}, other, tallies, {metric: series}]
+    series = [*series, bins or {}, 0, questions]
+    group = [0, 1, steps or {}, other, tallies, [b"q"], {metric: series}]
     return sealed(msgspec.msgpack.encode([False, {}, {b"t": group}, pending, [], []]))
 
 
@@ -131,6 +134,12 @@ def test_the_hand_made_state_is_sound() -> None:
         with_series([False, doubles(1.0)], other={b"a": [1, 1, 0, 0]}),
         with_series([False, doubles(1.0)], tallies=[[b"steps_score", b"no_steps", 0]]),
         with_series([False, doubles(1.0)], tallies=[[b"steps_score", b"no_steps"]]),
+        with_series([False, doubles(1.0)], metric=b"x", bins={32: [1, b"1"]}),
+        with_series([False, doubles(1.0)], metric=b"x", bins={1: [0, b"1"]}),
+        with_series([False, doubles(1.0)], metric=b"x", bins={1: [1, 1]}),
+        with_series([False, doubles(1.0)], metric=b"x", questions=[1.0, 1.0]),
+        with_series([False, doubles(1.0)], metric=b"x", questions=[[b"1", b"", 1]]),
+        with_series([False, doubles(1.0)], metric=b"x", questions=[[b"1", b"1", 0]]),
         with_series([False, doubles(1.0)], pending=[[[b"t", b"q"], [[b"steps_score"]]]]),
         with_series([False, doubles(1.0)], pending=[[[b"t", b"q", b"1"], [b"steps_score"]]]),
     ],

@@ -27,10 +27,10 @@ floats = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def stats(values: Sequence[float]) -> dict[str, float]:
-    series = Series()
+    series = Series("x")
     for value in values:
         series.add([value])
-    together = Series()
+    together = Series("x")
     together.add(values)
     assert together.stats() == series.stats()
     return series.stats()
@@ -72,7 +72,7 @@ def test_ints_are_as_the_standard_library_has_them(values: list[int]) -> None:
 @settings(deadline=None)
 @given(st.lists(numbers, min_size=1), st.integers(0, 100))
 def test_quantiles_are_between_their_neighbours(values: list[float], percent: int) -> None:
-    series = Series()
+    series = Series("x")
     series.add(values)
     place = Fraction(percent, 100) * (len(values) - 1)
     ascending = sorted(map(Fraction, values))

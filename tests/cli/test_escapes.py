@@ -310,7 +310,7 @@ def test_results_on_a_terminal(folder: Folder) -> None:
     """They are escaped, and still the same JSON; results in a file are as they were."""
     evil = EVIL.replace("\r", "")
     log = folder.lines(*[response("q1", actual_answer=evil + "\U0001f600")] * 2)
-    shown = sent(terminal_output("evaluate", folder.reference, log, stdout=True))
+    shown = sent(terminal_output("evaluate", folder.reference, log, "-o", "-", stdout=True))
     assert not unsafe(shown), ascii(shown)
     results = [json.loads(line) for line in shown.splitlines() if line.startswith("{")]
     assert [result["actual_answer"] for result in results] == [evil + "\U0001f600"] * 2

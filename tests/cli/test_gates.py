@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import load_reference
-from graphrag_eval_async.cli.gates import Gate, gate_failures, parse_gate
+from graphrag_eval_async.cli.gates import Gate, check_run, parse_gate
 from tests.cases import each
 from tests.cli.support import COLOURS, ODD, REFERENCE, failed, response, run
 
@@ -27,7 +27,33 @@ if TYPE_CHECKING:
     ],
 )
 def test_parse(text: str, template: str | None, metric: str, bound: float) -> None:
-    assert parse_gate(text, over=True) == Gate(template, metric, bound, over=True)
+    assert parse(text, "<=") == Gate("--fail-over", template, metric, "<=", bound)
+
+
+@each(
+    ("text", "template", "metric", "operator", "bound"),
+    [
+        ("steps_score >= 0.8", None, "steps_score", ">=", 0.8),
+        ("lines: error_rate<.1", "lines", "error_rate", "<", 0.1),
+        ("a>b=c:steps_score > 1", "a>b=c", "steps_score", ">", 1.0),
+    ],
+)
+@each("option", ["--gate", "--fail-under", "--fail-over"])
+def test_conditions(
+    text: str, template: str | None, metric: str, operator: str, bound: float, option: str
+) -> None:
+    """Also where METRIC=VALUE is expected."""
+    assert parse_gate(text, option=option, operator="<=") == Gate("--gate", template, metric, operator, bound)
+
+
+@each("text", ["steps_score=0.8", "steps_score", "> 0.5", "steps_score >= x", "steps_score >= nan"])
+def test_conditions_have_one_form(text: str) -> None:
+    with pytest.raises(ValueError, match=r"expected|finite"):
+        parse_gate(text, option="--gate", operator="")
+
+
+def parse(text: str, operator: str) -> Gate:
+    return parse_gate(text, option=f"--fail-{'over' if operator == '<=' else 'under'}", operator=operator)
 
 
 @given(
@@ -36,15 +62,15 @@ def test_parse(text: str, template: str | None, metric: str, bound: float) -> No
     bound=st.floats(allow_nan=False, allow_infinity=False),
 )
 def test_parse_takes_apart_any_name(template: str | None, metric: str, bound: float) -> None:
-    gate = Gate(template, metric, bound, over=False)
+    gate = Gate("--fail-under", template, metric, ">=", bound)
     name = metric if template is None else f"{template}:{metric}"
-    assert parse_gate(f"{name}={bound!r}", over=False) == gate
+    assert parse(f"{name}={bound!r}", ">=") == gate
 
 
 @each("text", ["", "=", "x", "x=", "=1", "t:=1", "x=y", "x=nan", "x=-inf", "x=1e400"])
 def test_what_is_no_gate(text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
-        parse_gate(text, over=False)
+        parse(text, ">=")
 
 
 def group(errors: int, successes: int, **means: float) -> dict[str, Any]:
@@ -64,13 +90,19 @@ SNAPSHOT = {
 def test_the_bound_itself_holds(value: float, bound: float) -> None:
     for mean in (value, bound):
         snapshot = {"per_template": {}, "micro": group(0, 1, m=mean)}
-        under, over = (not gate_failures([Gate(None, "m", bound, over)], snapshot) for over in (False, True))
+        under, over = (
+            not check_run([Gate("--gate", None, "m", operator, bound)], snapshot)[0]
+            for operator in (">=", "<=")
+        )
         assert under == (mean >= bound)
         assert over == (mean <= bound)
 
 
 def failures(gate: str, *, over: bool) -> list[str]:
-    return gate_failures([parse_gate(gate, over=over)], SNAPSHOT, load_reference(REFERENCE), {"q1", "q3"})
+    gates = [parse(gate, "<=" if over else ">=")]
+    failed, held = check_run(gates, SNAPSHOT, load_reference(REFERENCE), {"q1", "q3"})
+    assert len(failed) + len(held) == 1
+    return failed
 
 
 @pytest.mark.parametrize(
@@ -89,8 +121,11 @@ def test_values(name: str, value: float) -> None:
     for over, beyond in ((True, -math.inf), (False, math.inf)):
         assert not failures(f"{name}={value!r}", over=over)
         bound = math.nextafter(value, beyond)
-        expected = f"{name}: {value} is {'over' if over else 'under'} {bound}"
-        assert failures(f"{name}={bound!r}", over=over) == [expected]
+        (failure,) = failures(f"{name}={bound!r}", over=over)
+        assert failure.startswith(f"{name} {'<=' if over else '>='} ")
+        mean = float(failure.rpartition(" ")[2])
+        assert mean == pytest.approx(value, abs=5e-4)
+        assert (mean > bound) if over else (mean < bound)
 
 
 @each("over", [True, False])
@@ -106,14 +141,14 @@ def test_values(name: str, value: float) -> None:
 )
 def test_a_metric_without_values_does_not_hold(name: str, hint: str, over: bool) -> None:
     (failure,) = failures(f"{name}=0", over=over)
-    assert failure.startswith(f"{name}: ")
+    assert failure.startswith(f"{name} {'<=' if over else '>='} 0: ")
     assert hint in failure
 
 
 def test_without_results_no_rate_of_errors_holds() -> None:
     empty = {"per_template": {}, "micro": group(0, 0), "macro": {}}
-    failures = gate_failures([parse_gate("error_rate=1", over=True)], empty)
-    assert failures == ["error_rate: no values; metrics with values: none"]
+    failures, _ = check_run([parse("error_rate=1", "<=")], empty)
+    assert failures == ["error_rate <= 1: no values; metrics with values: none"]
 
 
 RESPONSES = [response("q1"), response("q2", False), failed("q1"), failed("q2")]

@@ -81,8 +81,8 @@ def test_gates(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     assert run("evaluate", folder.reference, path, "-o", folder.file("r"), "--jobs", "2", *gates) == 1
     told = capfd.readouterr().err.splitlines()
     assert told == [
-        "gate failed: steps_score: 0.0 is under 0.5",
-        "gate failed: missing_rate: 0.6666666666666666 is over 0.1",
+        "gate failed: steps_score >= 0.5: the mean is 0",
+        "gate failed: missing_rate <= 0.1: the mean is 0.667",
     ]
 
 

@@ -387,10 +387,15 @@ def test_progress_knows_how_much_of_stdin_there_is(folder: Folder) -> None:
 
 
 def test_no_progress_where_it_would_go_through_the_results(folder: Folder) -> None:
-    shown = terminal_output("evaluate", folder.reference, folder.lines(response("q1")), stdout=True)
+    command = ["evaluate", folder.reference, folder.lines(response("q1"))]
+    shown = terminal_output(*command, "-o", "-", stdout=True)
     assert '"question_id":"q1"' in shown
-    assert "micro" in shown
+    assert "all results" in shown
     assert "\x1b" not in shown
+    # Without -o, there is only the page.
+    shown = terminal_output(*command, stdout=True)
+    assert '"question_id"' not in shown
+    assert "all results" in shown
 
 
 def test_no_progress_without_a_terminal(folder: Folder) -> None:

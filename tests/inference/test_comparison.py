@@ -6,6 +6,7 @@ import copy
 import random
 from collections import defaultdict
 from fractions import Fraction
+from itertools import product
 from math import comb, isclose, sqrt
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
@@ -15,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async import AggregationError, UsageError, compare
-from graphrag_eval_async.aggregates.exact import Sums
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.confidence import confidence_sequence
+from tests.inference.test_confidence import weights_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -90,14 +91,39 @@ def row_of(metric: str, both: Sequence[tuple[tuple[float, int], tuple[float, int
         "losses": losses,
         "ties": n - wins - losses,
         "uneven": n - len(even),
-        "p": sign_p(sum(c > 0 for c in even), sum(c < 0 for c in even)),
+        "p": pytest.approx(flip_p(changes)),
+        "sign_test_p": sign_p(sum(c > 0 for c in even), sum(c < 0 for c in even)),
     }
     if metric in BOUNDED:
-        total = sum(((Fraction(c) + 1) / 2 for c in changes), Fraction())
-        squares = sum((Fraction(c) / 2 + Fraction(1, 4) + Fraction(c * c) / 4 for c in changes), Fraction())
-        low, high = confidence_sequence(Sums(n, float(total), float(squares)), level=0.95)
+        low, high = confidence_sequence(weights_of((1 + c) / 2 for c in changes), level=0.95)
         row["confidence"] = {"level": 0.95, "low": 2 * low - 1, "high": 2 * high - 1}
     return row
+
+
+def became_wrong(first: dict[str, tuple[float, int]], second: dict[str, tuple[float, int]]) -> bool:
+    """Whether a question is right on the first side, and not on the second."""
+    least = {"steps_score": 1.0, "answer_f1": 0.5}
+    asked = [metric for metric in least if metric in first]
+
+    def is_right(side: dict[str, tuple[float, int]]) -> bool:
+        enough = (metric in side and side[metric][0] >= least[metric] for metric in asked)
+        return side["error_rate"][0] == 0 and all(enough)
+
+    return asked != [] and is_right(first) and not is_right(second)
+
+
+def flip_p(changes: Sequence[float]) -> float:
+    """All ways to flip signs, one by one."""
+    size = max(map(abs, changes)) or 1.0
+    exact = [Fraction(round(change / size, 12)) for change in changes]
+    sums = [
+        sum(sign * c for sign, c in zip(signs, exact, strict=True))
+        for signs in product((1, -1), repeat=len(exact))
+    ]
+    found = sum(exact)
+    tolerance = Fraction(1, 10**11)
+    extreme = min(sum(s >= found - tolerance for s in sums), sum(s <= found + tolerance for s in sums))
+    return min(1.0, 2 * extreme / len(sums))
 
 
 def oracle(baseline: Results, candidate: Results, *, include_errors: bool) -> dict[str, Any]:
@@ -145,6 +171,8 @@ def oracle(baseline: Results, candidate: Results, *, include_errors: bool) -> di
     return {
         "results": {"baseline": len(baseline), "candidate": len(candidate)},
         "questions": len(shared),
+        "regressions": [q for q in shared if became_wrong(sides["baseline"][q], sides["candidate"][q])],
+        "improvements": [q for q in shared if became_wrong(sides["candidate"][q], sides["baseline"][q])],
         "overall": {
             metric: row_of(metric, pairs[None, metric]) for metric in METRICS if pairs[None, metric]
         },
@@ -175,6 +203,7 @@ def stripped(snapshot: dict[str, Any]) -> dict[str, Any]:
             row.pop("verdict")
             row.pop("p_holm", None)
             row.pop("tested", None)
+            row.pop("interval", None)
     for sides in snapshot["without_pair"].values():
         sides.pop("verdict", None)
     snapshot["worse"] = {
@@ -244,8 +273,8 @@ def test_the_order_does_not_matter(baseline: Results, candidate: Results, shuffl
     for method, each in mixed:
         getattr(comparison, method)(each)
         if shuffled.random() < 0.3:
-            comparison.look()
-            found, standing = comparison.particulars(), comparison.standing()
+            comparison.live_rows()
+            found, standing = comparison.facts_of_questions(), comparison.live_facts()
             for side in ("only_in_baseline", "only_in_candidate"):
                 assert standing[side] == len(found[side])
     assert comparison.snapshot() == expected
@@ -271,8 +300,8 @@ def test_verdicts() -> None:
     assert overall["steps_score"]["confidence"]["low"] > 0
     assert (a["steps_score"]["verdict"], b["steps_score"]["verdict"]) == ("better", "worse")
     assert b["steps_score"]["p"] == 2 * 0.5**12
-    assert b["steps_score"]["p_holm"] == 2 * 0.5**12  # It is the larger of two.
-    assert a["steps_score"]["p_holm"] == pytest.approx(4 * 0.5**80)
+    assert b["steps_score"]["p_holm"] == 4 * 0.5**12  # Two of four tests are left.
+    assert a["steps_score"]["p_holm"] == pytest.approx(8 * 0.5**80)
     seconds = overall["elapsed_sec"]
     assert (seconds["wins"], seconds["losses"], seconds["verdict"]) == (80, 12, "better")
     assert "confidence" not in seconds
@@ -370,14 +399,14 @@ def test_copies_of_sums_do_not_change() -> None:
     for each in scored([1.0, 0.5]):
         comparison.add_baseline(each)
         comparison.add(each)
-    sums, expected = comparison.sums(), comparison.look()
-    kept = comparison.sums().per_template["t"]["steps_score"]
+    sums, expected = comparison.live_snapshot(), comparison.live_rows()
+    kept = comparison.live_snapshot().per_template["t"]["steps_score"]
     assert kept is sums.per_template["t"]["steps_score"]
     judge = {"outputs": ["tone"], "fractions": ["tone"]}
     comparison.add(result("t1", steps_score=0.0, tone=0.5, judge=judge))
-    assert sums.look(0.95) == expected
-    assert comparison.look()["overall"]["steps_score"] != expected["overall"]["steps_score"]
-    assert comparison.sums().per_template["t"]["steps_score"] is not kept
+    assert sums.rows(0.95) == expected
+    assert comparison.live_rows()["overall"]["steps_score"] != expected["overall"]["steps_score"]
+    assert comparison.live_snapshot().per_template["t"]["steps_score"] is not kept
 
 
 def live_of(baseline: Results, comparison: RunningComparison) -> dict[str, Any]:
@@ -399,7 +428,7 @@ def live_of(baseline: Results, comparison: RunningComparison) -> dict[str, Any]:
         },
     }
     for row in [row for rows in (live["overall"], *live["per_template"].values()) for row in rows.values()]:
-        del row["p"]
+        del row["p"], row["sign_test_p"]
         if "confidence" in row:
             worse, better = row["confidence"]["high"] < 0, row["confidence"]["low"] > 0
             if row["direction"].startswith("lower"):
@@ -420,11 +449,11 @@ def test_live_rows_are_those_of_a_snapshot_without_tests(
     for method, each in mixed:
         getattr(comparison, method)(each)
         if shuffled.random() < 0.3:
-            comparison.look()
+            comparison.live_rows()
         if shuffled.random() < 0.3:
             steps = steps if next(steps, "end") is None else comparison.prepare()
     whole = [each for each in baseline if "pending" not in each]
-    assert comparison.look() == live_of(whole, comparison)
+    assert comparison.live_rows() == live_of(whole, comparison)
 
 
 def test_live_verdicts_of_templates_are_at_a_level_for_all_that_may_come() -> None:
@@ -435,17 +464,18 @@ def test_live_verdicts_of_templates_are_at_a_level_for_all_that_may_come() -> No
             comparison.add_baseline(each)
     for each in scored([0.0] * 30, "a"):
         comparison.add(each)
-    row = comparison.look()["per_template"]["a"]["steps_score"]
+    row = comparison.live_rows()["per_template"]["a"]["steps_score"]
     assert (row["verdict"], row["losses"]) == ("worse", 30)
     assert row["confidence"]["level"] == pytest.approx(1 - 0.05 / 4)
     for each in scored([0.0] * 2, "b"):
         comparison.add(each)
-    live = comparison.look()["per_template"]
+    live = comparison.live_rows()["per_template"]
     assert live["a"]["steps_score"] == row
     assert live["b"]["steps_score"]["verdict"] == "undecided"
     highest = 1 - 2**-53
     assert (
-        comparison.look(level=highest)["per_template"]["a"]["steps_score"]["confidence"]["level"] == highest
+        comparison.live_rows(level=highest)["per_template"]["a"]["steps_score"]["confidence"]["level"]
+        == highest
     )
 
 
@@ -488,8 +518,8 @@ def test_what_never_came_whole_is_listed() -> None:
     assert snapshot["pending"] == {"baseline": [], "candidate": ["q", "r"]}
     assert (snapshot["questions"], snapshot["results"]) == (0, {"baseline": 1, "candidate": 0})
     assert snapshot["only_in_baseline"] == snapshot["only_in_candidate"] == []
-    assert comparison.standing()["only_in_baseline"] == 0
-    assert comparison.look() == {"overall": {}, "per_template": {}}
+    assert comparison.live_facts()["only_in_baseline"] == 0
+    assert comparison.live_rows() == {"overall": {}, "per_template": {}}
     comparison.add(result("q", steps_score=1.0))
     comparison.add(result("s"))
     snapshot = comparison.snapshot()
@@ -526,7 +556,7 @@ def chance_runs(count: int, pairs: int, *, step: int, seed: int) -> tuple[int, i
             comparison.add(result(f"q{i}", steps_score=other))
             changes.append(other - one)
             if i > 10 and not i % step:
-                was_wrong |= comparison.look()["overall"]["steps_score"]["verdict"] != "undecided"
+                was_wrong |= comparison.live_rows()["overall"]["steps_score"]["verdict"] != "undecided"
                 was_naive |= abs(fmean(changes)) > 1.96 * pstdev(changes) / sqrt(len(changes))
         wrong += was_wrong
         naive += was_naive
@@ -594,9 +624,9 @@ def test_outputs_that_turn_out_to_be_fractions_have_confidence_at_once() -> None
         odd = result(template, template, tone=0.5, judge=outputs)
         comparison.add_baseline(odd)
         comparison.add(odd)
-    assert "confidence" not in comparison.look()["per_template"]["a"]["tone"]
+    assert "confidence" not in comparison.live_rows()["per_template"]["a"]["tone"]
     comparison.add(result("b", "b", tone=0.5, judge={**outputs, "fractions": ["tone"]}))
-    live = comparison.look()
+    live = comparison.live_rows()
     assert "confidence" in live["per_template"]["a"]["tone"]
     assert live["overall"]["tone"]["verdict"] == "undecided"
 

@@ -13,13 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async import Until
-from graphrag_eval_async.aggregates.exact import Sums
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.confidence import TOLERANCE, confidence_sequence
 from graphrag_eval_async.inference.until import Condition, Deciding, Sample, parse_condition
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS
 from tests.cases import each
-from tests.inference.test_confidence import log_wealths, streams_of_each
+from tests.inference.test_confidence import log_wealths, streams_of_each, weights_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -137,10 +136,18 @@ def test_the_retrieval_steps_of_a_response_are_one_sample(values: list[float | N
 
 def test_what_is_counted() -> None:
     deciding = Deciding(Until("t:steps_score > 0.5"))
-    for sample in (Sample("a", 0.5, 0.5), None, Sample("b"), Sample("a", 0.25, 0.5), Sample("c", 0, 1)):
+    repeated = Sample("a", 0.0, 1.0)
+    for sample in (
+        Sample("a", 0.5, 0.5),
+        None,
+        Sample("b"),
+        repeated,
+        Sample("d", 0.25, 0.5),
+        Sample("c", 0, 1),
+    ):
         deciding.add(sample)
-    assert (deciding.results, deciding.samples, deciding.failed) == (4, 3, 2)
-    assert deciding.questions == {"a", "b", "c"}
+    assert (deciding.results, deciding.samples, deciding.failed) == (5, 4, 3)
+    assert deciding.questions == {"a", "b", "c", "d"}
 
 
 # Against the confidence sequence
@@ -153,20 +160,19 @@ def streams(draw: st.DrawFn) -> list[Sample]:
     coins, seed = draw(st.booleans()), draw(st.integers(0, 2**32))
     random = np.random.default_rng(seed)
     samples = []
-    for _ in range(draw(st.integers(1, 150))):
+    for i in range(draw(st.integers(1, 150))):
         size = 1 if random.random() < 0.9 else int(random.integers(0, 4))
         values = random.random(size) < mean if coins else random.beta(20 * mean, 20 * (1 - mean), size)
         failed = int((random.random(size) < failing).sum())
         total = float(sum(values[failed:]))
         means = (total / size, (total + failed) / size) if size else (None, None)
-        samples.append(Sample("q", *means))
+        samples.append(Sample(f"q{i}", *means))
     return samples
 
 
-def sums_of(samples: Sequence[Sample], worth: int) -> Sums:
+def values_of(samples: Sequence[Sample], worth: int) -> list[float]:
     means = [each.high if worth else each.low for each in samples]
-    values = [mean for mean in means if mean is not None]
-    return Sums(len(values), math.fsum(values), math.fsum(value * value for value in values))
+    return [mean for mean in means if mean is not None]
 
 
 @settings(deadline=None)
@@ -182,18 +188,18 @@ def test_it_is_decided_when_the_bound_leaves_the_sequence(
     deciding = Deciding(Until(f"steps_score {operator} {bound!r}", level))
     for n, samples in enumerate(stream, 1):
         deciding.add(samples)
-        if not (lowest := sums_of(stream[:n], 0)).n:
+        if not (lowest := values_of(stream[:n], 0)):
             continue
-        low, _ = confidence_sequence(lowest, level=level)
-        _, high = confidence_sequence(sums_of(stream[:n], 1), level=level)
+        low, _ = confidence_sequence(weights_of(lowest), level=level)
+        _, high = confidence_sequence(weights_of(values_of(stream[:n], 1)), level=level)
         if min(abs(low - bound), abs(high - bound)) < 4 * TOLERANCE:
             return
         holds = None if low <= bound <= high else (bound < low) == (operator == ">=")
         assert deciding.holds is holds
         assert deciding.interval == pytest.approx((low, high), abs=4 * TOLERANCE)
-        assert deciding.samples == lowest.n
+        assert deciding.samples == len(lowest)
         if holds is not None:
-            deciding.add(Sample("q", 0.5, 1.0))
+            deciding.add(Sample("more", 0.5, 1.0))
             assert deciding.results == n
             return
 
@@ -204,16 +210,16 @@ def test_failures_count_against_either_answer() -> None:
         for failing in (0, 1):
             deciding = Deciding(Until("steps_score >= 0.5"))
             while deciding.holds is None:
-                for _ in range(9):
-                    deciding.add(Sample("q", value, value))
+                for _ in range(4):
+                    deciding.add(Sample(f"q{deciding.results}", value, value))
                 if failing:
-                    deciding.add(FAILED)
+                    deciding.add(Sample(f"q{deciding.results}", 0, 1))
             assert deciding.holds is holds
             counts[failing] = deciding.results
         assert counts[0] < counts[1]
         deciding = Deciding(Until("steps_score >= 0.5"))
-        for _ in range(300):
-            deciding.add(Sample("q", value / 2, (value + 1) / 2))
+        for i in range(300):
+            deciding.add(Sample(f"q{i}", value / 2, (value + 1) / 2))
         assert deciding.holds is None
 
 
@@ -223,9 +229,9 @@ def test_numbers_that_no_sum_of_floats_holds() -> None:
     intervals = set()
     for order in (values, values[::-1], sorted(values)):
         deciding = Deciding(Until("steps_score >= 0.9"))
-        for value in order:
+        for i, value in enumerate(order):
             deciding.holds = None
-            deciding.add(Sample("q", value, value))
+            deciding.add(Sample(f"q{i}", value, value))
         intervals.add(deciding.interval)
     assert len(intervals) == 1
 
@@ -282,21 +288,18 @@ def wrong_decisions(draw: Draw, level: float) -> tuple[int, int]:
     Those of which a bet wins enough at any time, found for all at once, are decided one by one.
     """
     lowest, highest = draw
-    n = np.arange(1.0, lowest.shape[1] + 1)
     wanted = -math.log(1 - level)
     rows = np.zeros(len(lowest), dtype=bool)
     for values, bound in ((lowest, BOUND), (1 - highest, 1 - BOUND)):
-        total, squares = values.cumsum(1), (values * values).cumsum(1)
-        wealth = log_wealths(bound, n, total, squares)
-        rows |= ((wealth >= wanted) & (total > n * bound)).any(1)
+        rows |= (log_wealths(bound, values) >= wanted).any(1)
     decided = [decide(lowest[row], highest[row], level) for row in np.flatnonzero(rows)]
     return decided.count(True), decided.count(False)
 
 
 def decide(lowest: Floats, highest: Floats, level: float) -> bool | None:
     deciding = Deciding(Until(f"steps_score >= {BOUND}", level))
-    for low, high in zip(lowest.tolist(), highest.tolist(), strict=True):
-        deciding.add(Sample("q", low, high))
+    for i, (low, high) in enumerate(zip(lowest.tolist(), highest.tolist(), strict=True)):
+        deciding.add(Sample(f"q{i}", low, high))
         if deciding.holds is not None:
             break
     return deciding.holds
@@ -306,8 +309,9 @@ def of_steps(values: Floats, count: int) -> bool | None:
     """What is decided of responses with so many retrieval steps, all of which are as good."""
     key = "retrieval_answer_recall"
     deciding = Deciding(Until(f"{key} >= {BOUND}"))
-    for value in values.tolist():
-        deciding.add(deciding.read(result(actual_steps=[retrieval(**{key: value})] * count)))
+    for i, value in enumerate(values.tolist()):
+        steps = [retrieval(**{key: value})] * count
+        deciding.add(deciding.read(result(question_id=f"q{i}", actual_steps=steps)))
         if deciding.holds is not None:
             break
     return deciding.holds

@@ -31,21 +31,19 @@ def row_of(baseline: Results, candidate: Results) -> dict[str, Any]:
     return row
 
 
-def test_many_small_losses_are_made_up_for_by_few_large_wins() -> None:
+def test_few_large_wins_outweigh_many_small_losses() -> None:
     snapshot = compared(scored([0.5] * 400), scored([0.49] * 300 + [1.0] * 100))
-    overall, template = (
-        group["steps_score"] for group in (snapshot["overall"], snapshot["per_template"]["t"])
-    )
-    assert template["p_holm"] < 1e-9
-    assert (template["wins"], template["losses"], template["verdict"]) == (100, 300, "undecided")
-    assert overall["difference"] > 0
-    assert overall["verdict"] == "better"  # By the confidence sequence.
+    for group in (snapshot["overall"], snapshot["per_template"]["t"]):
+        row = group["steps_score"]
+        assert (row["wins"], row["losses"], row["verdict"]) == (100, 300, "better")
+        assert row["sign_test_p"] < 1e-9  # In which the losses are more.
+        assert 0 < row["interval"]["low"] < row["difference"] < row["interval"]["high"]
     resource = compared(
         [result(f"{i}", elapsed_sec=2.0) for i in range(40)],
         [result(f"{i}", elapsed_sec=2.1 if i else 0.1) for i in range(40)],
     )["overall"]["elapsed_sec"]
-    assert (resource["losses"], resource["verdict"]) == (39, "worse")
-    assert resource["difference"] > 0
+    assert (resource["losses"], resource["verdict"]) == (39, "undecided")
+    assert resource["sign_test_p"] < 1e-9
 
 
 def test_one_look_sees_what_many_do_not() -> None:
@@ -54,24 +52,24 @@ def test_one_look_sees_what_many_do_not() -> None:
     for one, other in zip(baseline, candidate, strict=True):
         comparison.add_baseline(one)
         comparison.add(other)
-    assert comparison.look()["overall"]["steps_score"]["verdict"] == "undecided"
+    assert comparison.live_rows()["overall"]["steps_score"]["verdict"] == "undecided"
     assert comparison.snapshot()["overall"]["steps_score"]["verdict"] == "worse"
     assert row_of(candidate, baseline)["verdict"] == "better"
     assert row_of(baseline, scored([0.5] * 5 + [1.0] * 95))["verdict"] == "undecided"
 
 
-def test_unequal_numbers_of_samples_are_not_tested() -> None:
+def test_sign_test_skips_unequal_numbers_of_samples() -> None:
     baseline = scored([1.0] * 20) * 5 + scored([1.0] * 3, "u")
     candidate = scored([0.5] * 20) + scored([0.5] * 3, "u")
     snapshot = compared(baseline, candidate)
     row = snapshot["overall"]["steps_score"]
-    assert (row["losses"], row["uneven"], row["p"]) == (23, 20, 0.25)
-    assert snapshot["per_template"]["t"]["steps_score"]["p"] == 1.0
+    assert (row["losses"], row["uneven"], row["p"], row["sign_test_p"]) == (23, 20, 2 * 0.5**23, 0.25)
+    assert snapshot["per_template"]["t"]["steps_score"]["sign_test_p"] == 1.0
     assert snapshot["warnings"] == [
         "error_rate, steps_score: the sign test skips 20 questions with more values on one side"
     ]
     # Once there are as many, all count.
-    assert row_of(baseline, candidate + 4 * scored([0.5] * 20))["p"] == 2 * 0.5**23
+    assert row_of(baseline, candidate + 4 * scored([0.5] * 20))["sign_test_p"] == 2 * 0.5**23
 
 
 def test_templates_that_cannot_be_decided_are_not_corrected_for() -> None:

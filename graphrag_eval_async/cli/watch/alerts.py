@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import operator
 import re
 from collections import deque
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from graphrag_eval_async.aggregates.exact import mean, to_units
 from graphrag_eval_async.cli.gates import check_names
 from graphrag_eval_async.cli.watch.silence import NO_LINES, Silence
 from graphrag_eval_async.cli.watch.windows import parse_duration, parse_window, window_facts
+from graphrag_eval_async.records.conditions import OPERATORS, parse_condition
 from graphrag_eval_async.records.metrics import ERROR_RATE
 
 if TYPE_CHECKING:
@@ -27,19 +26,6 @@ if TYPE_CHECKING:
 
 Change: TypeAlias = dict[str, Any]
 """An alert that has started or ended, as JSON; `value` is the mean of the `samples` values in its window."""
-
-OPERATORS: dict[str, Callable[[float, float], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-_ALERT = re.compile(
-    r"(?:(?P<template>.*):)?\s*(?P<metric>[\w-]+)\s*(?P<operator>[<>]=?)\s*(?P<bound>[^\s<>=]+)"
-    r"(?:\s+over\s+(?P<window>\S+))?\s*",
-    re.DOTALL,
-)
-
 
 _NO_LINES = re.compile(r"\s*no\s+lines\s+for\s+(?P<time>\S+)\s*")
 
@@ -78,26 +64,14 @@ def parse_alert(text: str) -> Alert:
         return Alert(
             text=text.strip(), template=None, metric=NO_LINES, operator=">=", bound=seconds, window=None
         )
-    match = _ALERT.fullmatch(text)
-    if match is None:
-        raise ValueError(
-            f"{text!r}: expected [TEMPLATE:] METRIC < VALUE [over WINDOW], or <=, > or >=; "
-            "or: no lines for TIME"
-        )
+    parts = text.rsplit(maxsplit=2)
+    has_window = parts[1:2] == ["over"]
     try:
-        bound = float(match["bound"])
-    except ValueError:
-        bound = math.nan
-    if not math.isfinite(bound):
-        raise ValueError(f"{text!r}: {match['bound']!r} is not a finite number")
-    return Alert(
-        text=text.strip(),
-        template=match["template"] and match["template"].strip(),
-        metric=match["metric"],
-        operator=match["operator"],
-        bound=bound,
-        window=parse_window(match["window"]) if match["window"] else None,
-    )
+        condition = parse_condition(parts[0] if has_window else text)
+    except ValueError as error:
+        raise ValueError(f"{error}; then optionally: over WINDOW. Or: no lines for TIME") from None
+    window = parse_window(parts[2]) if has_window else None
+    return Alert(text=text.strip(), **condition._asdict(), window=window)
 
 
 def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Config | None) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from graphrag_eval_async.batch import add_results
-from graphrag_eval_async.cli.compare import decided, folded, one_sided, sentences, signed, worst_questions
+from graphrag_eval_async.cli.compare import decided, one_sided, sentences, signed, worst_questions
+from graphrag_eval_async.cli.table import folded
 from graphrag_eval_async.cli.text import one_line
 from graphrag_eval_async.cli.watch.counting import SCORES
 from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
@@ -73,7 +74,7 @@ def _change(row: Mapping[str, Any]) -> str:
 
 def final_lines(comparison: RunningComparison, level: float) -> list[str]:
     """What is told at the end; without the sign test, which is not valid for a run watched all the time."""
-    live, found = comparison.look(level=level), comparison.particulars()
+    live, found = comparison.live_rows(level=level), comparison.facts_of_questions()
     rows = live["overall"]
     warnings = folded(f"warning: {warning}" for warning in found["warnings"])
     told = ["compared with the baseline:", *warnings, *folded([*sentences(rows), *_templates(live)])]

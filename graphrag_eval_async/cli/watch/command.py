@@ -29,6 +29,7 @@ from graphrag_eval_async.cli.watch.kept import Kept
 from graphrag_eval_async.cli.watch.views import Lines, Screen, open_view
 from graphrag_eval_async.cli.watch.windows import parse_duration, parse_window
 from graphrag_eval_async.errors import SourceError, UsageError
+from graphrag_eval_async.inference.running import Interval
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
 from graphrag_eval_async.sources.receiving import OtlpReceiver, receive_otlp
@@ -168,6 +169,10 @@ class Watch(RunOptions):
             help="Write results here, as JSONL.",
         ),
     ] = None
+
+    @property
+    def interval_kind(self) -> Interval | None:
+        return "anytime"  # It was looked at.
 
     def run(self, interrupts: Interrupts) -> Exit:
         self._check_options()

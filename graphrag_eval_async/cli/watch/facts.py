@@ -21,7 +21,7 @@ from graphrag_eval_async.threads import SLICE_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphrag_eval_async.aggregates.exact import Sums
+    from graphrag_eval_async.aggregates.histogram import Weights
     from graphrag_eval_async.cli.watch.counting import Counting
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.reference import Reference
@@ -94,7 +94,9 @@ class Facts:
             **self._fixed,
             "not_found": not_found,
             **self._groups(detailed),
-            "comparison": None if comparison is None else {SUMS: comparison.sums(), **comparison.standing()},
+            "comparison": None
+            if comparison is None
+            else {SUMS: comparison.live_snapshot(), **comparison.live_facts()},
             "results_per_sec": self._pace.at(now, self._counting.count),
             "in_flight": stream.in_flight,
             "rejects": dict(stream.rejects.counts),
@@ -143,14 +145,14 @@ class Facts:
 def complete(facts: dict[str, Any]) -> None:
     """Add the confidence sequences, which take a while, to what `collect` gave."""
     if (compared := facts["comparison"]) is not None:
-        facts["comparison"] = {**compared.pop(SUMS).look(facts["level"]), **compared}
+        facts["comparison"] = {**compared.pop(SUMS).rows(facts["level"]), **compared}
     for shown, sums in facts.pop(SUMS, ()):
         shown["confidence"] = show_confidence(sums, facts["level"])
 
 
 def _add_detail(
-    group: dict[str, Any], detail: Mapping[str, Any], sums: Mapping[str, Sums]
-) -> list[tuple[dict[str, Any], Sums]]:
+    group: dict[str, Any], detail: Mapping[str, Any], sums: Mapping[str, Weights]
+) -> list[tuple[dict[str, Any], Weights]]:
     """Add what is known at once to a group, and return what `complete` takes."""
     metrics = group["metrics"]
     for metric, shown in metrics.items():

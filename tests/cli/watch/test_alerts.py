@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from graphrag_eval_async import UsageError, load_config
 from graphrag_eval_async.aggregates import Last, Seconds
 from graphrag_eval_async.cli.watch.alerts import (
-    OPERATORS,
     Alert,
     Alerts,
     Change,
@@ -21,6 +20,7 @@ from graphrag_eval_async.cli.watch.alerts import (
     message,
     parse_alert,
 )
+from graphrag_eval_async.records.conditions import OPERATORS
 from tests.cases import each
 
 if TYPE_CHECKING:

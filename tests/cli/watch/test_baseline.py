@@ -29,7 +29,7 @@ def evaluated(responses: list[Any]) -> list[dict[str, Any]]:
     return asyncio.run(run_evaluation(REFERENCE, responses, missing="skip"))
 
 
-OF_TESTS = {"p", "p_holm", "tested", "verdict"}
+OF_TESTS = {"p", "p_error", "p_holm", "tested", "verdict", "interval", "sign_test_p"}
 """What a finished comparison has, which a live one has not, or has otherwise."""
 
 
@@ -148,7 +148,7 @@ def test_templates_that_are_worse_are_named() -> None:
             common = {"question_id": f"{template}{i}", "template_id": template, "answer_relevance": 0.5}
             comparison.add_baseline({**common, "steps_score": before, "answer_f1": before})
             comparison.add({**common, "steps_score": after, "answer_f1": before, "total_tokens": 5})
-    lines = comparison_lines({**comparison.look(), **comparison.standing()})
+    lines = comparison_lines({**comparison.live_rows(), **comparison.live_facts()})
     assert lines[0].plain == "vs baseline: worse in a (steps_score)"
     assert [line.plain.split()[2] for line in lines[1:]] == [
         *("error_rate", "steps_score", "answer_f1", "answer_relevance")

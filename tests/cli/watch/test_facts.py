@@ -9,7 +9,6 @@ import pytest
 
 from graphrag_eval_async import evaluate_stream, load_config, load_reference
 from graphrag_eval_async.aggregates import Last
-from graphrag_eval_async.aggregates.exact import Sums
 from graphrag_eval_async.cli.watch.alerts import parse_alert
 from graphrag_eval_async.cli.watch.counting import Counting
 from graphrag_eval_async.cli.watch.facts import Facts, complete
@@ -19,6 +18,7 @@ from graphrag_eval_async.inference.confidence import confidence_sequence
 from tests.cli.support import COLOURS, ODD, REFERENCE, failed, response
 from tests.cli.watch.support import JUDGE
 from tests.cli.watch.support import facts as shown_facts
+from tests.inference.test_confidence import weights_of
 from tests.judge.support import COST, ScriptedJudge
 
 LAG: Any = SimpleNamespace(lag=SimpleNamespace(bytes=12, seconds=0.5), not_found=["logs"])
@@ -109,7 +109,7 @@ async def test_facts_of_steps() -> None:
         del group["coverage"], group["failure"]
     metrics = {"elapsed_sec": value(1.5, 1.5)}
     steps = facts["overall"]["metrics"]["steps_score"]
-    low, high = confidence_sequence(Sums(3, 2.0, 2.0))
+    low, high = confidence_sequence(weights_of([1.0, 0.0, 1.0]))
     assert steps.pop("confidence") == {"level": 0.95, "low": low, "high": high}
     assert steps.pop("quantiles") == same(1)
     assert steps.pop("bounds") == {"low": 0.5, "high": 0.75}

@@ -96,7 +96,7 @@ def test_the_last_view_stays_and_the_report_comes_below(
     assert screen[-3:] == [
         SUMMARY.format(3, 1, 2),
         "failure: 3 none",
-        "gate failed: steps_score: 1.0 is under 2.0",
+        "gate failed: steps_score >= 2: the mean is 1",
     ]
     assert sum("invalid_json" in line for line in screen) == 3  # In the view, in the list and in the counts.
 

@@ -106,10 +106,10 @@ def test_a_finished_file_ends_by_itself(folder: Folder, capfd: pytest.CaptureFix
     assert (samples(last), last["overall"]["errors"]["total"]) == (4, 1)
     assert list(last["templates"]) == [COLOURS, ODD]
     assert "results: 4, rejected lines: 0, questions without a response: 0 of 3" in err
-    assert "micro" in err
+    assert "all results" in err
     expected = asyncio.run(run_evaluation(REFERENCE, RESPONSES, missing="skip"))
     assert orjson.loads((folder.path / "a.json").read_bytes()) == compute_aggregates(
-        expected, reference=REFERENCE, detail=True
+        expected, reference=REFERENCE, detail=True, interval="anytime"
     )
     assert sorted(map(str, folder.read("results.jsonl"))) == sorted(map(str, expected))
 
@@ -421,7 +421,7 @@ USAGE = [
     (["--until-idle", "0"], "expected a duration over 0"),
     (["--start", "middle"], "beginning"),
     (["--show", "best"], "worst"),
-    (["--alert", "steps_score"], "expected [TEMPLATE:] METRIC < VALUE"),
+    (["--alert", "steps_score"], "expected [TEMPLATE:]METRIC >= VALUE"),
     (["--alert", "step_score < 1"], "no metric 'step_score'; did you mean steps_score?"),
     (
         ["--alert", "colors: steps_score < 1"],

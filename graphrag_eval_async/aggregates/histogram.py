@@ -1,0 +1,113 @@
+"""Histograms of values in [0, 1]: all that confidence sequences need to know about them."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, TypeAlias
+
+from graphrag_eval_async.aggregates.exact import ONE, sum_floats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+BINS = 32
+
+WAITING = 2048
+"""Maximum values that wait to be counted in one batch."""
+
+Weights: TypeAlias = tuple[float, ...]
+"""The weights of the points 0, 1/32, ..., 1.
+
+A value between two points gives each a weight that is larger the nearer it is, 1 in total. So the mean of the
+weighted points is the mean of the values, and the weights sum to the number of values.
+"""
+
+
+class Histogram:
+    """Exact weights of values; histograms can be merged, and values removed.
+
+    A bin stores the number of its values and their exact sum, from which the weights follow. Bins without
+    values take no memory. Values outside [0, 1] are only counted.
+    """
+
+    __slots__ = ("_bins", "_outside", "_waiting")
+
+    def __init__(self, bins: Mapping[int, tuple[int, int]] | None = None, outside: int = 0) -> None:
+        self._bins = dict(bins or {})
+        self._outside = outside
+        self._waiting = array("d")
+
+    def add(self, values: Iterable[float]) -> None:
+        """Add values."""
+        self._waiting.extend(values)
+        if len(self._waiting) > WAITING:
+            self._settle()
+
+    def remove(self, values: Iterable[float]) -> None:
+        """Remove values that were added."""
+        self._count(values, -1)
+
+    def merge(self, other: Histogram) -> None:
+        """Add the values of `other`."""
+        for place, (count, units) in other.bins().items():
+            self._move(place, count, units)
+        self._outside += other.outside
+
+    def copy(self) -> Histogram:
+        """Return an independent copy."""
+        return Histogram(self.bins(), self._outside)
+
+    def bins(self) -> dict[int, tuple[int, int]]:
+        """Return the number of values and their sum, in units of 2**-1074, by bin; do not change it."""
+        self._settle()
+        return self._bins
+
+    @property
+    def outside(self) -> int:
+        """The number of values outside [0, 1]."""
+        self._settle()
+        return self._outside
+
+    def weights(self) -> Weights | None:
+        """Return the weights of the points; None without values, or if some are outside [0, 1]."""
+        bins = self.bins()
+        if self._outside or not bins:
+            return None
+        weights = [0] * (BINS + 1)
+        for place, (count, units) in bins.items():
+            upper = units * BINS - place * count * ONE
+            weights[place] += count * ONE - upper
+            weights[place + 1] += upper
+        return tuple(weight / ONE for weight in weights)
+
+    def _settle(self) -> None:
+        if self._waiting:
+            waiting, self._waiting = self._waiting, array("d")
+            self._count(waiting, 1)
+
+    def _count(self, values: Iterable[float], sign: int) -> None:
+        found: dict[int, list[float]] = {}
+        for value in values:
+            if 0 <= value <= 1:
+                found.setdefault(min(int(value * BINS), BINS - 1), []).append(value)
+            else:
+                self._outside += sign
+        for place, some in found.items():
+            self._move(place, sign * len(some), sign * sum_floats(some))
+
+    def _move(self, place: int, count: int, units: int) -> None:
+        known, sum_known = self._bins.get(place, (0, 0))
+        if known + count:
+            self._bins[place] = known + count, sum_known + units
+        else:
+            del self._bins[place]
+
+
+def count_of(weights: Weights) -> int:
+    """Return the number of values."""
+    return round(sum(weights))
+
+
+def mirrored(weights: Weights) -> Weights:
+    """Return the weights of 1 - x over all values x."""
+    return weights[::-1]

@@ -1,0 +1,143 @@
+"""The values of a score by question: the samples of one question are not independent of each other."""
+
+from __future__ import annotations
+
+from array import array
+from itertools import repeat
+from math import fsum, isnan, nan, sqrt
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+UNKNOWN = ""
+"""Stands for the question of results that name none."""
+
+Several: TypeAlias = tuple[int, int, int]
+"""Several values of a question: numerator and denominator of their exact sum, and their number."""
+
+
+def plus(values: float | Several, value: float | Several, sign: int = 1) -> Several:
+    """Add exactly, or with a `sign` of -1 subtract; all denominators are powers of two."""
+    one, below, count = _ratio(values)
+    other, other_below, more = _ratio(value)
+    common = max(below, other_below)
+    total = one * (common // below) + sign * other * (common // other_below)
+    return total, common, count + sign * more
+
+
+def _ratio(values: float | Several) -> Several:
+    return values if isinstance(values, tuple) else (*values.as_integer_ratio(), 1)
+
+
+def mean_of(values: float | Several) -> tuple[float, int]:
+    """Return the mean, correctly rounded and never -0.0, and the number of values."""
+    if isinstance(values, tuple):
+        numerator, denominator, count = values
+        return numerator / (denominator * count), count
+    return values + 0.0, 1
+
+
+class QuestionValues:
+    """The values of one score, summed exactly by question.
+
+    A question has a place, the same for all scores of a template. A question with one value takes 8 bytes.
+    """
+
+    __slots__ = ("_several", "_single")
+
+    def __init__(self) -> None:
+        self._single = array("d")  # NaN for a place without a value, or with several.
+        self._several: dict[int, Several] = {}
+
+    def add(self, places: Iterable[int], values: Iterable[float]) -> None:
+        """Add a value to each of the questions at `places`."""
+        single = self._single
+        for place, value in zip(places, values, strict=True):
+            if place == len(single):  # Mostly: questions come one after the other.
+                single.append(value)
+            else:
+                self.merge_one(place, float(value))
+
+    def merge_one(self, place: int, value: float | Several, sign: int = 1) -> None:
+        """Add the value or values of one question, or with a `sign` of -1 remove them."""
+        single = self._single
+        if place >= len(single):
+            single.extend(repeat(nan, place + 1 - len(single)))
+        known = self._several.get(place, None if isnan(single[place]) else single[place])
+        if known is None:
+            total = value
+        else:
+            total = plus(known, value, sign)
+            if total[2] < 2:  # After a removal.
+                total = nan if not total[2] else total[0] / total[1]
+        if isinstance(total, tuple):
+            self._several[place], single[place] = total, nan
+        else:
+            self._several.pop(place, None)
+            single[place] = total
+
+    def remove(self, places: Iterable[int], values: Iterable[float]) -> None:
+        """Remove values that were added."""
+        for place, value in zip(places, values, strict=True):
+            self.merge_one(place, float(value), -1)
+
+    def by_place(self) -> Iterator[tuple[int, float | Several]]:
+        """Yield the places of questions with values, and these."""
+        several = self._several
+        for place, value in enumerate(self._single):
+            if value == value:  # Not NaN.
+                yield place, value
+            elif place in several:
+                yield place, several[place]
+
+    def merge(self, other: QuestionValues, places: Sequence[int]) -> None:
+        """Add the values of `other`, whose places become `places`."""
+        for place, values in other.by_place():
+            self.merge_one(places[place], values)
+
+
+class Clusters(NamedTuple):
+    """What the values of a score say when they are grouped by question.
+
+    Attributes:
+        questions: number of questions with a value.
+        mean: mean over all values.
+        mean_of_questions: mean over the questions' means.
+        se: standard error of `mean`; None for fewer than two questions.
+        unanimous: the questions with a mean of 1, if every question has a mean of 0 or 1 and all have the
+            same number of values; otherwise None.
+        repeated: whether a question has several values.
+    """
+
+    questions: int
+    mean: float
+    mean_of_questions: float
+    se: float | None
+    unanimous: int | None
+    repeated: bool
+
+
+def clusters(means: Sequence[tuple[float, int]], mean: float) -> Clusters:
+    """Group values by question; `means` has the mean and the number of values of each question, at least one.
+
+    The standard error is that of a ratio of two sums over independent questions, the sum of the values and
+    their number: Cochran (1977, "Sampling Techniques", 3rd edition, section 6.3). For equal numbers of values
+    it is that of the mean of the questions' means.
+    """
+    questions, values = len(means), sum(count for _, count in means)
+    se = None
+    if questions > 1:
+        squares = fsum([((own - mean) * count) ** 2 for own, count in means])
+        se = sqrt(questions / (questions - 1) * squares) / values
+    repeated = values > questions
+    ones = [own for own, _ in means if own in (0, 1)]
+    even = not repeated or len({count for _, count in means}) == 1
+    unanimous = int(sum(ones)) if len(ones) == questions and even else None
+    of_questions = fsum([own for own, _ in means]) / questions if repeated else mean
+    return Clusters(questions, mean, of_questions, se, unanimous, repeated)
+
+
+def renumber(places: Mapping[str, int], known: dict[str, int]) -> list[int]:
+    """Return the places in `known` of the questions with other `places`, adding those that are new."""
+    return [known.setdefault(question, len(known)) for question in places]

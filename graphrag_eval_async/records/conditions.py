@@ -1,0 +1,54 @@
+"""Conditions on the mean of a metric, such as ``steps_score >= 0.8`` or ``TEMPLATE:METRIC < 0.5``."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+CONDITION = re.compile(
+    r"(?:(?P<template>.*):)?\s*(?P<metric>[^\s:<>=!]+)\s*(?P<operator>[<>]=?)\s*(?P<bound>[^\s<>=]+)\s*",
+    re.DOTALL,
+)
+"""A template's name may hold colons, spaces and operators."""
+
+
+class Condition(NamedTuple):
+    """The parts of a condition; `template` is None for all results, `operator` one of `OPERATORS`."""
+
+    template: str | None
+    metric: str
+    operator: str
+    bound: float
+
+
+def parse_condition(text: str) -> Condition:
+    """Parse a condition.
+
+    Raises:
+        ValueError: the text has another form.
+    """
+    match = CONDITION.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r}: expected [TEMPLATE:]METRIC >= VALUE, or with >, <= or <")
+    try:
+        bound = float(match["bound"])
+    except ValueError:
+        bound = math.nan
+    if not math.isfinite(bound):
+        raise ValueError(f"{text!r}: {match['bound']!r} is not a finite number")
+    template = match["template"]
+    return Condition(
+        None if template is None else template.strip(), match["metric"], match["operator"], bound
+    )
