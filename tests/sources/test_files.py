@@ -66,7 +66,7 @@ def test_devices_that_never_make_one_wait(new_loop: Callable[[], asyncio.Abstrac
 
 
 @LOOPS
-def test_what_cannot_be_read(new_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path) -> None:
+def test_unreadable_files(new_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path) -> None:
     for path, problem in [
         (tmp_path, "Is a directory"),
         (tmp_path / "absent", "No such file"),

@@ -181,7 +181,7 @@ async def test_several_files(tmp_path: Path) -> None:
     ]
 
 
-async def test_what_cannot_be_read(tmp_path: Path) -> None:
+async def test_unreadable_files(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1\n")
     empty = tmp_path / "empty"
     empty.mkdir()
