@@ -114,7 +114,7 @@ def test_every_problem_is_listed_and_located() -> None:
         "templates[4].questions[2].id: missing",
         "templates[4].questions[2].reference_steps: expected a list, got a string",
         "templates[4].questions[3]: expected a mapping, got nothing",
-        f"{steps}[0]: a group without steps",
+        f"{steps}[0]: the group has no steps",
         f"{steps}[1]: expected a list, got a mapping",
         f"{steps}[2][0].output: not SPARQL JSON: ",
         f"{steps}[2][1].name: missing",

@@ -1,4 +1,4 @@
-"""What flows: questions, lines, responses, and what had to be rejected."""
+"""Data that passes through an evaluation: questions, lines, responses and rejects."""
 
 from graphrag_eval_async.records.line import BYTE_ORDER_MARK, Line, LongLine, Record, Unwritable, write_line
 from graphrag_eval_async.records.position import FileId, Known, Position

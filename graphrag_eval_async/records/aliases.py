@@ -1,4 +1,4 @@
-"""Steps of a response renamed as the reference set calls them: agents name their tools as they like."""
+"""Renaming of response steps to the names in the reference set, since agents choose their own tool names."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records.response import Response
 
 ALIAS = "alias"
-"""The key of a renamed step that has the name that the agent gave it."""
+"""Key of a renamed step that holds the agent's own name for it."""
 
 
 def names_by_alias(aliases: object, reserved: Collection[str]) -> dict[str, str]:
-    """The names of steps by the names that agents give them.
+    """A dict from each alias to the name of its step.
 
     Args:
-        aliases: by the name of a step, the other names.
-        reserved: names of reference steps, which may not be other names.
+        aliases: a dict from the name of a step to a list of its aliases.
+        reserved: names of reference steps, which cannot be aliases.
 
     Raises:
-        UsageError: it is something else, or gives a name two meanings.
+        UsageError: `aliases` is not such a dict, or an alias has two meanings.
     """
     if not isinstance(aliases, Mapping):
         raise UsageError(f"step_aliases: expected a dict from a name to a list of names, got {aliases!r}")
@@ -36,16 +36,19 @@ def names_by_alias(aliases: object, reserved: Collection[str]) -> dict[str, str]
         for other in others:
             place = f"step_aliases[{name!r}]"
             if not isinstance(name, str) or not isinstance(other, str) or not other:
-                raise UsageError(f"{place}: expected names that are not empty, got {other!r}")
+                raise UsageError(f"{place}: expected non-empty names, got {other!r}")
             if other in reserved or other in aliases:
-                raise UsageError(f"{place}: {other!r} is the name of a step itself")
+                raise UsageError(f"{place}: {other!r} is itself the name of a step")
             if found.setdefault(other, name) != name:
-                raise UsageError(f"{place}: {other!r} stands for {found[other]!r} already")
+                raise UsageError(f"{place}: {other!r} is already an alias of {found[other]!r}")
     return found
 
 
 def _warn_of_typo(name: Any, reserved: Collection[str]) -> None:
-    """Warn of a name that no reference step has, but one has nearly; a file may serve many reference sets."""
+    """Warn of a name that is close to the name of a reference step but not equal.
+
+    Other unknown names are fine: a file may serve many reference sets.
+    """
     if isinstance(name, str) and reserved and name not in reserved:
         from difflib import get_close_matches  # Takes a millisecond to import, and few need it.
 
@@ -55,7 +58,7 @@ def _warn_of_typo(name: Any, reserved: Collection[str]) -> None:
 
 
 def rename_steps(response: Response, names: Mapping[str, str]) -> None:
-    """Rename the steps of a response by `names`; each keeps its own name under the key `ALIAS`."""
+    """Rename the steps of a response by `names`; each keeps its original name under the key `ALIAS`."""
     usable = response.usable
     for index, step in enumerate(response.fields.get("actual_steps") or ()):
         name = step.get("name")

@@ -1,4 +1,4 @@
-"""A cache bounded in entries and in bytes, whatever input its keys are made of."""
+"""A cache bounded in entries and in bytes, whatever the input."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[[Any], Any]")
 
 MOST_BYTES = 4096
-"""The size of the largest key that is kept. What an agent writes may be as long as its line."""
+"""Maximum size of a cached key. Text that an agent writes may be as long as its line."""
 
 
 def remember(entries: int) -> Callable[[F], F]:
-    """Make a function of one argument remember its last results, which are not None.
+    """Cache the results of a function of one argument, except None.
 
-    Forgets them all when there are `entries`. A key is a string, or a tuple that may hold more of them.
+    A full cache of `entries` results is cleared. A key is a string, or a tuple that may contain tuples.
     """
 
     def decorate(function: F) -> F:
@@ -31,7 +31,7 @@ def remember(entries: int) -> Callable[[F], F]:
                 found = function(key)
                 if _size(key) <= MOST_BYTES:
                     if len(known) >= entries:
-                        known.clear()  # Safe beside other threads, as removing the oldest is not.
+                        known.clear()  # Thread-safe, unlike removing the oldest.
                     known[key] = found
             return found
 
@@ -41,7 +41,7 @@ def remember(entries: int) -> Callable[[F], F]:
 
 
 def _size(key: Hashable) -> int:
-    """About how many bytes a key takes; beyond `MOST_BYTES` it need not be exact."""
+    """Approximate size of a key in bytes. Counting stops beyond `MOST_BYTES`."""
     size, pending = 0, [key]
     while pending and size <= MOST_BYTES:
         part = pending.pop()

@@ -1,4 +1,4 @@
-"""Copies of JSON values, and of what questions are made of, as far as JSON can hold it."""
+"""Copies of JSON values and of questions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def copy_json(value: Any) -> Any:
 
 
 class AmbiguousObject(dict[str, Any]):
-    """A JSON object in whose text some keys, `repeated`, stand more than once."""
+    """A JSON object whose text has some keys, `repeated`, more than once."""
 
     __slots__ = ("repeated",)
 
@@ -31,13 +31,13 @@ class AmbiguousObject(dict[str, Any]):
 
 
 class QuestionCopier:
-    """Copies questions; calls `problem` with the place and the nature of all that JSON cannot hold.
+    """Copies questions; calls `problem` with the place and description of whatever JSON cannot represent.
 
-    In the copies, None stands for a value that is `refused`; a mapping lacks the keys that are.
+    A copy has None in place of a refused value and omits refused keys.
 
     Attributes:
-        refused: the places that `problem` was called with.
-        incomplete: these, and those that contain one.
+        refused: places that `problem` was called with.
+        incomplete: refused places, and all places that contain one.
     """
 
     def __init__(self, problem: Callable[[str, str], None]) -> None:
@@ -46,7 +46,7 @@ class QuestionCopier:
         self.incomplete: set[str] = set()
 
     def copy(self, value: Any, *path: str) -> Any:
-        """A copy of a question or of a part of it, whose place is the path joined; the question's first."""
+        """A copy of a question or a part of it. `path`, joined, is its place, beginning with the question."""
         if not isinstance(value, dict | list | tuple):
             return self._copy_scalar(value, path)
         if len(path) > MAX_DEPTH:
@@ -54,7 +54,7 @@ class QuestionCopier:
         try:
             if isinstance(value, dict):
                 self.check_keys(value, *path)
-                self._copy_scalar(dict.fromkeys(value), path)  # Refuses keys that are no text.
+                self._copy_scalar(dict.fromkeys(value), path)  # Refuses keys that are not strings.
                 return {
                     key: self.copy(item, *path, f".{key}")
                     for key, item in value.items()
@@ -68,7 +68,7 @@ class QuestionCopier:
             return None
 
     def check_keys(self, members: dict[str, Any], *path: str) -> None:
-        """Refuse a mapping in whose text keys stand more than once."""
+        """Refuse a mapping that repeats a key."""
         if isinstance(members, AmbiguousObject):
             self._refuse(path, f"repeats a key: {', '.join(map(repr, members.repeated))}")
 
@@ -93,5 +93,5 @@ class QuestionCopier:
 
 
 def _is_unit(path: tuple[str, ...]) -> bool:
-    """Whether it is a step, or another member of a question: what is given up as a whole when too deep."""
+    """Whether a path leads to a step or other member of a question; if too deep, both are refused whole."""
     return len(path) == (4 if path[1:2] == (".reference_steps",) else 2)

@@ -1,4 +1,4 @@
-"""Decoding JSON text that may be hostile."""
+"""Decoding of JSON text that may be hostile."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records.reject import Reason
 
 BYTES_PER_VALUE = 64
-"""A line of JSON may hold one list, object or comma for so many of the bytes that a line may have. More would
-hold up the event loop: Python makes each of them, and its garbage collector walks them, in one go."""
+"""Bytes of the maximum line length per list, object or comma. A line with more of them is rejected: Python
+would build them all, and its garbage collector walk them, in one go, and block the event loop."""
 
 MAX_DEPTH = 200
-"""How deep arrays and objects of a record may nest; orjson reads 1,024 levels but writes only 254."""
+"""Maximum nesting of arrays and objects in a record. orjson reads 1,024 levels but writes only 254."""
 
 CONTAINERS = frozenset({dict, list})
 
 
 class InvalidRecord(GraphragEvalError):  # noqa: N818
-    """A record that cannot be used; becomes a reject."""
+    """A record that cannot be evaluated; becomes a reject."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         self.reason: Reason = reason
@@ -38,7 +38,8 @@ def decode(data: bytes) -> Any:
     """The JSON value of one line.
 
     Raises:
-        InvalidRecord: it is no JSON, nests more than `MAX_DEPTH` deep, or holds a number beyond a double.
+        InvalidRecord: the line is not JSON, nests more than `MAX_DEPTH` deep, or has a number too large for
+            a double.
     """
     value = load(data)
     if nests_deeper(value, MAX_DEPTH):
@@ -47,7 +48,7 @@ def decode(data: bytes) -> Any:
 
 
 def load(data: bytes, max_line_bytes: int = MAX_LINE_BYTES) -> Any:
-    """As `decode`, but leaves the check of the depth to the caller; orjson's own limit is 1,024."""
+    """Like `decode`, but without the check of the depth; orjson's own limit is 1,024 levels."""
     data = data.removeprefix(BYTE_ORDER_MARK)
     try:
         if len(data) < LARGE_BYTES:
@@ -70,7 +71,7 @@ def _check_values(data: bytes, limit: int) -> None:
 
 
 def nests_deeper(value: Any, limit: int) -> bool:
-    """Whether arrays and objects nest more than `limit` deep in a JSON value."""
+    """Whether arrays and objects in a JSON value nest more than `limit` deep."""
     level = [value] if type(value) in CONTAINERS else []
     for _ in range(limit):
         level = [
@@ -85,7 +86,7 @@ def nests_deeper(value: Any, limit: int) -> bool:
 
 
 def is_shallow(members: dict[str, Any]) -> bool:
-    """Whether an object nests at most 3 deep, as most do; a quick look."""
+    """Whether an object nests at most 2 deep, as most do. A quick check."""
     for value in members.values():
         if type(value) in CONTAINERS:
             for child in value.values() if type(value) is dict else value:
@@ -104,18 +105,18 @@ def _undecodable(data: bytes, error: orjson.JSONDecodeError) -> InvalidRecord:
     if data.startswith(b"{") and BROKEN_LINE in data:
         lines = data.count(BROKEN_LINE) + 1
         return InvalidRecord(
-            "invalid_json", f"this object takes {lines} lines; write one object per line, as `jq -c .` does"
+            "invalid_json", f"this object spans {lines} lines; write one object per line, as `jq -c .` does"
         )
     huge = _huge_number(data) if str(error).startswith(_HUGE) else None
     return huge or InvalidRecord("invalid_json", str(error))
 
 
 _HUGE = "number is infinity"
-"""How orjson puts it that no double can hold a number, for which it refuses a whole line."""
+"""Start of orjson's message for a number too large for a double, which makes it reject the whole line."""
 
 
 def _huge_number(data: bytes) -> InvalidRecord | None:
-    """What to say of a line with such a number; None if it is no JSON, too."""
+    """The error for a line with a number too large for a double; None if the line is not JSON either."""
     try:
         value = json.loads(
             data,
@@ -133,7 +134,7 @@ def _huge_number(data: bytes) -> InvalidRecord | None:
 
 def _double(digits: str) -> float:
     value = float(digits)
-    return 0.0 if math.isfinite(value) else value  # One zero for all, so that an array takes little memory.
+    return 0.0 if math.isfinite(value) else value  # A shared zero keeps arrays small in memory.
 
 
 def _refuse(constant: str) -> None:
@@ -147,13 +148,14 @@ def _check_numbers(pairs: list[tuple[str, Any]]) -> None:
 
 
 def _is_infinite(value: Any) -> bool:
-    """Whether it is, or is an array that contains, an infinite number."""
+    """Whether a value is infinite, or is an array that contains an infinite number."""
     if isinstance(value, list):
         return any(map(_is_infinite, value))
     return isinstance(value, float) and math.isinf(value)
 
 
-# What stands before each bracket: strings, which may be unterminated, and all else; so no search starts over.
+# Consumes the strings, which may be unterminated, and other text before each bracket, so that no text is
+# searched twice.
 _NEXT_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+"?)*+([\[\]{}]|\Z)', re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""What is probably a mistake in a reference set: unknown keys and media types."""
+"""Doubts: probable mistakes in a reference set, namely unknown keys and media types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 MAX_DOUBTS = 1000
-"""How many different doubts are kept."""
+"""Maximum number of different doubts that are kept."""
 
 _STEP_KEYS = keys_of(ReferenceStepShape)
 _QUESTION_KEYS = keys_of(QuestionShape)
@@ -28,7 +28,7 @@ _KNOWN_MEDIA_TYPES = (None, *MEDIA_TYPES)
 
 
 class Doubts:
-    """Gathers doubts, each once, with the first of its places. Steps whose names are in `own` have none."""
+    """Collects doubts, each once, with its first place. Skips steps whose names are in `own`."""
 
     def __init__(self, own: Collection[str] = ()) -> None:
         self._own = own
@@ -36,16 +36,16 @@ class Doubts:
         self._times: Counter[tuple[frozenset[str], str]] = Counter()
 
     def listed(self) -> list[str]:
-        """All of them, as ``place: what``."""
-        more = {doubt: f"; {count} places in all" for doubt, count in self._times.items() if count > 1}
+        """All doubts, as ``place: what``."""
+        more = {doubt: f"; in {count} places" for doubt, count in self._times.items() if count > 1}
         return [f"{place}: {_describe(*doubt)}{more.get(doubt, '')}" for doubt, place in self._places.items()]
 
     def look_at_template(self, template: Mapping[Any, Any], place: str) -> None:
-        """Look at the keys of a template itself."""
+        """Check the keys of a template itself."""
         self._look_at_keys(template, _TEMPLATE_KEYS, place)
 
     def look_at_question(self, question: Mapping[Any, Any], place: str) -> None:
-        """Look at a question and its steps, whatever else may be wrong with them."""
+        """Check a question and its steps, which may be invalid."""
         self._look_at_keys(question, _QUESTION_KEYS, place)
         groups = question.get("reference_steps")
         for group_index, group in enumerate(groups if isinstance(groups, list) else ()):
@@ -78,8 +78,8 @@ class Doubts:
 
 
 def _describe(known: frozenset[str], name: str) -> str:
-    """Why a name that is none of those known is probably a mistake."""
+    """Describe an unknown name."""
     if known == _MEDIA_TYPES:
         hint = did_you_mean(name, MEDIA_TYPES, cutoff=0.8)
-        return f"{name!r} is not known, so the output is compared as text; {hint}"
-    return f"unknown key, which is ignored; {did_you_mean(name, sorted(known))}"
+        return f"unknown media type {name!r}, the output is compared as text; {hint}"
+    return f"unknown key, ignored; {did_you_mean(name, sorted(known))}"

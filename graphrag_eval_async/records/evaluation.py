@@ -1,4 +1,4 @@
-"""The record of one response. Each stage fills in its part; the result dict is made at the end."""
+"""The evaluation of one response. Each stage sets its fields; the result dict is built last."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 RETURNED, EMPTY, FAILED = range(3)
 LONGEST_NAME = 200
-"""How many characters the name of a step may have to be counted by name."""
+"""Maximum length, in characters, of a step name that is counted by name."""
 
 MANY_STEPS = 1000
-"""Up to how many steps of one response are kept one by one, and how many of their names if there are more."""
+"""Maximum number of steps of one response kept one by one. With more, steps are counted by name instead, for
+at most this many names."""
 
 StepKinds: TypeAlias = "tuple[tuple[str | None, int, int], ...]"
-"""Of the actual steps that have a name: the name, whether they returned something, nothing, or failed, and
-how many they are.
+"""Actual steps that have a name, as tuples: name; `RETURNED`, `EMPTY` or `FAILED`; and number of steps.
 
-None stands for a name of more than `LONGEST_NAME` characters, and for those behind the first `MANY_STEPS`.
+The name is None if it is longer than `LONGEST_NAME` characters or comes after the first `MANY_STEPS` names.
 """
 
 MAX_ERRORS = 10
-"""How many failed comparisons `steps_score_error` tells."""
+"""Maximum number of failed comparisons listed in `steps_score_error`."""
 
 _NO_ANSWER, _BLANK_ANSWER, _ANSWER = range(3)
 
@@ -48,36 +48,39 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     """One response, evaluated here or read from a result dict.
 
     Aggregates, comparisons and conditions read the fields up to `is_answered`, which are always set. The
-    fields after it make the result dict. They are unset for a record that was read; its `result` is the dict.
+    result dict is built from the fields after it. They are unset if the evaluation was read from a result
+    dict, which is then in `result`.
 
     Attributes:
-        template_id: of the question's template.
-        question_id: id of the question; unchecked, like `sample`, in a record that was read.
+        template_id: id of the question's template.
+        question_id: id of the question. Not checked if read from a result dict; neither is `sample`.
         failed: whether the agent failed.
-        sample: number of this response among those to the same question, from 1.
-        metrics: names of the metrics that have a value; those of retrieval steps may repeat.
+        sample: number of this response among the responses to the same question, from 1.
+        metrics: names of the metrics that have a value. Metrics of retrieval steps may repeat.
         numbers: their values, int or float, in the same order.
-        steps: scores and matches of the actual steps.
+        steps: outcomes of the actual steps.
         tallies: metrics that apply but have no value, each with the kind of failure; and the reason why the
             steps or the answer are wrong.
-        tallies_of_error: the same where the values of failed responses do not count.
-        fractions: outputs of custom evaluations that are from 0 to 1 by their definition.
-        pending: metrics still to be judged, if a whole result follows; else None.
+        tallies_of_error: `tallies` to use when the values of failed responses do not count.
+        fractions: outputs of custom evaluations defined to be from 0 to 1.
+        pending: metrics still to be judged, if a complete result follows; else None.
         is_answered: whether there is an answer that is not blank.
         question: the question.
-        response: the response, checked.
+        response: the checked response.
         reference_steps: groups of steps of the question; None if it has none.
-        matches: indices of group, of the step in it, and of the actual step that it took.
-        score: from 0 to 1; None where no steps were compared.
-        errors: which comparisons failed, and why.
+        matches: for each matched reference step, the index of its group, its index in the group, and the
+            index of the actual step.
+        score: steps score, from 0 to 1; None if no steps were compared.
+        errors: comparisons that failed, with the reason.
         failure: why the steps or the answer are wrong; None without reference steps.
-        facts: what the failure is decided by, once more when it is judged; None without reference steps.
+        facts: what `failure` is derived from, kept to derive it again after judging; None without reference
+            steps.
         plan: metrics to judge; None without a judge.
         judged: keys and values of the judged metrics.
-        judged_steps: the same of actual steps, by index.
-        provenance: what the result says of its judge.
-        source: where its line stands.
-        result: the result dict, once `as_dict` was called.
+        judged_steps: keys and values of the judged metrics of actual steps, by index of the step.
+        provenance: what the result records about its judge.
+        source: file and position of the response.
+        result: the result dict, once `as_dict` has built it.
     """
 
     template_id: str
@@ -109,22 +112,22 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
 
     @property
     def values(self) -> list[tuple[str, float]]:
-        """Each metric with its value."""
+        """Pairs of metric and value."""
         return list(zip(self.metrics, self.numbers, strict=True))
 
     def without_values(self) -> Evaluation:
-        """The same where the values of failed responses do not count."""
+        """A copy without metrics and steps, for when the values of failed responses do not count."""
         return msgspec.structs.replace(self, metrics=(), numbers=(), steps=(), tallies=self.tallies_of_error)
 
     def as_dict(self) -> Any:
-        """The result; it is laid out once."""
+        """The result dict, built on the first call."""
         if self.result is None:
             self.result = _lay_out(self)
         return self.result
 
 
 def kinds_of(steps: Iterable[Mapping[str, Any]]) -> StepKinds:
-    """What came of steps."""
+    """The outcomes of steps."""
     kinds = []
     for step in steps:
         name = step.get("name")
@@ -138,7 +141,7 @@ def kinds_of(steps: Iterable[Mapping[str, Any]]) -> StepKinds:
 
 
 def _together(kinds: Iterable[tuple[str | None, int, int]]) -> StepKinds:
-    """The same with equal ones counted together, and with at most `MANY_STEPS` names."""
+    """Outcomes with equal ones counted together, under at most `MANY_STEPS` names."""
     names: set[str | None] = set()
     counted: Counter[tuple[str | None, int]] = Counter()
     for name, kind, _ in kinds:
@@ -149,9 +152,9 @@ def _together(kinds: Iterable[tuple[str | None, int, int]]) -> StepKinds:
 
 
 def count_unjudged(evaluation: Evaluation, question: Question, response: Response) -> None:
-    """Note which metrics a response has without any judge, and which it lacks and why.
+    """Set the metrics that need no judge, and record which are missing and why.
 
-    Whether it is answered is known.
+    `evaluation.is_answered` must be set.
     """
     metrics, numbers = response.metrics, response.numbers
     if evaluation.score is not None:
@@ -185,7 +188,7 @@ def _outcome(
     took_steps: bool,
     failure: str | None,
 ) -> tuple[tuple[str, ...], Tallies, Tallies]:
-    """The metrics and what to tally. There are few different layouts, which results share."""
+    """The metrics and both sets of tallies. Results have few different combinations, so they share them."""
     result: dict[str, Any] = {
         "actual_answer": (None, "", "an answer")[answer],
         "reference_answer": has_answer or None,
@@ -201,7 +204,7 @@ def _outcome(
 
 
 def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list of keys)
-    """The result, its keys in their documented order."""
+    """The result dict, its keys in the documented order."""
     question, response = evaluation.question, evaluation.response
     assert question is not None and response is not None  # noqa: PT018, S101
     result: dict[str, Any] = {
@@ -253,7 +256,7 @@ def _carry_over(fields: Mapping[str, Any], keys: Iterable[str], result: dict[str
 def _with_matches(
     groups: list[list[dict[str, Any]]], matches: Sequence[tuple[int, int, int]], steps: Any
 ) -> list[list[dict[str, Any]]]:
-    """Copies of the steps, so that who changes a result does not change the reference set."""
+    """Copies of the steps with their matches. Changing a result does not change the reference set."""
     copied = [[step.copy() for step in group] for group in groups]
     for group, index, actual in matches:
         copied[group][index]["matches"] = steps[actual].get("id")
@@ -261,7 +264,7 @@ def _with_matches(
 
 
 def part_of(evaluation: Evaluation, pending: Sequence[str]) -> Evaluation:
-    """The same, with metrics still to come, as it may be handed out before: nothing of it is shared."""
+    """A preliminary copy with `pending` metrics, safe to deliver early: its result shares no data."""
     part = msgspec.structs.replace(evaluation, pending=pending, result=None)
     part.result = copy_json(part.as_dict())
     return part

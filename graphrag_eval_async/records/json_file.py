@@ -1,4 +1,4 @@
-"""JSON text of reference data, in which no key may be repeated."""
+"""Reading of reference data in JSON, with detection of repeated keys."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ from graphrag_eval_async.records.decoding import MAX_DEPTH
 
 
 def read_json(text: bytes) -> Any:
-    """The value with integers of any length, and with an `AmbiguousObject` for each with repeated keys."""
-    orjson.loads(text)  # Is the stricter of the two, but makes floats of integers beyond 64 bits.
+    """The value, with integers of any length, and an `AmbiguousObject` for each object with repeated keys.
+
+    Raises:
+        ValueError: the text is not JSON or nests too deep.
+    """
+    orjson.loads(text)  # Stricter than json, but reads integers beyond 64 bits as floats.
     try:
         return json.loads(text, object_pairs_hook=_object)
     except RecursionError:
@@ -38,21 +42,21 @@ class _Template(msgspec.Struct, gc=False):
 _decode_template = msgspec.json.Decoder(_Template).decode
 
 split_templates = msgspec.json.Decoder(list[msgspec.Raw]).decode
-"""The templates of a reference set, each still JSON text for `decode_template`."""
+"""Splits a reference set into templates, each still JSON text for `decode_template`."""
 
 
 def decode_template(raw: msgspec.Raw) -> Any:
-    """One template. Its questions may still be JSON text for `decode_question`, which takes less memory.
+    """One template. To save memory, its questions may still be JSON text for `decode_question`.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: the template is not JSON.
     """
     try:
         text = msgspec.json.format(bytes(raw), indent=-1)
         template = _decode_template(text)
     except (ValueError, RecursionError):
         return read_json(bytes(raw))
-    if len(text) != _length(template):  # It has another key, or one twice.
+    if len(text) != _length(template):  # The template has an unknown or repeated key.
         return read_json(bytes(raw))
     return {"template_id": msgspec.json.decode(template.template_id), "questions": template.questions}
 
@@ -63,17 +67,17 @@ def _length(template: _Template) -> int:
 
 
 def decode_question(raw: msgspec.Raw) -> tuple[Any, bool]:
-    """The question in compact JSON text; and whether the text repeats no key and has no integer too large.
+    """A question decoded from compact JSON, and whether it is exact: no repeated keys or oversized integers.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: the question is not JSON.
     """
     text = bytes(raw)
     question = orjson.loads(text)
     try:
-        if orjson.dumps(question) == text:  # As of nearly all; escapes and exponents may make it differ, too.
+        if orjson.dumps(question) == text:  # Nearly always; escapes and exponents may also differ.
             return question, True
-    except TypeError:  # It nests too deep.
+    except TypeError:  # The question nests too deep.
         pass
     ambiguous: list[AmbiguousObject] = []
 

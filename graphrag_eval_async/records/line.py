@@ -1,4 +1,4 @@
-"""A line of input, with its place."""
+"""Lines of input with their positions."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records.position import FileId
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
-"""How long a line may be, unless the caller says otherwise."""
+"""Default maximum length of a line."""
 
 BROKEN_LINE = b"\v"
-"""What takes the place of line feeds in an object over several lines. JSON does not allow it anywhere."""
+"""Replaces line feeds in an object that spans several lines. JSON does not allow it anywhere."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Line(NamedTuple):
-    """One record as its source has it: JSON text without the newline.
+    """One record as read from its source: JSON text without the newline.
 
     Attributes:
-        number: of the line in its file, or of the record in its iterable, from 1.
-        offset: bytes of the source before it.
+        number: number of the line in its file, or of the record in its iterable, from 1.
+        offset: bytes of the source before the line.
         data: the text, as bytes.
-        file: where it was read from, if that is known.
+        file: the file it was read from, if known.
         whole: False for text at the end of a followed file that has no newline yet.
     """
 
@@ -48,7 +48,7 @@ class Line(NamedTuple):
 
     @property
     def position(self) -> Position | None:
-        """Its position, if its file is known; reading can resume after it."""
+        """Position after which reading can resume; None if the file is not known."""
         if self.file is None:
             return None
         digest = hashlib.sha256(self.data).hexdigest()
@@ -56,7 +56,7 @@ class Line(NamedTuple):
 
 
 class LongLine(NamedTuple):
-    """A line over the limit: its head, and the whole where it is at hand, in memory or spooled to a file."""
+    """A line over the limit: its head and, if available, all of it, in memory or spooled to a file."""
 
     number: int
     offset: int
@@ -66,18 +66,18 @@ class LongLine(NamedTuple):
     sha256: str
     content: bytes | BinaryIO | None
     file: FileId | None = None
-    whole: bool = True  # As of a `Line`.
+    whole: bool = True  # See `Line.whole`.
 
     @property
     def position(self) -> Position | None:
-        """Its position, if its file is known; reading can resume after it."""
+        """Position after which reading can resume; None if the file is not known."""
         if self.file is None:
             return None
         return Position(self.file.path, self.file.key, self.offset, self.length, self.sha256)
 
 
 class Unwritable(NamedTuple):
-    """A Python object that has no JSON text; `data` shows it."""
+    """A Python object that cannot be written as JSON; `data` is its `repr`."""
 
     number: int
     offset: int
@@ -90,11 +90,11 @@ Record = Line | LongLine | Unwritable
 
 
 def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
-    """A Python object as a line of JSON text.
+    """A Python object as a line of JSON text; an `Unwritable` if it cannot be written as JSON.
 
-    Text makes objects safe: the copy is our own, and what could not be written at the end is found now. What
-    stands for a JSON value is taken as that: mappings, dataclasses, pydantic models, dates, UUIDs, enums,
-    `Decimal` (a number), and the scalars and arrays of numpy.
+    The text is a private copy, and an object that cannot be written is found before it is evaluated. Besides
+    JSON values, accepts mappings, dataclasses, pydantic models, dates, UUIDs, enums, `Decimal` (written as a
+    number), and the scalars and arrays of NumPy.
     """
     try:
         data = orjson.dumps(item, default=_plain)
@@ -111,29 +111,34 @@ def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
 
 
 _TOO_DEEP = ("Recursion limit reached", "exceeds recursion limit")
-"""How orjson puts it, for what it knows and for what `_plain` makes known to it."""
+"""Ends of orjson's messages, for types that it knows and for types that `_plain` converts."""
 
 
 def _plain(value: Any) -> Any:
-    """What stands for an object that orjson does not know; raises TypeError or ValueError if nothing does."""
+    """A value that orjson can write, for an object of a type that it does not know.
+
+    Raises:
+        TypeError: the type has no JSON form.
+        ValueError: the object is a `Decimal` that is not finite.
+    """
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Decimal):
         if not value.is_finite():
             raise ValueError(f"{value} is not a finite number")
         return int(value) if value == value.to_integral_value() else float(value)
-    for method in ("tolist", "model_dump"):  # Of numpy's scalars and arrays; of pydantic's models.
+    for method in ("tolist", "model_dump"):  # NumPy's scalars and arrays; pydantic's models.
         if callable(convert := getattr(value, method, None)) and not isinstance(value, type):
             return convert()
     raise TypeError(f"no JSON form for {type(value).__name__}")
 
 
 _NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
-"""How a float begins in MessagePack that is NaN or infinite. No text has these bytes; large integers may."""
+"""First bytes of NaN or infinity in MessagePack. Text never contains these bytes; large integers may."""
 
 
 def _may_hold_infinity(item: Any) -> bool:
-    """Whether it may hold NaN or infinity, which orjson writes as null; a quick look."""
+    """Whether an item may contain NaN or infinity, which orjson writes as null. A quick check."""
     try:
         return _NOT_FINITE.search(msgspec.msgpack.encode(item, enc_hook=_plain)) is not None
     except Exception:  # noqa: BLE001  (whatever orjson can write and msgspec cannot)
@@ -141,7 +146,7 @@ def _may_hold_infinity(item: Any) -> bool:
 
 
 def _check_finite(value: Any, place: str) -> None:
-    """Raise ValueError, with its place, for a number that is not finite."""
+    """Raise ValueError, with the place, if any number in `value` is not finite."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{place or 'the response'}: {value} is not a finite number")
     for key, child in _children(value):
@@ -149,7 +154,7 @@ def _check_finite(value: Any, place: str) -> None:
 
 
 def _children(value: Any) -> Iterable[tuple[str, Any]]:
-    """The parts of a value, each with the rest of its path."""
+    """The direct parts of a value, each with the last part of its path."""
     if isinstance(value, str | bytes | int | float | None):
         return ()
     if is_dataclass(value) and not isinstance(value, type):
@@ -157,7 +162,7 @@ def _children(value: Any) -> Iterable[tuple[str, Any]]:
     if not isinstance(value, Mapping | list | tuple):
         try:
             value = _plain(value)
-        except Exception:  # noqa: BLE001  (it is written by orjson, or cannot be)
+        except Exception:  # noqa: BLE001  (orjson writes it, or nothing can)
             return ()
     if isinstance(value, Mapping):
         return (
@@ -169,7 +174,7 @@ def _children(value: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _first_unwritable(value: Any, place: str = "") -> str | None:
-    """The place of the innermost part of a value that has no JSON text, and what it is."""
+    """Place and problem of the innermost part of a value that cannot be written as JSON."""
     try:
         orjson.dumps(value, default=_plain)
     except (TypeError, ValueError) as error:
@@ -181,7 +186,7 @@ def _first_unwritable(value: Any, place: str = "") -> str | None:
 
 
 def _show(item: Any) -> str:
-    """`repr`, also of values that have none: too deep, or integers of thousands of digits."""
+    """`repr`, even if a value has none because it nests too deep or is an integer of thousands of digits."""
     if type(item) is dict:
         return "{" + ", ".join(f"{_repr(key)}: {_repr(value)}" for key, value in item.items()) + "}"
     return _repr(item)
@@ -190,5 +195,5 @@ def _show(item: Any) -> str:
 def _repr(value: Any) -> str:
     try:
         return repr(value)
-    except Exception:  # noqa: BLE001  (whatever a foreign object does when it is shown)
+    except Exception:  # noqa: BLE001  (`repr` of a foreign object may raise anything)
         return f"<{type(value).__name__}>"

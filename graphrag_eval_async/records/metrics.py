@@ -1,4 +1,4 @@
-"""The table of metrics: their names in the order in which aggregates show them, ranges, and keys."""
+"""Metrics: their names in the order in which aggregates show them, their ranges, and their keys."""
 
 RESULT_METRICS = (
     "steps_score",
@@ -20,21 +20,21 @@ RETRIEVAL_METRICS = (
     "retrieval_context_precision",
     "retrieval_context_f1",
 )
-"""Those of a single retrieval step."""
+"""Metrics of a single retrieval step."""
 
 BOUNDED_METRICS = frozenset(
     {"steps_score", "answer_recall", "answer_precision", "answer_f1", *RETRIEVAL_METRICS}
 )
-"""Those from 0 to 1 by their definition: a cosine is none, nor what is made of one."""
+"""Metrics defined to be from 0 to 1. A cosine similarity is not, nor is a metric computed from one."""
 
 COST = "_cost"
-"""How the names of costs end, in US dollars."""
+"""Suffix of the names of costs, which are in US dollars."""
 
 ERROR_RATE = "error_rate"
-"""No key of a result, but a name for the share of responses that are errors."""
+"""Name of the share of responses that are errors; not a key of a result."""
 
 RESOURCES = frozenset({"input_tokens", "output_tokens", "total_tokens", "elapsed_sec"})
-"""What answers take, besides costs; the less the better."""
+"""Metrics of what answers consume, besides costs; less is better."""
 
 RESULT_KEYS = frozenset(
     {
@@ -55,18 +55,18 @@ RESULT_KEYS = frozenset(
         *("steps", "number_of_error_samples", "number_of_success_samples"),  # of aggregates
     }
 )
-"""What a result, a step of it or a group of the aggregates may have: names that no user's output may take."""
+"""Keys of results, their steps and groups of aggregates. Outputs of custom evaluations may not use them."""
 
 _POSITIONS = {metric: i for i, metric in enumerate(RESULT_METRICS + RETRIEVAL_METRICS)}
 
 
 def metric_position(metric: str) -> tuple[int, str]:
-    """A sort key: the metrics in their fixed order, the costs after them by name."""
+    """Sort key that puts the metrics in their fixed order, followed by costs by name."""
     return _POSITIONS.get(metric, len(_POSITIONS)), metric
 
 
 def is_bounded(name: str) -> bool:
-    """Whether a metric is from 0 to 1 by its definition; outputs of custom evaluations have their own."""
+    """Whether a built-in metric is defined to be from 0 to 1."""
     return name in BOUNDED_METRICS
 
 
@@ -76,17 +76,17 @@ def is_score(name: str) -> bool:
 
 
 def may_be_bounded(name: str) -> bool:
-    """Whether it is, or may be the output of a custom evaluation."""
+    """Whether a metric is bounded, or may be the output of a custom evaluation."""
     return name in BOUNDED_METRICS or not (name in RESULT_KEYS or name.endswith(COST))
 
 
 def is_metric(name: str) -> bool:
-    """Whether a key of this name in a result or a retrieval step is a metric, whatever the result."""
+    """Whether a key of this name is a metric in every result or retrieval step."""
     return name in _POSITIONS or name.endswith(COST)
 
 
 def may_be_metric(name: str) -> bool:
-    """Whether some result may have a metric of this name: it may be an output of a custom evaluation."""
+    """Whether a result may have a metric of this name, built in or an output of a custom evaluation."""
     return is_metric(name) or name not in RESULT_KEYS
 
 
@@ -98,10 +98,10 @@ _SECTIONS = {
 
 
 def section_of(metric: str) -> str | None:
-    """The section of a configuration that turns on a built-in metric or its cost; None without a judge."""
+    """The configuration section that enables a built-in metric or its cost; None if it needs no judge."""
     return _SECTIONS.get(metric.removesuffix(COST))
 
 
 def fits(value: float) -> bool:
-    """Whether an int, or a float that stands for one, is one of 64 bits, signed or not."""
+    """Whether an int, or a float with an integer value, fits in 64 bits, signed or unsigned."""
     return -(2**63) <= value < 2**64

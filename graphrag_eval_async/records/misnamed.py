@@ -1,4 +1,4 @@
-"""Keys of responses and steps that were probably meant otherwise: as they are, they would score zero."""
+"""Keys of responses and steps that are probably misnamed. Without these checks they would score zero."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 _TRACES = {"messages": "auto", "choices": "auto", "events": "auto", "resourceSpans": "otlp"}
-"""Keys that hold histories of agents, and the formats that read them."""
+"""Keys that hold traces of agents, and the formats that read them."""
 
 _STEPS = ("actual_steps", "steps", "tool_calls", "trajectory", "intermediate_steps")
 _ANSWER = ("actual_answer", "answer", "final_answer", "response", "output")
@@ -20,34 +20,34 @@ _OUTPUT = ("output", "result", "results", "content", "response", "observation", 
 
 
 def missing_question_id(record: Mapping[str, Any]) -> InvalidRecord:
-    """The error of a response without a question id."""
-    message = "no question_id; every response names its question"
+    """The error for a response without a question id."""
+    message = "no question_id; every response must name its question"
     if key := next((key for key in record if _resembles(key, ("question_id", "qid"))), None):
-        message += f" (did you mean question_id by {key[:64]!r}?)"
+        message += f" (is {key[:64]!r} meant to be question_id?)"
     elif key := next((key for key in _TRACES if _is_list_of_objects(record.get(key))), None):
         message += f"; {key} {_hint(key)}"
     elif "id" in record:
-        message += " (id is the response's own)"
+        message += " (id is the id of the response itself)"
     return InvalidRecord("missing_question_id", message)
 
 
 def hint_at_traces(record: Any) -> str:
-    """What to do with a record that is a list of messages, as the end of a message; empty if it is none."""
+    """End of an error message that says how to read a list of messages; empty if `record` is not one."""
     if _is_list_of_objects(record) and any("role" in each or "type" in each for each in record):
-        return '; format="auto", or --format auto, reads histories of agents'
+        return '; to read agent traces, use format="auto" or --format auto'
     return ""
 
 
 def _hint(key: str) -> str:
     format_ = _TRACES[key]
-    return f'looks like a trace of an agent: format="{format_}", or --format {format_}, reads it'
+    return f'looks like an agent trace; to read it, use format="{format_}" or --format {format_}'
 
 
 def check_keys(record: Mapping[str, Any], unknown: Mapping[str, Any]) -> None:
-    """Refuse a response that has its steps or its answer under some other key.
+    """Refuse a response that has its steps or answer under another key.
 
     Raises:
-        InvalidRecord: one of its `unknown` keys seems to be meant for another.
+        InvalidRecord: one of its `unknown` keys is probably misnamed.
     """
     for key, value in unknown.items():
         if key in _TRACES and not {"actual_steps", "actual_answer", "error"} & record.keys():
@@ -69,38 +69,38 @@ def _check_no_trace(key: str, value: Any) -> None:
 
 
 def check_step(step: Mapping[str, Any], place: str) -> None:
-    """Refuse a step without a name, or without an output, that has it under some other key.
+    """Refuse a step that has its name or output under another key.
 
     Raises:
-        InvalidRecord: so it is.
+        InvalidRecord: the step has no name or output, but a key that is probably a misnamed one.
     """
     if step.get("name") is None:
         if isinstance(step.get("function"), dict):
             raise InvalidRecord(
                 "invalid_field",
                 f"{place}.function: this is an OpenAI tool call; a step has name, args, status and output. "
-                "response_from_openai, or --format openai, makes steps of messages",
+                "To convert messages to steps, use response_from_openai or --format openai",
             )
         _check_step_key(step, place, _NAME)
     if step.get("type") in ("tool_use", "tool_call", "function_call"):
         raise InvalidRecord(
             "invalid_field",
-            f"{place}: this is the call of a tool, without its result; a step has both. "
-            "response_from_trace, or --format auto, makes steps of messages",
+            f"{place}: this is a tool call without its result; a step has both. "
+            "To convert messages to steps, use response_from_trace or --format auto",
         )
     if step.get("output") is None and step.get("error") is None:
         _check_step_key(step, place, _OUTPUT)
 
 
 def check_args(step: Mapping[str, Any], place: str) -> None:
-    """Refuse a step whose arguments count, and are text or under some other key.
+    """Refuse a step, of a kind compared by arguments, whose arguments are text or under another key.
 
     Raises:
-        InvalidRecord: so it is.
+        InvalidRecord: the arguments are text or under another key.
     """
     args = step.get("args")
     if isinstance(args, str):
-        raise InvalidRecord("invalid_field", f"{place}.args: expected an object, got text; decode its JSON")
+        raise InvalidRecord("invalid_field", f"{place}.args: expected an object, got a string; parse it")
     if args is None:
         _check_step_key(step, place, _ARGS)
 

@@ -1,4 +1,4 @@
-"""Which metrics of a result have no value though they apply, and why."""
+"""Metrics of a result that apply but have no value, and why."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from graphrag_eval_async.records.metrics import RESULT_KEYS, RETRIEVAL_METRICS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-# A metric, or `REASON`, and a word for what became of it.
+# A metric and the kind of its failure, or `REASON` and why the steps or the answer are wrong.
 Tally: TypeAlias = tuple[str, str]
 
 OUTPUTS = "judge"
-"""Stands for the outputs of all custom evaluations where a result names none, since nothing was judged: it is
-the key that it lacks then.
+"""Stands for the outputs of all custom evaluations in a result that was not judged, which names none of them.
+Such a result lacks this key.
 """
 
 REASON = "failure"
-"""The key of the reason why an agent's steps or answer are not right, which is counted as the metrics are."""
+"""Key of the reason why the steps or the answer are wrong, which is counted as metrics are."""
 
 RESPONSE_ERROR, NO_ANSWER, NO_STEPS, NOT_SCORED = "response_error", "no_answer", "no_steps", "not_scored"
 OTHER, TEXT = "other", "text"
@@ -35,7 +35,7 @@ ERRORS_OF_STEP: Mapping[str, tuple[str, ...]] = {
     for name in ("retrieval_answer", "retrieval_context")
     for part in ("recall", "precision")
 }
-"""The metrics that have no value where there is an error, by its key in a result, or in a retrieval step."""
+"""The metrics that an error leaves without a value, by the key of the error in a result or retrieval step."""
 
 _UNANSWERED: Mapping[tuple[bool, bool], tuple[Tally, ...]] = {
     (absent, with_reference): (
@@ -47,13 +47,13 @@ _UNANSWERED: Mapping[tuple[bool, bool], tuple[Tally, ...]] = {
     for absent in (False, True)
     for with_reference in (False, True)
 }
-"""The metrics of an answer that is absent, or else blank: that makes no claims, of which there are metrics.
+"""The metrics that an absent or blank answer lacks. A blank answer has correctness: it makes no claims.
 
-By whether it is absent, and whether there is a reference answer.
+By whether the answer is absent, and whether there is a reference answer.
 """
 
 CARRIED_OVER = ("input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
-"""The metrics that responses bring with them."""
+"""Metrics that responses contain."""
 
 OF_PENDING: Mapping[str, tuple[str, ...]] = {
     "answer_correctness": CORRECTNESS,
@@ -62,11 +62,11 @@ OF_PENDING: Mapping[str, tuple[str, ...]] = {
     "retrieval_answer": RETRIEVAL_METRICS[:3],
     "retrieval_context": RETRIEVAL_METRICS[3:],
 }
-"""The metrics by the name that `pending` has of them."""
+"""The metrics by their name in `pending`."""
 
 
 def missing_of(result: Mapping[str, Any]) -> list[Tally]:
-    """The metrics that have no value since the agent gave no answer, or took no steps, without any error."""
+    """Metrics without a value because the agent gave no answer, or took no steps, without an error."""
     missing: list[Tally] = []
     if not says_something(result.get("actual_answer")):
         absent = result.get("actual_answer") is None
@@ -80,13 +80,13 @@ def missing_of(result: Mapping[str, Any]) -> list[Tally]:
 def failures_of(
     result: Mapping[str, Any], errors: Iterable[str], *, failed: bool, counts: bool
 ) -> list[Tally]:
-    """The metrics of the result itself that have no value, and the kind of the failure.
+    """Metrics of the result itself, not of its steps, that have no value, each with the kind of failure.
 
     Args:
-        result: whose own keys are looked at, not those of its steps.
-        errors: which of its keys are in `ERRORS_OF_RESULT`.
-        failed: whether the agent failed; of what it did not answer all metrics are named that may apply.
-        counts: whether the values that it has do count.
+        result: the result dict.
+        errors: those of its keys that are in `ERRORS_OF_RESULT`.
+        failed: whether the agent failed. All metrics that could apply are then included.
+        counts: whether the values that it has count.
     """
     kinds = dict(missing_of(result))
     if failed:
@@ -105,12 +105,12 @@ def failures_of(
 
 
 def says_something(answer: Any) -> bool:
-    """Whether it is an answer, and not a blank one."""
+    """Whether the answer is a string that is not blank."""
     return isinstance(answer, str) and bool(answer) and not answer.isspace()
 
 
 def failures_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> list[Tally]:
-    """The same of a retrieval step; F1 fails as recall does, or else as precision."""
+    """Metrics of a retrieval step without a value. F1 fails as recall does, or else as precision."""
     kinds = {
         metric: _kind(step[key])
         for key in reversed(errors)
@@ -121,9 +121,10 @@ def failures_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> list[Tal
 
 
 def failures_of_outputs(result: Mapping[str, Any], outputs: Iterable[str]) -> Iterator[Tally]:
-    """The same of outputs of custom evaluations, which are null then and stand before the error.
+    """Outputs of custom evaluations that have no number.
 
-    A text is no failure; but of an output that may be a text or a number, it is none of the numbers.
+    A failed output is null and comes before its error. A text is not a failure, but it is not a number
+    either, so it is tallied as `TEXT`.
     """
     for output in outputs:
         value = result.get(output)
@@ -139,6 +140,6 @@ def failures_of_outputs(result: Mapping[str, Any], outputs: Iterable[str]) -> It
 
 
 def _kind(error: Any) -> str:
-    """The word that the text of an error begins with."""
+    """The kind of failure, which an error text begins with."""
     kind = error.partition(":")[0] if isinstance(error, str) else OTHER
     return kind if kind in FAILURES else OTHER

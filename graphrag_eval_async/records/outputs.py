@@ -1,4 +1,4 @@
-"""What the outputs of steps have in common, whatever returned them."""
+"""Checks that apply to the outputs of all steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BINDINGS = '"bindings"'
 def is_empty(output: Any) -> bool:
     """Whether the output of a step, JSON text or decoded, is an empty list or SPARQL results without rows."""
     if type(output) is str or isinstance(output, str):
-        if not _may_be_empty(output):  # So it is of nearly all, at a fraction of the cost of parsing.
+        if not _may_be_empty(output):  # True of nearly all outputs, and much cheaper than parsing.
             return False
         try:
             output = loads(output)
@@ -37,8 +37,8 @@ def _may_be_empty(text: str) -> bool:
         return _ONLY_EMPTY_LIST.match(text) is not None
     while place >= 0:
         row = text.find("{", place)
-        if row < 0 or text.find("]", place, row) >= 0:  # It ends before any row begins.
+        if row < 0 or text.find("]", place, row) >= 0:  # The list ends before any row begins.
             return True
-        place = text.find(_BINDINGS, row)  # Those before that row have it as their first, too.
-    # By a backslash, "bindings" could be spelt otherwise.
+        place = text.find(_BINDINGS, row)  # Earlier ones would find the same row first.
+    # "bindings" may be written with escapes.
     return "\\" in text and _find_empty_list(text) is not None

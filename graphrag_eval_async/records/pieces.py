@@ -1,4 +1,4 @@
-"""Decoding JSON text; large text in pieces, so that a thread that does it lets others run in between."""
+"""Decoding of JSON text. Large text is decoded in pieces, so that other threads run in between."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 LARGE_BYTES = 1 << 18
-"""From this size on, text is decoded in pieces."""
+"""Minimum size of text that is decoded in pieces."""
 
 PIECE_BYTES = 1 << 16
-"""About how large they are, except for a string or number that is longer."""
+"""Approximate size of a piece. A longer string or number is one piece."""
 
 MOST_OPEN = 1024
-"""How deep lists and objects may nest; no decoder takes more."""
+"""Maximum nesting of lists and objects, which is that of the decoder."""
 
 _TOKEN = re.compile(rb'[\[\]{},]|"(?:[^"\\]++|\\.)*+("?)', re.DOTALL)
 _IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
@@ -26,7 +26,7 @@ _CLOSING = {_LIST: b"]"[0], _OBJECT: b"}"[0]}
 
 
 def count_values(text: bytes) -> int:
-    """How many lists, objects and commas JSON text has, those in strings included: about as many values."""
+    """Number of lists, objects and commas in JSON text, including those in strings. Estimates its values."""
     count = 0
     for start in range(0, len(text), LARGE_BYTES):  # Other threads run in between.
         piece = text[start : start + LARGE_BYTES]
@@ -46,7 +46,7 @@ def loads(text: bytes | str, decode: Callable[[bytes | str], Any] = orjson.loads
 
 
 def _loads_in_pieces(data: bytes, decode: Callable[[bytes], Any]) -> Any:
-    """The value of `decode(data)`; large lists and objects in it are built from runs of their members."""
+    """The value of `decode(data)`, with large lists and objects built from runs of their members."""
     stack: list[_Container] = []
     for place in _brackets_and_commas(data):
         character = data[place]
@@ -62,7 +62,7 @@ def _loads_in_pieces(data: bytes, decode: Callable[[bytes], Any]) -> Any:
             container = stack.pop()
             if character != container.closing:
                 raise _unexpected(data, place)
-            if container.value is None:  # Small: decoded as a part of the one around it.
+            if container.value is None:  # Small: decoded as a part of its parent.
                 continue
             container.close(place)
             if not stack:
@@ -72,16 +72,16 @@ def _loads_in_pieces(data: bytes, decode: Callable[[bytes], Any]) -> Any:
             stack[-1].insert(container, place + 1)
     if stack:
         raise _unexpected(data, len(data))
-    return decode(data)  # What is large in it is a string or number.
+    return decode(data)  # It is large because of a string or number.
 
 
 class _Container:
     """An open list or object, some of whose members are decoded.
 
     Attributes:
-        start: where its bracket stands.
+        start: offset of its opening bracket.
         closing: the bracket that closes it.
-        value: the decoded members; None if there are none.
+        value: the members decoded so far; None if there are none.
     """
 
     __slots__ = ("_data", "_decode", "_inserted", "_member", "_run", "closing", "start", "value")
@@ -92,8 +92,8 @@ class _Container:
         self.start = start
         self.closing = _CLOSING[data[start]]
         self.value: Any = None
-        self._run = self._member = start + 1  # Where the first member not decoded begins, and the last one.
-        self._inserted = False  # Whether the last one was inserted.
+        self._run = self._member = start + 1  # Starts of the first undecoded and of the last member.
+        self._inserted = False  # Whether the last member was inserted.
 
     def end_member(self, comma: int) -> None:
         """End a member at a comma."""
@@ -111,7 +111,7 @@ class _Container:
             self._take(self._run, end)
 
     def insert(self, child: _Container, end: int) -> None:
-        """Take a value that was decoded by itself and ends at `end` as the last member."""
+        """Append a container that was decoded separately and ends at `end` as the last member."""
         data, member = self._data, self._member
         if self._inserted:
             raise _unexpected(data, child.start)
@@ -147,13 +147,13 @@ class _Container:
 
 
 def _brackets_and_commas(data: bytes) -> Iterator[int]:
-    """The places of those that stand outside strings."""
+    """Offsets of the brackets and commas outside strings."""
     place, in_string = 0, False
     while place < len(data):
         end = place + PIECE_BYTES
         if in_string:
             found = _IN_STRING.match(data, place, end)
-            assert found is not None  # noqa: S101  (it matches nothing, too)
+            assert found is not None  # noqa: S101  (also matches the empty string)
             if found.end() == place and data[place] != _QUOTE:  # A backslash at the end of the text.
                 return
             place = found.end()

@@ -1,4 +1,4 @@
-"""The lines of a YAML or JSON file at which the parts of a reference set stand."""
+"""Line numbers of the parts of a reference set in its YAML or JSON file."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _ENDS = (yaml.SequenceEndEvent, yaml.MappingEndEvent)
 
 
 def with_lines(problems: Sequence[str], source: str) -> list[str]:
-    """Problems that begin with ``place: ``, each with the line of its place in the file, if it is found."""
+    """Problems that begin with ``place: ``, each with the line number of its place, if found, added."""
     places = [[*_enclosing(problem.partition(": ")[0])] for problem in problems]
     lines = {}
     with suppress(OSError, ValueError, yaml.YAMLError):
-        text = _SURROGATE.sub(rb"\\u0078", Path(source).read_bytes())  # YAML has no pairs of them.
+        text = _SURROGATE.sub(rb"\\u0078", Path(source).read_bytes())  # YAML has no surrogate pairs.
         lines = _lines_of(text, {each for chain in places for each in chain})
     found = [next((lines[each] for each in chain if each in lines), None) for chain in places]
     return [
@@ -36,16 +36,17 @@ def with_lines(problems: Sequence[str], source: str) -> list[str]:
 
 
 def _enclosing(place: str) -> Iterator[str]:
-    """The place and those that contain it, smallest first, without the root."""
+    """A place and the places that contain it, innermost first, without the root."""
     ends = [match.start() for match in re.finditer(r"[.\[]", place)]
     yield from (place[:end] for end in [len(place), *reversed(ends)] if end > len(ROOT))
 
 
 def _lines_of(text: bytes, wanted: Collection[str]) -> dict[str, int]:
-    """The lines, from 1, of the places that are found. JSON is read as the YAML that it nearly always is."""
+    """Line numbers, from 1, of the places that are found. JSON is read as YAML, which it nearly always is."""
     lines: dict[str, int] = {}
     loader = Parser(text)
-    # Of each container that is open: its place, and the index or key of the next member; None before a key.
+    # For each open container: its place, the index or key of the next member (None before a key), and whether
+    # it is a list.
     stack: list[tuple[str, int | str | None, bool]] = []
     try:
         while (event := loader.get_event()).__class__ is not yaml.StreamEndEvent:

@@ -1,4 +1,4 @@
-"""Where a line stands: in which file, whatever its name is by now, and where in it."""
+"""Positions of lines: the file, even if it is renamed, and the offset in it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class FileId:
     """A file, shared by all lines that are read from it.
 
     Attributes:
-        path: its name when it was opened.
-        key: what stays the same when it is renamed, and differs for another file that takes over its name or
-            its inode number, and for what is written to it after it was truncated.
-        followed: whether more is read as it comes; what is read once is read again, from its start, whenever
-            it is read another time.
+        path: name of the file when it was opened.
+        key: identifies the file. It stays the same when the file is renamed. It changes when the file is
+            truncated, and differs for another file that takes over its name or inode number.
+        followed: whether the file is followed as it grows. A file that is not followed is read from its start
+            each time.
     """
 
     path: str
@@ -24,14 +24,14 @@ class FileId:
 
 
 class Position(NamedTuple):
-    """Where a line is, and what it contains; all of it fits in JSON.
+    """Position of a line, and a digest of its content. All values can be written as JSON.
 
     Attributes:
-        path: the name of the file when it was opened.
+        path: name of the file when it was opened.
         file: the `FileId.key` of the file.
         offset: bytes of the file before the line.
-        length: of the line in bytes, without the newline.
-        sha256: hexadecimal digest of the line, without the newline: by it, a file that was rewritten is told
+        length: length of the line in bytes, without the newline.
+        sha256: hexadecimal digest of the line, without the newline. Distinguishes a file that was rewritten
             from one that was appended to.
     """
 
@@ -43,12 +43,12 @@ class Position(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What an earlier run has read of a file that is followed.
+    """How far an earlier run has read a followed file.
 
     Attributes:
-        begin: bytes that need not be read again; a line begins there.
-        number: of that line.
-        last: the last line that was read, by which the file is recognised; None if there was none.
+        begin: offset of the line at which to resume.
+        number: number of that line.
+        last: the last line that was read, used to recognise the file; None if no line was read.
     """
 
     begin: int

@@ -1,4 +1,4 @@
-"""The questions that responses answer."""
+"""Questions of a reference set."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import msgspec
 
 
 class Question(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """One question of a reference set: what an agent is given by `evaluate_agent`, and a `Reference` yields.
+    """One question of a reference set. `evaluate_agent` passes it to an agent; a `Reference` yields it.
 
-    An agent needs `text`, and maybe `id`. The reference answer and steps are there, too: do not show them to
-    the model. Questions are immutable; each access to `reference_steps` makes a copy.
+    An agent needs `text`, and maybe `id`. Do not show the reference answer and steps to its model. Questions
+    are immutable; each access to `reference_steps` returns a new copy.
 
     Attributes:
-        template_id: the id of its template.
-        id: its own id, which responses name as `question_id`.
-        text: the question, as `question_text` has it in the reference set.
-        reference_answer: the right answer; None if there is none.
-        data: groups of reference steps, encoded; use `reference_steps`. The garbage collector need not walk
-            it, and MessagePack is decoded in less than half the time of JSON.
+        template_id: id of its template.
+        id: its own id; `question_id` in responses.
+        text: the question; `question_text` in the reference set.
+        reference_answer: the correct answer; None if there is none.
+        data: groups of reference steps, encoded as MessagePack; use `reference_steps`. The garbage collector
+            need not walk it, and it is decoded in less than half the time of JSON.
     """
 
     template_id: str
@@ -30,12 +30,12 @@ class Question(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def size(self) -> int:
-        """How many bytes the reference steps take, encoded."""
+        """Size of the encoded reference steps in bytes."""
         return 0 if self.data is None else len(self.data)
 
     @property
     def reference_steps(self) -> list[list[dict[str, Any]]] | None:
-        """Groups of steps in order of execution, decoded anew each time; None if there are none."""
+        """Groups of steps in order of execution, decoded on each access; None if there are none."""
         return None if self.data is None else decode_steps(self.data)
 
     def __eq__(self, other: object) -> bool:
@@ -45,7 +45,7 @@ class Question(msgspec.Struct, frozen=True, gc=False, eq=False):
         return hash((self.template_id, self.id))
 
     def as_dict(self) -> dict[str, Any]:
-        """All that it is made of, its reference steps decoded."""
+        """The question as a dict, with decoded reference steps."""
         return {
             "template_id": self.template_id,
             "id": self.id,

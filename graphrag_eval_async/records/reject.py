@@ -1,4 +1,4 @@
-"""What could not be evaluated, and why."""
+"""Rejects: lines and records that could not be evaluated, and why."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Reason = Literal[
 ]
 
 HEAD_BYTES = 4096
-"""How much of a rejected line is kept in memory."""
+"""Bytes of a rejected line that are kept in memory."""
 
 MESSAGE_CHARACTERS = 500
-"""How long a message may be, which may quote a key or an id of any length."""
+"""Maximum length of a message, which may quote a key or an id of any length."""
 
 KEPT_REJECTS = 10_000
-"""How many rejects a stream keeps; beyond that they are only counted, so that memory stays bounded."""
+"""Maximum number of rejects that a stream keeps. More are only counted, so that memory stays bounded."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,15 +43,15 @@ class Reject:
 
     Attributes:
         line: number of the line, or of the record in its iterable, from 1.
-        offset: bytes of the source before it.
+        offset: bytes of the source before the line.
         reason: one of the words of `Reason`.
-        message: what was wrong, with the key where there is one, and what to do.
-        head: its first 4 KiB.
-        length: its length in bytes, without the newline.
-        sha256: hexadecimal digest of the whole of it, without the newline.
-        content: the whole of it, where it is at hand: bytes, or an open file positioned at its start for a
-            line too long to be held. Only an `on_reject` callable sees it; collected rejects carry None.
-        path: path of its file, if known.
+        message: what is wrong, with the key if there is one, and what to do.
+        head: the first 4 KiB of the line.
+        length: length of the line in bytes, without the newline.
+        sha256: hexadecimal digest of the whole line, without the newline.
+        content: the whole line, if available: bytes or, for a line too long to keep in memory, an open file
+            positioned at its start. Only set for an `on_reject` callable; None in collected rejects.
+        path: path of the file, if known.
     """
 
     line: int
@@ -68,13 +68,13 @@ class Reject:
         return f"line {self.line} (byte {self.offset}): {self.reason}: {self.message}"
 
     def described(self) -> str:
-        """The same with the path, on one line and without control characters, as a log needs it."""
+        """Text for a log: with the path, on one line, without control characters."""
         text = f"{self.path}: {self}" if self.path is not None else str(self)
         return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def reject(line: Line | Unwritable, reason: Reason, message: str) -> Reject:
-    """The reject of a line that is held in memory."""
+    """The reject for a line that is in memory."""
     data = line.data
     digest = hashlib.sha256(data).hexdigest()
     if len(message) > MESSAGE_CHARACTERS:
@@ -85,13 +85,13 @@ def reject(line: Line | Unwritable, reason: Reason, message: str) -> Reject:
 
 
 def reject_long(line: LongLine) -> Reject:
-    """The reject of a line of which only the head was kept."""
+    """The reject for a line over the length limit."""
     message = f"{line.length} bytes, more than max_line_bytes={line.limit}; raise it, or shorten the line"
     return Reject(
         line.number,
         line.offset,
         "too_long" if line.whole else "incomplete",
-        message if line.whole else f"its newline did not come; so far: {message}",
+        message if line.whole else f"no newline yet; so far: {message}",
         line.head,
         line.length,
         line.sha256,
@@ -101,10 +101,10 @@ def reject_long(line: LongLine) -> Reject:
 
 
 class Rejects(Sequence[Reject]):
-    """The rejects of a stream: a sequence of those kept, and counts of all.
+    """The rejects of a stream: a sequence of the kept ones, and counts of all.
 
     Attributes:
-        counts: how many by reason, kept or not.
+        counts: number of rejects by reason, kept or not.
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class Rejects(Sequence[Reject]):
 
     @property
     def total(self) -> int:
-        """How many there were, kept or not."""
+        """Number of rejects, kept or not."""
         return self.counts.total()
 
     def tally(self, reject: Reject) -> None:
@@ -121,7 +121,7 @@ class Rejects(Sequence[Reject]):
         self.counts[reject.reason] += 1
 
     def keep(self, reject: Reject) -> None:
-        """Count one reject and keep it, without its content, while fewer than `KEPT_REJECTS` are kept."""
+        """Count one reject. If fewer than `KEPT_REJECTS` are kept, keep it too, without its content."""
         self.tally(reject)
         if len(self._kept) < KEPT_REJECTS:
             self._kept.append(dataclasses.replace(reject, content=None))
@@ -137,4 +137,4 @@ class Rejects(Sequence[Reject]):
         return len(self._kept)
 
     def __repr__(self) -> str:
-        return f"<Rejects: {self.total} in all, {len(self)} kept: {dict(self.counts)}>"
+        return f"<Rejects: {self.total} in total, {len(self)} kept: {dict(self.counts)}>"

@@ -1,4 +1,4 @@
-"""From one line of JSON to a response whose fields are what they should be."""
+"""Reading and checking of responses, one per line of JSON."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 BEYOND_64_BITS = 2.0**63
-"""orjson reads an integer of more than 64 bits as a float of at least this size, without a word."""
+"""orjson silently reads an integer of more than 64 bits as a float of at least this size."""
 
 _NUMBERS = frozenset({int, float})
 _OF_RETRIEVAL = frozenset({*RETRIEVAL_METRICS, *ERRORS_OF_STEP})
@@ -40,16 +40,16 @@ _KNOWN = frozenset(
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
-    """One response, checked.
+    """One checked response.
 
     Attributes:
         question_id: id of the question that it answers.
-        fields: its keys, without nulls.
-        metadata: those that the result does not carry over.
+        fields: its keys and values, without nulls.
+        metadata: unknown keys and their values, which the result holds in `metadata`.
         failed: whether the agent failed to answer.
-        metrics: the names of the metrics that it brings with it, and
-        numbers: their values.
-        usable: for each of its steps the name, or None if it did not succeed or returned nothing.
+        metrics: names of the metrics that it contains.
+        numbers: values of these metrics, in the same order.
+        usable: for each step its name, or None if the step did not succeed or has no output.
     """
 
     question_id: str
@@ -62,19 +62,25 @@ class Response(msgspec.Struct, frozen=True, gc=False):
 
 
 _OF_TEXT = {"invalid_utf8", "invalid_json"}
-"""Reasons that may be gone once the rest of a line has come."""
+"""Reasons that may no longer apply when the rest of a line arrives."""
 
 
 def read_record(
     record: Record, known: Mapping[str, Any], max_line_bytes: int = MAX_LINE_BYTES
 ) -> Response | Reject:
-    """The response that a record holds to one of the questions whose ids are the keys of `known`."""
+    """The response in a record, or a reject.
+
+    Args:
+        record: the record to read.
+        known: questions that responses may answer, by id.
+        max_line_bytes: maximum length of a line.
+    """
     if isinstance(record, Line):
         try:
             return read_response(record.data, known, max_line_bytes)
         except InvalidRecord as error:
             if not record.whole and error.reason in _OF_TEXT:
-                return reject(record, "incomplete", f"its newline did not come; so far: {error}")
+                return reject(record, "incomplete", f"no newline yet; so far: {error}")
             return reject(record, error.reason, str(error))
     if isinstance(record, LongLine):
         return reject_long(record)
@@ -82,10 +88,10 @@ def read_record(
 
 
 def read_response(data: bytes, known: Mapping[str, Any], max_line_bytes: int = MAX_LINE_BYTES) -> Response:
-    """Decode and check one response to a question that is among the keys of `known`.
+    """Decode and check one response. The keys of `known` are the ids of the questions that it may answer.
 
     Raises:
-        InvalidRecord: it cannot be evaluated; the reason is one of `Reason`.
+        InvalidRecord: the response cannot be evaluated; the reason is one of `Reason`.
     """
     record = load(data, max_line_bytes)
     try:
@@ -185,11 +191,11 @@ def _check_count(key: str, value: Any) -> None:
 
 
 _WITH_ARGS = frozenset({"retrieve_time_series", "retrieve_data_points"})
-"""Names of steps that are compared by their arguments."""
+"""Names of steps that are compared by arguments."""
 
 
 def _check_steps(steps: Any) -> list[str | None]:
-    """The names of those that can be compared."""
+    """The name of each step, or None if the step cannot be compared."""
     if type(steps) is not list:
         raise _invalid("actual_steps", "an array", steps)
     usable: list[str | None] = []
@@ -222,7 +228,7 @@ def _usable_name(step: dict[str, Any], place: str) -> str | None:
 
 
 def _give_status(step: dict[str, Any], place: str) -> str | None:
-    """Give a step without a status the one that it shows: an error, an output, or neither."""
+    """Set the missing status of a step from its error or output, if it has one. Returns the status."""
     if step.get("status") is not None:
         _check_status(place, step["status"])
     error, output = step.get("error"), step.get("output")
@@ -234,7 +240,7 @@ def _give_status(step: dict[str, Any], place: str) -> str | None:
 
 
 def set_metrics_aside(step: dict[str, Any]) -> None:
-    """What the agent says of its own retrieval is no evaluation, and must not be aggregated as one."""
+    """Move an agent's own metrics of its retrieval to `metadata`, so that they are not aggregated."""
     if claimed := [
         key for key in step if key in _OF_RETRIEVAL or key in ERRORS_OF_STEP or key.endswith(COST)
     ]:

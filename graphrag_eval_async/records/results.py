@@ -1,4 +1,4 @@
-"""Results of any origin, read into records; all of it is checked before anything is counted."""
+"""Reading of result dicts of any origin. Each is checked completely before any of it is counted."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ Steps: TypeAlias = list[Mapping[str, Any]]
 
 
 def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool) -> Evaluation:
-    """What counts of a result: of a failed one neither values nor steps, unless `include_errors`.
+    """The countable data of a result. Skips values and steps of failed responses unless `include_errors`.
 
     Raises:
-        AggregationError: it is not a result, or a metric of it is not a finite number of at most 64 bits.
+        AggregationError: `result` is not a result, or one of its metrics is not a finite number of at most
+            64 bits.
     """
     if isinstance(result, Evaluation):
         return result if include_errors or not result.failed else result.without_values()
@@ -67,7 +68,7 @@ def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool) -> 
 
 
 def with_outputs(result: Mapping[str, Any], kinds: Mapping[str, list[str]]) -> Mapping[str, Any]:
-    """The result, and which outputs of custom evaluations it may have, if it does not say so itself."""
+    """The result, with the outputs of custom evaluations that it may have added if it does not list them."""
     judge = result.get("judge") if isinstance(result, Mapping) else None
     if not isinstance(result, Mapping) or not isinstance(judge, Mapping | None) or "outputs" in (judge or {}):
         return result
@@ -75,7 +76,7 @@ def with_outputs(result: Mapping[str, Any], kinds: Mapping[str, list[str]]) -> M
 
 
 def count_metrics(evaluation: Evaluation, result: Mapping[str, Any], steps: Steps) -> None:
-    """Note which metrics a result and its steps have, and which they lack and why.
+    """Set the metrics of a result and its steps, and record which are missing and why.
 
     Raises:
         AggregationError: a metric is not a finite number of at most 64 bits.
@@ -109,7 +110,7 @@ def _is_mapping(value: Any) -> bool:
 
 
 class _Layout(NamedTuple):
-    """Which of some keys are of metrics, and which of errors of metrics."""
+    """The keys of a dict that are metrics, and those that are errors of metrics."""
 
     metrics: tuple[str, ...]
     errors: tuple[str, ...]
@@ -117,7 +118,7 @@ class _Layout(NamedTuple):
 
 @remember(entries=256)
 def _layout_of_result(keys: tuple[Any, ...]) -> _Layout:
-    """Cached, since the results of a stream have few layouts."""
+    """Layout of a result; cached, since the results of a stream have few layouts."""
     return _layout(keys, _OF_RESULT, ERRORS_OF_RESULT)
 
 
@@ -139,7 +140,7 @@ def _collect(
     for key in metrics:
         value = item[key]
         if value is not None:
-            # As nearly all are; `_number` takes the rest.
+            # Nearly all values pass this fast check; `_number` handles the rest.
             if not (-inf < value < inf if type(value) is float else type(value) is int and fits(value)):
                 value = _number(value, key, result)
             values.append((key, value))
@@ -166,7 +167,7 @@ def _collect_outputs(
 
 
 def _outputs(outputs: Any, key: str, result: Mapping[str, Any]) -> list[str]:
-    """The names of outputs of custom evaluations, of which those that are numbers are metrics."""
+    """The names of outputs of custom evaluations. Outputs that are numbers are metrics."""
     if not isinstance(outputs, list | tuple) or not all(isinstance(name, str) for name in outputs):
         raise _error(result, f"judge.{key}", "a list of names", outputs)
     return [name for name in outputs if name not in RESULT_KEYS and not name.endswith(COST)]
@@ -177,7 +178,7 @@ def _number(value: Any, key: str, result: Mapping[str, Any]) -> float:
     if is_number and isinstance(value, Integral) and fits(int(value)):
         return int(value)
     if isinstance(value, Real) and not isinstance(value, Integral):
-        with suppress(OverflowError):  # of a fraction; numbers of NumPy become infinite
+        with suppress(OverflowError):  # A fraction raises it; numbers of NumPy become infinite.
             if -inf < (number := float(value)) < inf:
                 return number
     raise _error(result, key, "a finite number of at most 64 bits", value)

@@ -1,4 +1,4 @@
-"""The keys of a reference set: what the checks read and what its JSON Schema is made of."""
+"""The keys of a reference set, from which its checks and its JSON Schema are made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SPARQL_RESULTS = "application/sparql-results+json"
 
 MEDIA_TYPES = (SPARQL_RESULTS, "application/json", "text/uri")
-"""The media types of outputs that are known; others are compared as text."""
+"""Known media types of outputs. Outputs of other types are compared as text."""
 
 
 class ReferenceStepShape(Struct, kw_only=True):
@@ -59,12 +59,12 @@ ReferenceShape = Annotated[list[TemplateShape], Meta(min_length=1, description="
 
 
 def keys_of(shape: type[Struct]) -> frozenset[str]:
-    """The names of its keys."""
+    """The names of the keys of a shape."""
     return frozenset(field.name for field in fields(shape))
 
 
 def kinds_of(shape: type[Struct]) -> Mapping[str, type]:
-    """The Python type of each key, unless it may hold anything."""
+    """The Python type of each key, except for keys that accept any value."""
     kinds = {}
     for field in fields(shape):
         kind = get_args(field.type)[0] if get_origin(field.type) is Annotated else field.type
@@ -76,6 +76,6 @@ def kinds_of(shape: type[Struct]) -> Mapping[str, type]:
 
 
 def did_you_mean(name: str, known: Collection[str], cutoff: float = 0.6) -> str:
-    """The known name that is close to an unknown one, as the end of a message, or all of them."""
+    """End of a message that suggests the known name closest to `name` or, if none is close, lists all."""
     close = get_close_matches(name[:64], known, 1, cutoff)
-    return f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+    return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"

@@ -1,4 +1,4 @@
-"""Results and aggregates as flat rows, and rows as tables of HTML."""
+"""Results and aggregates as flat rows, and rows as HTML tables."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 STATISTICS = ("scope", "template", "metric", "statistic", "value")
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""With one of these, a cell may be a formula to a spreadsheet: https://owasp.org/www-community/attacks/CSV_Injection"""
+"""Possible starts of spreadsheet formulas: https://owasp.org/www-community/attacks/CSV_Injection"""
 
 
 def escape_formula(cell: str) -> str:
-    """A cell that spreadsheets take for text: an apostrophe comes before what could begin a formula."""
+    """A cell that spreadsheets read as text: an apostrophe is put before anything that could be a formula."""
     return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell
 
 
 def results_to_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A flat row for each result, as for `pandas.DataFrame`: lists and dicts become JSON text.
+    """A flat row for each result, for example for `pandas.DataFrame`. Lists and dicts become JSON text.
 
-    Results with metrics in `pending` have no row: they come again when complete.
+    Skips results with metrics in `pending`: each is followed by the complete result.
 
     Args:
         results: result dicts, in any order.
@@ -33,7 +33,7 @@ def results_to_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
 
 
 def flat_row(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result whose values are text, numbers, booleans or None."""
+    """A result with lists and dicts as JSON text; other values are unchanged."""
     return {
         key: value if isinstance(value, str | int | float | None) else orjson.dumps(value).decode()
         for key, value in result.items()
@@ -41,7 +41,7 @@ def flat_row(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def statistics_of(snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The numbers of a snapshot, a row for each with the keys of `STATISTICS`."""
+    """One row per number of a snapshot, with the keys in `STATISTICS`."""
     groups = [("template", name, group) for name, group in snapshot["per_template"].items()]
     groups += [(scope, None, snapshot[scope]) for scope in ("micro", "macro")]
     return [
@@ -61,13 +61,13 @@ def _numbers(stats: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def means_table(snapshot: Mapping[str, Any]) -> str:
-    """Samples, errors and means, as HTML: a row for each template, one for micro and one for macro."""
+    """HTML table of samples, errors and means: a row per template, one for micro and one for macro."""
     metrics, rows = rows_of_means(snapshot)
     return html_table(("template", "samples", "errors", *metrics), rows)
 
 
 def rows_of_means(snapshot: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
-    """The metrics, and rows of a name, samples, errors and the means of these; None where there is none."""
+    """The metrics, and rows: name, samples, errors, and the mean of each metric. Missing values are None."""
     groups = [*snapshot["per_template"].items(), ("micro", snapshot["micro"]), ("macro", snapshot["macro"])]
     metrics = [metric for metric, stats in snapshot["macro"].items() if "mean" in stats]
     return metrics, [
@@ -82,7 +82,7 @@ def _counts(group: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table, all of its text escaped."""
+    """An HTML table with all text escaped."""
     from html import escape  # Takes a millisecond to import, and only notebooks need it.
 
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)

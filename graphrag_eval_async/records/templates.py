@@ -1,4 +1,4 @@
-"""Reference data checked key by key, every problem with its place."""
+"""Checks of reference data, key by key. Every problem is reported with its place."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ _QUESTION_KEYS = keys_of(QuestionShape)
 _STRINGS = frozenset({str})
 
 _FLAT = (
-    "expected groups of steps, got steps; put the steps of a group into a list of their own, in YAML "
-    '"- - name: ..." for the first and "  - name: ..." for the others of the group, in JSON [[{"name": ...}]]'
+    "expected groups of steps, got steps; put the steps of each group in their own list: in YAML, "
+    '"- - name: ..." for the first step of a group and "  - name: ..." for the others; '
+    'in JSON, [[{"name": ...}]]'
 )
 _PLAIN_ONLY = (
     orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
@@ -39,16 +40,16 @@ _PLAIN_ONLY = (
 
 
 class TemplateReader:
-    """Reads templates into questions and gathers what is wrong with them.
+    """Reads templates into questions and collects their problems.
 
-    `check_step` is called with each reference step, or with those of its keys that are well formed; a
-    `MalformedStep` that it raises adds to the problems. Steps whose names are in `own` may have any keys.
+    `check_step` is called with each reference step, or with its well-formed keys. If it raises
+    `MalformedStep`, the problems of that error are added. Steps whose names are in `own` may have any keys.
 
     Attributes:
-        templates: the template ids, in order.
-        questions: the questions by id, in order.
-        problems: all that was found, as ``place: what``.
-        doubts: what is probably a mistake.
+        templates: template ids, in order.
+        questions: questions by id, in order.
+        problems: all problems found, as ``place: what``.
+        doubts: probable mistakes.
     """
 
     def __init__(self, check_step: Callable[[dict[str, Any]], object], own: Collection[str] = ()) -> None:
@@ -69,7 +70,7 @@ class TemplateReader:
         if not isinstance(templates, Sequence) or isinstance(templates, str | bytes):
             self._problem("templates", f"expected a list of templates, got {_kind(templates)}")
         elif not templates:
-            self._problem("templates", "there are none")
+            self._problem("templates", "expected at least one template")
         else:
             for index, template in enumerate(templates):
                 if type(template) is msgspec.Raw:
@@ -92,7 +93,7 @@ class TemplateReader:
                 self.doubts.look_at_question(raw, where)
 
     def _read_plain(self, raw: Any, template_id: str, place: str) -> bool:
-        """Read a question in which nothing is wrong or unusual, as nearly all are; say whether it is one."""
+        """Try to read a question quickly; return False if it has anything wrong or unusual, as few have."""
         if type(raw) is not dict:
             return False
         question_id, text, answer = raw.get("id"), raw.get("question_text"), raw.get("reference_answer")
@@ -113,10 +114,10 @@ class TemplateReader:
         return True
 
     def _check_plain(self, groups: Any) -> bool:
-        """Check steps, and say whether they nest only a few levels deep.
+        """Check steps, and return whether they nest only a few levels deep.
 
         Raises:
-            MalformedStep, TypeError: something about them is wrong, or unusual.
+            MalformedStep, TypeError: a step has something wrong or unusual.
         """
         if type(groups) is not list:
             raise TypeError
@@ -140,7 +141,7 @@ class TemplateReader:
         answer = self._get(raw, "reference_answer", str, place, required=False)
         if (
             isinstance(raw.get("reference_steps"), dict) and "name" in raw["reference_steps"]
-        ):  # One, without lists.
+        ):  # A single step, without lists.
             raw = {**raw, "reference_steps": [raw["reference_steps"]]}
         groups = self._get(raw, "reference_steps", list, place, required=False)
         if groups and all(isinstance(step, dict) for step in groups):
@@ -156,24 +157,24 @@ class TemplateReader:
 
     def _read_group(self, group: Any, place: str) -> None:
         if isinstance(group, dict):
-            self._problem(place, "expected a list, got a mapping; a group is a list of steps, even of one")
+            self._problem(place, "expected a list, got a mapping; a group is a list, even with a single step")
             return
         if not self._is_a(list, group, place):
             return
         if not group:
-            self._problem(place, "a group without steps")
+            self._problem(place, "the group has no steps")
         for index, step in enumerate(group):
             self._read_step(step, f"{place}[{index}]")
 
     def _read_step(self, step: Any, place: str) -> None:
         if not self._is_a(dict, step, place):
             return
-        step.pop("matches", None)  # Left over from an evaluation; only ours may stand in a result.
+        step.pop("matches", None)  # Left over from an evaluation; results contain only new matches.
         readable = self._read_step_keys(step, place)
         if readable["name"] is None:
             if readable["output_media_type"] is None or step.get("output") is None:
                 return
-            readable["name"] = ""  # Whatever its name, its output must be what its media type says.
+            readable["name"] = ""  # Its output can be checked against the media type without a name.
         try:
             self._check_step(step | readable)
         except MalformedStep as error:
@@ -232,12 +233,12 @@ class TemplateReader:
 
 
 def _copy(question: Any) -> tuple[Any, bool]:
-    """A copy, as JSON can hold it; of what is not plainly that, the original and False."""
+    """A copy and True, or the original and False if it may not be representable as JSON."""
     try:
         text = orjson.dumps(question, option=_PLAIN_ONLY)
     except (TypeError, ValueError):
         return question, False
-    if b"null" in text:  # It may stand for a number that is not finite.
+    if b"null" in text:  # It may be a number that is not finite.
         return question, False
     return orjson.loads(text), True
 

@@ -1,4 +1,4 @@
-"""The tokens that a request to a judge used."""
+"""Token usage of requests to a judge."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class TokenUsage(NamedTuple):
-    """The tokens that one request used, as the server counts them; a request for embeddings has no output."""
+    """Tokens used by one request, as counted by the server. Embeddings have no output tokens."""
 
     input_tokens: int
     output_tokens: int = 0

@@ -1,4 +1,4 @@
-"""Reading YAML and JSON files that may be hostile."""
+"""Reading of YAML and JSON files that may be hostile."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from graphrag_eval_async.records.decoding import MAX_DEPTH
 from graphrag_eval_async.records.json_file import read_json, split_templates
 
 MAX_EXPANSION = 10
-"""How many times longer a YAML file may get when its aliases are expanded; 1 MB is always allowed."""
+"""Maximum factor by which expanding aliases may lengthen a YAML file, plus 1 million characters."""
 
 MAX_NUMBER = 4300
-"""How many characters a number may have: Python reads no more digits, and 1:30:00 is a number, too."""
+"""Maximum length of a number in characters; 1:30:00 is a number too. Python reads no more digits."""
 
 _QUOTATION = re.compile(r"""'.'|(['"]).*\1""", re.DOTALL)
 
@@ -27,7 +27,7 @@ Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(Parser):  # type: ignore[misc]
-    """Safe YAML, but dates and times stay the text they are in JSON."""
+    """Safe YAML, except that dates and times stay strings, as in JSON."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -37,16 +37,18 @@ _Loader.yaml_implicit_resolvers = {
 
 
 class UnreadableFile(ValueError):  # noqa: N818
-    """The message says why; of the text, which may hold secrets, it quotes only keys that stand twice."""
+    """A file that cannot be read or parsed. The message quotes only duplicate keys and anchors: text may be
+    secret."""
 
 
 def read_file(path: str, *, raw_templates: bool = False) -> Any:
-    """What a YAML file holds, or a JSON file where the suffix is ``.json``.
+    """The contents of a YAML file, or of a JSON file if the suffix is ``.json``.
 
-    With `raw_templates`, the members of a list in JSON stay `msgspec.Raw`, for `decode_template`.
+    With `raw_templates`, the members of a JSON list stay `msgspec.Raw`, for `decode_template`.
 
     Raises:
-        UnreadableFile: it cannot be read or parsed, repeats a key in YAML, or is built to explode.
+        UnreadableFile: the file cannot be read or parsed or, in YAML, has a duplicate key or aliases that
+            expand too far.
     """
     is_json = path.endswith(".json")
     try:
@@ -71,7 +73,7 @@ def _without_quotations(error: yaml.YAMLError) -> str:
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return str(error)
     problem, mark = str(error.problem), error.problem_mark
-    if type(error) is not yaml.MarkedYAMLError:  # PyYAML's, not one of `_error`
+    if type(error) is not yaml.MarkedYAMLError:  # raised by PyYAML, not made by `_error`
         problem = _QUOTATION.sub(lambda found: found[0] if len(found[0]) == 3 else "...", problem)
     return f"{problem}, in line {mark.line + 1}, column {mark.column + 1}"
 
@@ -84,7 +86,7 @@ _SEQUENCE, _MAPPING = "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"
 
 
 class _Frame:
-    """A sequence or mapping that is being read; `size` is its length in characters, aliases expanded."""
+    """A sequence or mapping that is being read. `size` is its length in characters with aliases expanded."""
 
     __slots__ = ("anchor", "container", "key", "merged", "size")
 
@@ -105,7 +107,7 @@ def _read_yaml(text: bytes) -> Any:
 
 
 class _Builder:
-    """Builds values from the parser's events, without recursion, and faster than PyYAML does from nodes."""
+    """Builds values from parser events, without recursion. Faster than PyYAML, which builds nodes first."""
 
     def __init__(self, loader: Any, limit: int) -> None:
         self._loader = loader
@@ -115,7 +117,7 @@ class _Builder:
         self._value: Any = _NONE_YET
 
     def build(self) -> Any:
-        """The value of the only document, or None."""
+        """The value of the only document; None if there is no document."""
         documents = 0
         maybe_typed = self._loader.yaml_implicit_resolvers
         while (event := self._loader.get_event()).__class__ is not yaml.StreamEndEvent:
@@ -123,7 +125,7 @@ class _Builder:
             if kind is yaml.ScalarEvent:
                 value, implicit = event.value, event.implicit
                 if (implicit[1] or (implicit[0] and value[:1] not in maybe_typed)) and event.anchor is None:
-                    self._put(value, 1 + len(value), event)  # Text, as nearly all is.
+                    self._put(value, 1 + len(value), event)  # A string, like nearly all scalars.
                     continue
                 self._put(self._scalar(event), 1 + len(event.value), event)
             elif kind is yaml.SequenceStartEvent or kind is yaml.MappingStartEvent:
@@ -155,7 +157,7 @@ class _Builder:
 
     def _construct(self, tag: str, event: Any) -> Any:
         if tag in _NUMBERS and len(event.value) > MAX_NUMBER:
-            raise _error(f"a number of more than {MAX_NUMBER} characters; put a text in quotes", event)
+            raise _error(f"number longer than {MAX_NUMBER} characters; put strings in quotes", event)
         try:
             node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark)
             return self._loader.construct_object(node, deep=True)
@@ -166,7 +168,7 @@ class _Builder:
             ValueError,
         ):  # as for "!!bool maybe" or "!!int ''"
             raise _error(
-                f"not a value of the type {tag.rpartition(':')[2]!r}; put a text in quotes", event
+                f"not a value of type {tag.rpartition(':')[2]!r}; put strings in quotes", event
             ) from None
 
     def _is_key(self) -> bool:
@@ -176,21 +178,21 @@ class _Builder:
     def _name(self, event: Any, value: Any, size: int) -> None:
         if event.anchor is not None:
             if event.anchor in self._anchors:
-                raise _error(f"the anchor {event.anchor!r} stands twice", event)
+                raise _error(f"duplicate anchor {event.anchor!r}", event)
             self._anchors[event.anchor] = None if value is _NONE_YET else (value, size)
 
     def _named(self, event: Any) -> tuple[Any, int]:
         try:
             found = self._anchors[event.anchor]
         except KeyError:
-            raise _error("an alias of what is not there", event) from None
+            raise _error("alias of an undefined anchor", event) from None
         if found is None:
-            raise _error("an alias is inside what it names", event)
+            raise _error("alias inside the value that it refers to", event)
         return found
 
     def _open(self, container: Any, event: Any) -> None:
         if event.tag not in (None, "!", _SEQUENCE if type(container) is list else _MAPPING):
-            raise _error("a tag that is not known, of a sequence or mapping", event)
+            raise _error("unknown tag on a sequence or mapping", event)
         if len(self._stack) >= MAX_DEPTH:
             raise _error(f"nests more than {MAX_DEPTH} deep", event)
         self._name(event, _NONE_YET, 0)
@@ -215,7 +217,7 @@ class _Builder:
         frame = self._stack[-1]
         frame.size += size
         if frame.size > self._limit:
-            raise _error(f"aliases make it longer than {self._limit} characters", event)
+            raise _error(f"aliases expand to more than {self._limit} characters", event)
         container, key = frame.container, frame.key
         if type(container) is list:
             container.append(value)
@@ -235,14 +237,14 @@ _MERGE_KEY = object()
 def _key(value: Any, mapping: dict[Any, Any], event: Any) -> Any:
     try:
         if value in mapping:
-            raise _error(f"the key {event.value!r} stands twice in one mapping", event)
+            raise _error(f"duplicate key {event.value!r} in a mapping", event)
     except TypeError:
-        raise _error("a key that is no scalar", event) from None
+        raise _error("a key must be a scalar", event) from None
     return value
 
 
 def _mappings(value: Any, event: Any) -> list[Any]:
-    """What is merged, the most important last."""
+    """The mappings to merge, the one that takes precedence last."""
     mappings = value[::-1] if type(value) is list else [value]
     if not all(type(mapping) is dict for mapping in mappings):
         raise _error("expected a mapping or a list of mappings to merge", event)
@@ -254,10 +256,11 @@ def _error(problem: str, at: Any) -> yaml.YAMLError:
 
 
 def read_templates(path: str | os.PathLike[str], *, raw_templates: bool = False) -> Any:
-    """The templates in a file, as `read_file` reads it.
+    """The templates in a file, read with `read_file`.
 
     Raises:
-        ReferenceDataError: it cannot be read or parsed, repeats a key in YAML, or is built to explode.
+        ReferenceDataError: the file cannot be read or parsed or, in YAML, has a duplicate key or aliases that
+            expand too far.
     """
     source = os.fspath(path)
     try:

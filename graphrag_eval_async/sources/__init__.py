@@ -1,4 +1,4 @@
-"""Reads responses from anywhere, as batches of lines with their places."""
+"""Reading of responses from any source, as batches of lines with their positions."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ __all__ = [
 Item = Mapping[str, Any] | bytes | str | Line | LongLine
 Stream = anyio.abc.ByteReceiveStream | TextReceiveStream | asyncio.StreamReader
 Responses = str | os.PathLike[str] | JsonlFiles | Follower | Iterable[Item] | AsyncIterable[Item] | Stream
-"""A path as for `read_jsonl`, or what yields responses: dicts, `bytes` or `str` that hold whole lines of JSON
-text, or lines of files. A stream of bytes or text may cut its lines anywhere.
+"""A path as for `read_jsonl`, or an iterable of responses: dicts, `bytes` or `str` of complete lines of JSON
+text, or lines of files. A stream of bytes or text may be split anywhere in a line.
 """
 
 CLOSING_SECONDS = 5.0
-"""How long a foreign source may take to close, in seconds."""
+"""Maximum time to wait for a foreign source to close, in seconds."""
 
 
 class Source:
-    """Records, in batches of those that are already there, and what has to be closed at the end."""
+    """Records, in batches of those already available, and the sources to close at the end."""
 
     def __init__(self, batches: AsyncGenerator[list[Record]], theirs: object) -> None:
         self._batches = batches
@@ -54,7 +54,7 @@ class Source:
         return self._batches
 
     async def aclose(self) -> None:
-        """Stop reading, and close what the caller gave if it can be closed, even under cancellation."""
+        """Stop reading, and close the caller's source if possible, even under cancellation."""
         try:
             await self._batches.aclose()
         finally:
@@ -71,12 +71,12 @@ def open_source(
     exclude: Iterable[str] = (),
     documents: bool = True,
 ) -> Source:
-    """The records of any source; excluded files of a directory or a glob are not read.
+    """The records of any source. Skips excluded files of a directory or glob.
 
-    Without `documents`, each line is a record, also where the first begins an array of objects.
+    Without `documents`, each line is a record, even if the first line begins an array of objects.
 
     Raises:
-        UsageError: this is nothing that yields responses.
+        UsageError: the source cannot yield responses.
     """
     if isinstance(responses, str | os.PathLike):
         responses = read_jsonl(responses)
@@ -99,7 +99,7 @@ def open_source(
             " (run_evaluation takes a dict from question id to response)"
         )
     if isinstance(responses, list | tuple) and responses and all(map(_is_path, responses)):
-        raise UsageError("responses: a list of paths; read_jsonl([...]) reads the files")
+        raise UsageError("responses: got a list of paths; use read_jsonl([...])")
     return Source(from_iterable(responses, max_line_bytes=max_line_bytes, documents=documents), None)
 
 
@@ -121,7 +121,7 @@ async def _pieces(stream: Stream) -> AsyncGenerator[bytes]:
 async def from_iterable(
     source: Iterable[Any] | AsyncIterable[Any], *, max_line_bytes: int, documents: bool = True
 ) -> AsyncGenerator[list[Record]]:
-    """The records that each item holds. The iterable is advanced on the event loop."""
+    """The records in each item. The iterable is advanced on the event loop."""
     reader = _ObjectReader(max_line_bytes, documents=documents)
     if isinstance(source, AsyncIterable):
         async for item in source:
@@ -140,7 +140,7 @@ async def from_iterable(
 
 
 class _ObjectReader:
-    """Numbers the records of an iterable and turns each into JSON text; lines of files stay as they are."""
+    """Numbers the records of an iterable and converts each to JSON text. Lines of files are unchanged."""
 
     def __init__(self, max_line_bytes: int, *, documents: bool) -> None:
         self._limit = max_line_bytes
@@ -149,7 +149,7 @@ class _ObjectReader:
         self._offset = 0
 
     def read(self, item: Any) -> Iterable[list[Record]]:
-        """The records of an item, in batches that are made one at a time; some are empty."""
+        """The records of an item, in batches made one at a time. Batches may be empty."""
         if isinstance(item, Line | LongLine):
             return [[item]]
         if isinstance(item, str):

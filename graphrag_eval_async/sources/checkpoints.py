@@ -1,4 +1,4 @@
-"""What earlier runs know of followed files, what later runs have to know, and which files repeat others."""
+"""Checkpoints: what is known of followed files between runs, and which files are copies of others."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sources.tail import Tail
 
 HASHED_BYTES = 1 << 20
-"""How much is read at a time."""
+"""Bytes read at a time."""
 
 
 class Start(NamedTuple):
-    """Where reading of the file with that key begins."""
+    """Where to begin reading the file with a key."""
 
     key: str
     offset: int
-    number: int  # Of the line there.
-    passed_over: bool  # Whether no line before the offset was ever read.
+    number: int  # Number of the line at the offset.
+    passed_over: bool  # Whether no line before the offset has been read.
 
 
 class FollowState(NamedTuple):
-    """What later runs have to know of files besides the lines that were read."""
+    """State of files that later runs need, besides the lines that were read."""
 
-    origins: Mapping[str, int]  # By key, where reading began, if not at the start.
-    copies: Mapping[str, str]  # By the root of a copy, the key of its original: all that are known.
+    origins: Mapping[str, int]  # Start of reading by key, if not the start of the file.
+    copies: Mapping[str, str]  # Key of the original by root of the copy, for all known copies.
 
 
 class Checkpoints:
-    """Recognises the files that earlier runs have read, and gives keys to new ones.
+    """Recognises files that earlier runs have read, and assigns keys to new files.
 
     Attributes:
         found: keys of the files that were recognised.
-        copies: as in `FollowState`, of this run and earlier ones.
-        present: roots of the files that were there when this run began: these claim their keys themselves.
+        copies: copies of this run and earlier ones, as in `FollowState`.
+        present: roots of the files that existed when this run began; these files claim their keys themselves.
     """
 
     def __init__(
         self, known: Mapping[str, Known], copies: Mapping[str, str], start: Position | None = None
     ) -> None:
-        """Reading begins after the line `start`, if there is one."""
+        """If `start` is given, reading begins after that line."""
         self.found: set[str] = set()
         self.copies = dict(copies)
         self.present: set[str] = set()
@@ -71,13 +71,13 @@ class Checkpoints:
                     self._generations.setdefault(root, []).append(generation)
 
     def knows(self, root: str) -> bool:
-        """Whether an earlier run has met a file with keys of that root, and not as a copy."""
+        """Whether an earlier run has found a file with this root that is not a copy."""
         return root in self._generations and root not in self.copies
 
     def find(self, root: str, descriptor: int) -> Start | None:
-        """Where to resume a file; None if it has nothing that is known."""
+        """Where to resume a file; None if nothing in it is known."""
         original = self.copies.get(root)
-        # A skipped copy must be read if nothing of the original ever was.
+        # A skipped copy must be read if nothing of the original has been read.
         is_lost = original is not None and original not in self._known
         if original is not None and not is_lost and (start := self._start(original, descriptor)):
             return start
@@ -85,14 +85,14 @@ class Checkpoints:
         keys = [generation_key(root, generation) for generation in generations]
         self._met.update(keys)
         for key in keys:
-            # Of an older generation, where there is no line to tell it by, nothing can be left.
+            # An older generation without a line to recognise it by has nothing left to read.
             can_be = (key == keys[0] and not is_lost) or self._known[key].last is not None
             if can_be and (start := self._start(key, descriptor)):
                 return start
         return None
 
     def find_content(self, descriptor: int, name: str, bases: Collection[str]) -> Start | None:
-        """The same for a copy of the file that was read, in any folder, or one that has replaced it."""
+        """Where to resume a copy of a file that was read, in any directory, or its replacement."""
         size = os.fstat(descriptor).st_size
         for key in sorted(self._known.keys() - self.found, key=partial(self._likeness, name), reverse=True):
             last = self._known[key].last
@@ -123,13 +123,13 @@ class Checkpoints:
         return Start(key, offset, number, known.last is None)
 
     def skip(self, root: str) -> None:
-        """Keep that a compressed file is not read."""
+        """Record that a compressed file is skipped."""
         start = Start(self.new_key(root), 0, 1, passed_over=True)
         self.note_copy(root, start.key)
         self.note_start(start)
 
     def is_read(self, root: str, size: int) -> bool:
-        """Whether an earlier run has read or skipped all of a compressed file with a text of that size."""
+        """Whether an earlier run has read or skipped all of a compressed file whose text has this size."""
         own = self.copies.get(root)
         if own is None or own not in self._known:
             return False
@@ -137,13 +137,13 @@ class Checkpoints:
         return self._known[own].last is None or self._known[own].begin % (1 << 32) == size
 
     def last_lines(self, root: str) -> list[Position]:
-        """The last lines that earlier runs have read of the files that a compressed one may be."""
+        """The last lines that earlier runs have read of files that a compressed one may contain."""
         own = self.copies.get(root, "")
         known = [self._known[own]] if own in self._known else self._known.values()
         return [last for _, _, last in known if last is not None]
 
     def resume(self, found: Mapping[str, bool], root: str, name: str) -> Start | None:
-        """Where to resume a compressed file with these lines, by key: whether they have a newline there."""
+        """Where to resume a compressed file with these lines: by key, whether the line has a newline."""
         keys = [key for key in found if key not in self.found or key == self.copies.get(root)]
         if not keys:
             return None
@@ -155,30 +155,30 @@ class Checkpoints:
         return Start(key, last.offset, max(1, number - 1), passed_over=False)
 
     def new_key(self, root: str) -> str:
-        """A key that no file has had."""
+        """A key that was never used."""
         generation = self._next.get(root, 0)
         self._next[root] = generation + 1
         return generation_key(root, generation)
 
     def note_start(self, start: Start) -> None:
-        """Keep where the reading of a file began."""
+        """Record where reading of a file began."""
         if (start.offset or start.passed_over) and start.key not in self._earlier:
             self._origins[start.key] = start.offset
             self._is_kept = False
 
     def note_copy(self, root: str, original: str) -> None:
-        """Keep that files of that root are copies of the one with that key."""
+        """Record that files with this root are copies of the file with this key."""
         self.copies[root] = original
         self._is_kept = False
 
     def forget_copy(self, root: str, key: str, begin: int = 0) -> None:
-        """Keep that the file with that key is no copy after all, and is read from an offset on."""
+        """Record that the file with this key is not a copy after all, and is read from an offset."""
         self.copies.pop(root, None)
         self._origins[key] = begin
         self._is_kept = False
 
     def changes(self) -> FollowState | None:
-        """What later runs have to know, if that is more than at the last call."""
+        """State that later runs need, if it has changed since the last call."""
         if self._is_kept:
             return None
         self._is_kept = True
@@ -210,13 +210,13 @@ def _has_line(descriptor: int, line: Position) -> bool:
 
 
 def find_original(tails: Iterable[Tail], opened: Opened, bases: Collection[str]) -> Tail | None:
-    """The file of one of those names, made earlier than one that only repeats it."""
+    """The original of a copy: a file with one of these names that was created earlier."""
     descriptor, identity = opened
     for tail in tails:
         if tail.name not in bases or tail.identity.born > identity.born:
             continue
         if repeated(descriptor, tail.descriptor) is not None or (
-            not tail.is_intact() and has(descriptor, tail.trace, tail.trace_end)  # Truncated just now.
+            not tail.is_intact() and has(descriptor, tail.trace, tail.trace_end)  # It was just truncated.
         ):
             return tail.original or tail
     return None
@@ -225,7 +225,7 @@ def find_original(tails: Iterable[Tail], opened: Opened, bases: Collection[str])
 def still_copy(
     tails: Iterable[Tail], opened: Opened, start: Start, checkpoints: Checkpoints
 ) -> tuple[Start, Tail | None]:
-    """Where to read what was a copy for an earlier run, and its original if it still repeats that."""
+    """Where to read a file that an earlier run took for a copy, and its original if it is still a copy."""
     descriptor, identity = opened
     original = next((tail for tail in tails if tail.file.key == checkpoints.copies[identity.root]), None)
     if original is None or repeated(descriptor, original.descriptor) is not None:
@@ -235,7 +235,7 @@ def still_copy(
 
 
 def is_replaced(tail: Tail, opened: Opened) -> bool:
-    """Whether a file was deleted and has all of its content in another one, which has its name now."""
+    """Whether a file was deleted and another file, which now has its name, contains all of it."""
     if tail.descriptor == CLOSED or tail.original is not None:
         return False
     status = os.fstat(tail.descriptor)
@@ -245,7 +245,7 @@ def is_replaced(tail: Tail, opened: Opened) -> bool:
 
 
 def pass_over(tail: Tail, original: Tail, checkpoints: Checkpoints) -> None:
-    """Read nothing of a copy before it becomes different."""
+    """Skip a copy until it differs from its original."""
     checkpoints.note_copy(tail.identity.root, original.file.key)
     tail.original, tail.offset = original, 0
     compare(tail, checkpoints)
@@ -257,10 +257,10 @@ def pass_over(tail: Tail, original: Tail, checkpoints: Checkpoints) -> None:
 
 
 def compare(tail: Tail, checkpoints: Checkpoints) -> None:
-    """Let a copy that has grown be read, unless it still repeats its original."""
+    """Read a copy that has grown, unless it is still equal to its original."""
     original = tail.original
     assert original is not None  # noqa: S101
-    if original.descriptor == CLOSED:  # What was added cannot have been read.
+    if original.descriptor == CLOSED:  # The added data cannot have been read yet.
         tail.original, tail.offset = None, line_start(tail.descriptor, tail.offset)
     elif (size := repeated(tail.descriptor, original.descriptor, tail.offset)) is not None:
         tail.offset = size

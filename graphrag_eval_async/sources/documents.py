@@ -1,4 +1,4 @@
-"""JSON text that is not one object per line: an array of objects, or an object over several lines."""
+"""Conversion of JSON arrays, and objects that span several lines, to one object per line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
 LOOKED_AT = 1 << 10
-"""How many bytes at the beginning of a text are looked at."""
+"""Number of bytes at the start of a text that are examined."""
 
 _START = rb"(?:\xef\xbb\xbf)?\s*+"
 _ARRAY = re.compile(_START + rb"\[\s*+\{")
@@ -27,10 +27,10 @@ _OPENING, _CLOSING = frozenset(b"[{"), frozenset(b"]}")
 
 
 async def one_object_per_line(chunks: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """The text of some chunks, of the same length, with the objects of an array on lines of their own.
+    """The text of chunks, rewritten without changing its length: each object of an array is on its own line.
 
-    An object over several lines becomes one line that is not JSON: see `BROKEN_LINE`. Only arrays and objects
-    at the start of the text are looked for, and other objects over several lines behind one of these.
+    An object that spans several lines becomes one line that is not JSON: see `BROKEN_LINE`. Only an array or
+    object at the start of the text is rewritten, and objects spanning several lines that follow it.
     """
     rewriter = Rewriter()
     try:
@@ -47,13 +47,13 @@ async def one_object_per_line(chunks: AsyncGenerator[bytes]) -> AsyncGenerator[b
 
 
 def with_one_object_per_line(text: bytes) -> bytes:
-    """The same of a whole text."""
+    """A complete text, rewritten in the same way."""
     rewriter = Rewriter()
     return rewriter.feed(text) + rewriter.finish()
 
 
 def is_one_object_per_line(path: str | os.PathLike[str]) -> bool:
-    """Whether a file, as far as its beginning tells, needs no rewriting; so is one that cannot be read."""
+    """Whether a file, judged by its start, needs no rewriting. True for a file that cannot be read."""
     start = b""
     with suppress(OSError), open(path, "rb") as file:
         start = file.read(LOOKED_AT)
@@ -64,12 +64,12 @@ class Rewriter:
     """Rewrites a text chunk by chunk.
 
     Attributes:
-        is_lines: whether all that follows is one object per line.
+        is_lines: whether the remaining text has one object per line.
     """
 
     def __init__(self) -> None:
         self.is_lines = False
-        self._held = b""  # Too little to decide, or the first half of an escape.
+        self._held = b""  # Too short to decide, or ends inside an escape.
         self._depth = 0
         self._in_string = False
         self._is_array: bool | None = None  # None: not decided.
@@ -91,7 +91,7 @@ class Rewriter:
         return done + self.finish() if self.is_lines and self._held else done
 
     def _decide(self, source: bytes, place: int) -> bool:
-        """Whether enough of the text is known to tell what begins at a place."""
+        """Whether enough text is available to decide what begins at a place."""
         if _ARRAY.match(source, place):
             self._is_array = True
         elif _OBJECT.match(source, place):
@@ -103,7 +103,7 @@ class Rewriter:
         return True
 
     def _rewrite(self, source: bytes, text: bytearray, start: int) -> int:
-        """Rewrite a text from a place on; returns the end of the array or object, or of the text."""
+        """Rewrite a text from a place; return the end of the array or object, or of the text."""
         for token in _TOKEN.finditer(source, start):
             place = token.start()
             character = source[place]
@@ -111,7 +111,7 @@ class Rewriter:
                 if not self._is_array and source.startswith(b"{", place + 1):  # It is cut off.
                     self._depth, self._is_array, self._in_string = 0, None, False
                     return place + 1
-                if self._depth > bool(self._is_array):  # A tab is blank, too, and no part of a string.
+                if self._depth > bool(self._is_array):  # A tab is white space and cannot be in a string.
                     text[place : place + 1] = b"\t" if self._is_array else BROKEN_LINE
             elif character == _QUOTE:
                 self._in_string = not self._in_string
@@ -137,6 +137,6 @@ class Rewriter:
         return False
 
     def finish(self) -> bytes:
-        """What is left at the end of the text."""
+        """The remaining text, at the end."""
         held, self._held = self._held, b""
         return held

@@ -1,4 +1,4 @@
-"""Bytes of files, pipes and terminals, in large chunks, and what gzip has made of them."""
+"""Reading of files, pipes and terminals in large chunks, with gzip decompression."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
 
 CHUNK_BYTES = 1 << 20
-"""Chunks are large, since each is handed over to a thread and back."""
+"""Size of chunks. They are large, since each is read in a thread."""
 
 READERS = 8
-"""How many threads read at most."""
+"""Maximum number of reading threads."""
 
 GZIP = 31
-"""For zlib: the largest window, with the header and the checksum of gzip."""
+"""zlib option: largest window, gzip header and checksum."""
 
 
 def open_file(path: str | os.PathLike[str]) -> int:
     """The descriptor of a file, pipe or device, for the caller to close.
 
     Raises:
-        SourceError: it cannot be opened.
+        SourceError: the file cannot be opened.
     """
     try:
         # Non-blocking, since opening a named pipe would otherwise wait for its writer.
@@ -52,13 +52,14 @@ def unreadable(path: str | os.PathLike[str], error: OSError) -> SourceError:
 async def read_descriptor(
     descriptor: int, path: str | os.PathLike[str] | None = None
 ) -> AsyncGenerator[bytes]:
-    """The content of an open file, or what comes through a pipe, socket or terminal until that is closed.
+    """The content of an open file, or the input from a pipe, socket or terminal until it is closed.
 
-    The event loop waits for input of a pipe, not a thread: a cancelled reader leaves nothing blocked. A
+    The event loop waits for input of a pipe, not a thread, so cancelling a reader leaves nothing blocked. A
     thread that reads a file has returned before this ends, so the descriptor can be closed.
 
     Raises:
-        SourceError: it cannot be read, if `path` is given; else the OSError itself.
+        SourceError: the file cannot be read, and `path` is given.
+        OSError: the file cannot be read, and `path` is not given.
     """
     can_wait = not stat.S_ISREG(os.fstat(descriptor).st_mode)
     try:
@@ -69,7 +70,7 @@ async def read_descriptor(
             except BlockingIOError:
                 continue
             except PermissionError:
-                can_wait = False  # epoll refuses what never makes one wait, such as /dev/null.
+                can_wait = False  # epoll refuses files that never block, such as /dev/null.
                 continue
             if not chunk:
                 return
@@ -87,18 +88,18 @@ async def read_descriptor(
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """Threads that read; the event loop's own may all be waiting for results."""
+    """Reading threads. Those of the event loop may all be waiting for results."""
     return ThreadPoolExecutor(READERS, thread_name_prefix="graphrag-eval-async-read")
 
 
-after_fork(_threads.cache_clear)  # A child has none of its parent's threads.
+after_fork(_threads.cache_clear)  # A forked child does not have its parent's threads.
 
 
 class Gunzip:
-    """Decompresses what comes of a gzip file, of any number of members.
+    """Decompresses a gzip file with any number of members, piece by piece.
 
     Attributes:
-        problem: what is wrong with the file, once that is known.
+        problem: what is wrong with the file; None if nothing is wrong so far.
     """
 
     def __init__(self) -> None:
@@ -107,12 +108,12 @@ class Gunzip:
         self._is_first = True
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What these bytes give, in pieces of at most `CHUNK_BYTES`; if they are corrupt, all before that."""
-        more = False  # Whether what was fed before gives more.
+        """The decompressed bytes, in pieces of at most `CHUNK_BYTES`; if corrupt, those before the damage."""
+        more = False  # Whether earlier input yields more.
         while (data or more) and self.problem is None:
             if self._member is None:
                 if not self._is_first and not (data := data.lstrip(b"\0")):
-                    break  # Zeros may fill up a file.
+                    break  # Files may be padded with zeros.
                 self._member = zlib.decompressobj(GZIP)
                 self._is_first = False
             content = self._decompress(data)
@@ -131,11 +132,11 @@ class Gunzip:
         else:
             return content
         pieces: list[bytes] = []
-        with suppress(zlib.error):  # It gives nothing with the error; what comes before comes byte by byte.
+        with suppress(zlib.error):  # An error hides the data before it: get it byte by byte.
             pieces.extend(before.decompress(bytes([byte])) for byte in data)
         return b"".join(pieces)
 
     def finish(self) -> None:
-        """There are no more bytes."""
+        """Signal the end of input."""
         if self._member is not None and self.problem is None:
             self.problem = "it ends in the middle of its compressed data"

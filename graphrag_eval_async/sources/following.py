@@ -1,4 +1,4 @@
-"""Follows files while they are written: each line, once it is complete."""
+"""Following of files while they are written. Each line is read once it is complete."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sources.waiting import Lag
 
 MEASURING_SECONDS = 0.5
-"""How old a lag may be before it is measured again."""
+"""Maximum age of a lag, in seconds, before it is measured again."""
 
 Keep = Callable[[Mapping[str, int], Mapping[str, str]], Awaitable[object]]
 """See `Follower.begin`."""
@@ -43,52 +43,53 @@ def follow_jsonl(
     ignore_older: float | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Follower:
-    """Follow JSONL files, as `tail -F` does: each line is read once its newline is there.
+    """Follow JSONL files like `tail -F`. Each line is read once its newline is written.
 
-    A file that is missing, or vanishes, is waited for. One that is rotated by renaming is read to its end,
-    then the new one from its start. One that is truncated or rewritten is read from its start; lines that
-    this loses are logged, by the logger ``graphrag_eval_async.follow``, unless they are in a copy with the
-    name of a rotated file, as ``copytruncate`` of logrotate makes it.
+    Waits for a file that is missing or disappears. Reads a file that is rotated by renaming to its end, then
+    the new file from its start. Reads a file that is truncated or rewritten from its start again. Lines lost
+    in this way are logged by the logger ``graphrag_eval_async.follow``, unless they are in a copy with the
+    name of a rotated file, as made by ``copytruncate`` of logrotate.
 
-    No follower can
+    Limitations. A follower cannot
 
     - read a file that was deleted, or compressed by anything but gzip, after its rotation while no follower
-      ran, late writes to the former target of a link, or what comes and goes between two looks;
-    - tell a new file from one that is gone and has the last line that was read at the same place: its lines
-      up to there are skipped, which is logged;
-    - notice that a file was rewritten with the same bytes before the place up to which it was read: 1,024 or,
-      while no follower ran, those of the last line that was read;
-    - tell a rotated file that it has never met from a copy, as long as another file of that name begins with
-      all of its content;
-    - hold more files open than three quarters of the process's limit on open files: of more, those that are
-      deleted or moved between two looks may lose their last lines.
+      ran; late writes to the former target of a link; or files that exist only between two polls;
+    - distinguish a new file from a deleted one if both have the last line that was read at the same place.
+      It skips the lines up to there and logs this;
+    - detect that a file was rewritten if the last bytes before the place up to which it was read are the
+      same: 1,024 bytes or, while no follower ran, the last line that was read;
+    - distinguish a rotated file that it has never seen from a copy, while another file of that name begins
+      with all of its content;
+    - keep more files open than three quarters of the process's limit on open files. With more files, those
+      that are deleted or moved between two polls may lose their last lines.
 
     Args:
-        path: of a file, of a directory, which stands for its ``*.jsonl`` files, a glob, or several of these.
-            A path that exists is never taken for a glob. Files that appear later are read from their start.
-            Rotated files have names such as ``log.jsonl.1``, ``log.jsonl-20260131``, ``log-20260131.jsonl``,
-            ``log.1.jsonl`` or ``log.jsonl.old``. With a journal, those that are there compressed at the
-            start, such as ``log.jsonl.1.gz``, are read once: the lines that no earlier run has read.
-        start: "beginning" reads all lines; "end" only lines that are completed from now on; a position reads
-            the lines after it, in whatever file it stands by now, and all other files, or all files if it is
-            not found. Files that were rotated before are skipped, except those newer than the position's;
-            with a journal, "beginning" reads them, too. Lines are numbered from where reading begins.
-        poll_interval: seconds between two looks, more than 0.
-        idle_timeout: seconds without anything new after which to end; None for never.
+        path: a file, a directory (its ``*.jsonl`` files), a glob, or a list of these. A path that exists is
+            never read as a glob. Files that appear later are read from their start. Rotated files have names
+            such as ``log.jsonl.1``, ``log.jsonl-20260131``, ``log-20260131.jsonl``, ``log.1.jsonl`` or
+            ``log.jsonl.old``. With a journal, compressed files that exist at the start, such as
+            ``log.jsonl.1.gz``, are read once, without the lines that an earlier run has read.
+        start: "beginning" reads all lines; "end" only lines completed from now on. A position reads the lines
+            after it, in the file that now contains it, and all other files; if it is not found, all files.
+            Files rotated earlier are skipped, except files newer than that of the position; with a journal,
+            "beginning" reads them too. Lines are numbered from where reading begins.
+        poll_interval: seconds between two polls, more than 0.
+        idle_timeout: seconds without new data after which to end; None for never.
         stop: an event of asyncio, anyio or threading, or any object with `is_set`, which a thread calls at
-            each look; the follower ends once it is set. At either end it reads all lines that are complete,
-            then last lines without their newline, with `whole` False; `evaluate_stream` evaluates such a
-            line if it parses, and else rejects it as `incomplete`.
-        rotate_wait: for how many seconds after the last write a file is read that was rotated or deleted.
-            Then comes its last line if it has no newline, with `whole` False.
-        exclude: globs of files to skip, rotated ones included. One with a slash must match the whole path,
-            any other the name: ``["*.debug.jsonl"]``.
-        ignore_older: seconds. Of a file that was last written to longer ago when it is found, only lines
-            that are added later are read, unless an earlier run has read some of it; None for no limit.
-        max_line_bytes: of a longer line only the head is read; `evaluate_stream` uses its own limit.
+            each poll. The follower ends once it is set. Before it ends, on `stop` or `idle_timeout`, it reads
+            all complete lines, then last lines without a newline, with `whole` False. `evaluate_stream`
+            evaluates such a line if it parses, and otherwise rejects it as `incomplete`.
+        rotate_wait: seconds after the last write for which a rotated or deleted file is still read. Its last
+            line is then read even without a newline, with `whole` False.
+        exclude: globs of files to skip, including rotated ones, such as ``["*.debug.jsonl"]``. A glob with a
+            slash must match the whole path, any other the name.
+        ignore_older: seconds. If a file was last written longer ago when it is found, only lines added later
+            are read, unless an earlier run has read some of it. None for no limit.
+        max_line_bytes: maximum length of a line; only the head of a longer line is read. `evaluate_stream`
+            uses its own limit.
 
     Returns:
-        an asynchronous iterable of lines that know their `position`, which `evaluate_stream` takes.
+        an asynchronous iterable of lines with their `position`, which `evaluate_stream` accepts.
 
     Raises:
         UsageError: an argument has an invalid value, or the system is not POSIX.
@@ -112,10 +113,10 @@ def follow_jsonl(
 
 
 class Follower:
-    """Lines of files that are followed; made by `follow_jsonl`, and to be iterated over once.
+    """Lines of followed files, to be iterated over once; made by `follow_jsonl`.
 
     Attributes:
-        start: as it was given.
+        start: the argument of `follow_jsonl`.
     """
 
     def __init__(self, waiting: Waiting, start: Literal["beginning", "end"] | Position, limit: int) -> None:
@@ -135,22 +136,23 @@ class Follower:
         copies: Mapping[str, str] | None = None,
         keep: Keep | None = None,
     ) -> None:
-        """Find the files that are there; reading does so if nobody did before.
+        """Find the existing files. Called by reading if it was not called before.
 
         Args:
-            known: what earlier runs have read, by `FileId.key`; reading resumes there.
-            exclude: files that are not followed even if they are in the directory, or fit the glob.
-            is_first: whether no earlier run has followed these files; None: if nothing is known. If so,
-                reading of all others begins as `start` says, else at their start, even in rotated files.
-            copies: as an earlier run has kept them.
-            keep: awaited at once with what later runs have to know, as in `FollowState`, and again whenever
-                there is more, before lines that were read since are handed out.
+            known: how far earlier runs have read, by `FileId.key`; reading resumes there.
+            exclude: files that are not followed even if they are in the directory or match the glob.
+            is_first: whether no earlier run has followed these files; None means that `known` is empty. In
+                the first run, reading of unknown files begins at `start`; later, at their start, even in
+                rotated files.
+            copies: copies that an earlier run has recorded.
+            keep: awaited at once with the state that later runs need, a `FollowState`, and again whenever
+                it changes, before lines that were read since are delivered.
 
         Raises:
-            UsageError: it has begun before.
+            UsageError: the follower has already begun.
         """
         if self._begun:
-            raise UsageError("a follower begins once; follow_jsonl makes another")
+            raise UsageError("a follower can begin only once; make another with follow_jsonl")
         self._begun = True
         state = await self._waiting.call(
             partial(
@@ -171,17 +173,17 @@ class Follower:
         return lines_of(self.batches(max_line_bytes=self._max_line_bytes, spool=False))
 
     async def batches(self, *, max_line_bytes: int, spool: bool) -> AsyncGenerator[list[Record]]:
-        """Lines that are complete, in batches of those that were found together.
+        """Complete lines, in batches of those found together.
 
         Args:
-            max_line_bytes: of a longer line only the head is held.
-            spool: whether all of a longer line goes to a temporary file, which is for the caller to close.
+            max_line_bytes: maximum length of a line; only the head of a longer line is kept in memory.
+            spool: whether a longer line is written to a temporary file, which the caller must close.
 
         Raises:
             UsageError: the follower was iterated over before, or is closed.
         """
         if self._reading:
-            raise UsageError("a follower can be iterated over once; follow_jsonl makes another")
+            raise UsageError("a follower can be iterated over only once; make another with follow_jsonl")
         self._reading = True
         waiting = self._waiting
         try:
@@ -211,7 +213,7 @@ class Follower:
 
     @property
     def lag(self) -> Lag:
-        """How much is left to read, measured a moment ago, even if nobody asks for lines."""
+        """How much is left to read, measured a moment ago even if no lines are requested."""
         now = monotonic()
         if self._reading and now - self._measured >= MEASURING_SECONDS:
             self._measured = now
@@ -220,11 +222,11 @@ class Follower:
 
     @property
     def not_found(self) -> list[str]:
-        """The paths, as given, of which no file was there yet; empty before it begins."""
+        """The given paths for which no file has been found yet; empty before the follower begins."""
         return self._waiting.not_found
 
     async def aclose(self) -> None:
-        """Close all files; if they are being looked at, as soon as that is over."""
+        """Close all files; if they are being polled, as soon as the poll ends."""
         self._waiting.close()
 
 

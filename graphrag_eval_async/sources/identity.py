@@ -1,4 +1,4 @@
-"""Opens files and tells which is which, whatever their names: by their inodes, births and contents."""
+"""Opens files and identifies them, independent of their names, by inode, time of birth and content."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 GONE = (FileNotFoundError, NotADirectoryError)
-"""Errors that say that there is no file of a name."""
+"""Errors that mean that no file has a name."""
 
 TRACE_BYTES = 1024
-"""How much of what was read is kept, to see whether the file still has it."""
+"""Number of bytes last read that are kept, to check whether the file still has them."""
 
 SEARCHED_BYTES = 1 << 16
-"""How much is read at a time."""
+"""Bytes read at a time."""
 
-# Of Linux: <fcntl.h> and <linux/stat.h>.
+# Constants of Linux, from <fcntl.h> and <linux/stat.h>.
 _AT_FDCWD = -100
 _AT_EMPTY_PATH = 0x1000
 _STATX_BTIME = 0x800
@@ -33,26 +33,26 @@ _BTIME_PLACE = 80
 
 
 class Identity(NamedTuple):
-    """What tells a file from all others."""
+    """Identity of a file, different from that of all others."""
 
-    place: tuple[int, int]  # Device and inode number, which no other file has while this one is open.
+    place: tuple[int, int]  # Device and inode number, unique while this file is open.
     born: int  # In nanoseconds; differs from later files with its inode number. 0 if not known.
 
     @property
     def root(self) -> str:
-        """The start of its keys, without the device number, which changes from boot to boot."""
+        """The prefix of its keys, without the device number, which may change at boot."""
         return f"{self.place[1]:x}-{self.born:x}"
 
 
 Opened = tuple[int, Identity]
-"""The descriptor of a file that is open for reading, and which file it is."""
+"""The descriptor of a file opened for reading, and its identity."""
 
 
 def identify(file: int | str) -> Identity:
-    """The identity of an open file, or of the file of that name.
+    """The identity of an open file, or of the file with a name.
 
     Raises:
-        OSError: it cannot be looked at.
+        OSError: its status cannot be read.
     """
     status = os.stat(file)
     return Identity((status.st_dev, status.st_ino), _birth_time(file, status))
@@ -66,7 +66,7 @@ def _birth_time(file: int | str, status: os.stat_result) -> int:
 
 @cache
 def _statx() -> Callable[[int | str], int] | None:
-    """The time of birth by Linux's statx, which `os.stat` leaves out."""
+    """The time of birth from Linux's statx, which `os.stat` omits."""
     import ctypes
 
     try:
@@ -87,7 +87,7 @@ def _statx() -> Callable[[int | str], int] | None:
 
 
 def generation_key(root: str, generation: int) -> str:
-    """The key of a file that was truncated that many times."""
+    """The key of a file after a number of truncations."""
     return f"{root}-{generation}"
 
 
@@ -118,7 +118,7 @@ def line_start(descriptor: int, size: int) -> int:
 
 
 def repeated(descriptor: int, other: int, begin: int = 0) -> int | None:
-    """The size of a file if all of it from the offset `begin` on stands at the same place in another."""
+    """The size of a file if another has the same bytes from the offset `begin` to that size."""
     offset = begin
     while block := os.pread(descriptor, SEARCHED_BYTES, offset):
         if os.pread(other, len(block), offset) != block:
@@ -141,7 +141,7 @@ class Access:
         self._excluded.update(map(os.path.realpath, paths))
 
     def is_excluded(self, path: str) -> bool:
-        """Patterns with a slash match whole paths, others names."""
+        """Whether a file is excluded. Patterns with a slash match whole paths, others names."""
         names = path, os.path.basename(path)
         if any(fnmatchcase(names["/" not in pattern], pattern) for pattern in self._patterns):
             return True
@@ -154,21 +154,21 @@ class Access:
         """The status of a regular file; None if there is none.
 
         Raises:
-            OSError: it cannot be looked at.
+            OSError: its status cannot be read.
         """
         try:
             status = os.stat(path)
         except GONE:
             return None
         if not stat.S_ISREG(status.st_mode):
-            self.tell(path, "it is not a regular file")
+            self.tell(path, "not a regular file")
             return None
         return status
 
     def open_file(self, path: str) -> Opened | None:
-        """The regular file of that name, if there is one that can be opened."""
+        """The regular file with this name, if it exists and can be opened."""
         try:
-            # Should it have become a named pipe just now, this does not wait for a writer.
+            # Non-blocking, in case a named pipe has just replaced it.
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         except GONE:
             return None
@@ -177,7 +177,7 @@ class Access:
             return None
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError("it is not a regular file")
+                raise OSError("not a regular file")
             identity = identify(descriptor)
         except OSError as error:
             os.close(descriptor)
@@ -187,7 +187,7 @@ class Access:
         return descriptor, identity
 
     def tell(self, path: str, problem: OSError | str) -> None:
-        """Log why a file is not read, unless the same was logged last."""
+        """Log why a file is not read, unless the last message was the same."""
         reason = problem if isinstance(problem, str) else problem.strerror or str(problem)
         if self._told.get(path) != reason:
             self._told[path] = reason

@@ -1,4 +1,4 @@
-"""Lines of JSON text from chunks of bytes that know nothing of lines."""
+"""Splitting of chunks of bytes into lines of JSON text."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("graphrag_eval_async.follow")
 
 MAX_SPOOL_BYTES = 1 << 30
-"""How long a line may be to go to a temporary file. Of a longer one, only head and digest are kept."""
+"""Maximum length of a line written to a temporary file. Only head and digest of a longer line are kept."""
 
 PIECE_BYTES = 1 << 16
-"""How much is split before others get their turn."""
+"""Bytes split before other tasks get a turn."""
 
 _NEWLINES = re.compile(rb"\n+")
 
@@ -33,12 +33,11 @@ _NEWLINES = re.compile(rb"\n+")
 async def split_lines(
     chunks: AsyncGenerator[bytes], *, max_line_bytes: int, spool: bool, file: FileId | None = None
 ) -> AsyncGenerator[list[Record]]:
-    """The lines that each chunk completes, and at the end a last one without its newline.
+    """The lines that each chunk completes and, at the end, a last line without a newline.
 
-    A line ends at ``\\n`` and nowhere else. Blank lines are counted, not yielded. Of a line longer than
-    `max_line_bytes` only the head is held; with `spool`, all of it goes to a temporary file, which the caller
-    closes, unless it is longer than `MAX_SPOOL_BYTES`. `file` is where the chunks come from, if they come
-    from a file.
+    A line ends only at ``\\n``. Blank lines are counted, not yielded. Only the head of a line longer than
+    `max_line_bytes` is kept in memory; with `spool`, the line is written to a temporary file, which the
+    caller must close, unless it is longer than `MAX_SPOOL_BYTES`. `file` is the file that is read, if any.
     """
     splitter = Splitter(max_line_bytes, spool=spool, file=file)
     try:
@@ -47,7 +46,7 @@ async def split_lines(
                 if lines := splitter.feed(piece):
                     yield lines
                 else:
-                    await asyncio.sleep(0)  # Gigabytes of blank lines would let nobody else run.
+                    await asyncio.sleep(0)  # Else gigabytes of blank lines would block other tasks.
         if lines := splitter.finish():
             yield lines
     finally:
@@ -74,8 +73,8 @@ class Splitter:
     """The state between two chunks: an unfinished line, short or long.
 
     Attributes:
-        offset: of the unfinished line in the file.
-        held: how many bytes of it there are.
+        offset: offset of the unfinished line in the file.
+        held: number of its bytes so far.
     """
 
     def __init__(
@@ -108,14 +107,14 @@ class Splitter:
         lines = self.finish()
         number, offset, file = self._number, self.offset, self._file
         start = 0
-        while (end := rest.find(b"\n", start)) >= 0:  # Several times as fast as to split.
+        while (end := rest.find(b"\n", start)) >= 0:  # Several times as fast as split.
             if end == start:
                 end = _NEWLINES.match(rest, start).end() - 1  # type: ignore[union-attr]  # It is at one.
                 number += end - start
             elif end - start > self._limit:
                 lines.append(long_line(rest[start:end], number, offset, self._limit, file))
             elif not (data := rest[start:end]).isspace():
-                # What `Line` does itself, at half the cost.
+                # Same as `Line(...)`, at half the cost.
                 lines.append(tuple.__new__(Line, (number, offset, data, file, True)))
             offset += end - start + 1
             number += 1
@@ -125,7 +124,7 @@ class Splitter:
         return lines
 
     def _skip_hole(self, chunk: bytes) -> bytes:
-        """Skip the NULs at the start of a file that was truncated by somebody else than its writer.
+        """Skip the NULs at the start of a file that another process than its writer has truncated.
 
         A writer without `O_APPEND` then continues at its old offset, which leaves a hole before it.
         """
@@ -151,7 +150,7 @@ class Splitter:
             self._pieces.clear()
 
     def finish(self) -> list[Record]:
-        """The line held so far, ended by a newline; the next begins after that."""
+        """The line so far, ended by a newline. The next line begins after it."""
         length = self.held
         lines = self.end(whole=True)
         self.offset += length + 1
@@ -159,7 +158,7 @@ class Splitter:
         return lines
 
     def end(self, *, whole: bool = False) -> list[Record]:
-        """The line held so far; the next has its number and offset, too."""
+        """The line so far. The next line has the same number and offset."""
         lines: list[Record] = []
         if self._long is not None:
             lines.append(self._long.line(self._number, self.offset, self._file, whole=whole))
@@ -179,19 +178,19 @@ class Splitter:
 
 
 def is_blank(data: bytes, number: int) -> bool:
-    """Whether a line is white space alone; the first may have a byte-order mark."""
+    """Whether a line is only white space. The first line may have a byte order mark."""
     text = data.removeprefix(BYTE_ORDER_MARK) if number == 1 else data
     return not text or text.isspace()
 
 
 def long_line(data: bytes, number: int, offset: int, limit: int, file: FileId | None = None) -> LongLine:
-    """A line over the limit that came in one piece."""
+    """A line over the limit that is available in one piece."""
     digest = hashlib.sha256(data).hexdigest()
     return LongLine(number, offset, data[:HEAD_BYTES], len(data), limit, digest, data, file)
 
 
 class _Overflow:
-    """A line too long to hold: its head, length and digest, and a spooled copy if asked for."""
+    """A line too long for memory: its head, length and digest, and optionally a spooled copy."""
 
     def __init__(self, limit: int, *, spool: bool) -> None:
         self._limit = limit
@@ -221,12 +220,12 @@ class _Overflow:
         try:
             method(argument)
         except OSError as error:
-            LOGGER.warning("a line of %d bytes or more is not kept whole: %s", self._length, error)
+            LOGGER.warning("line of %d bytes or more; keeping its head: %s", self._length, error)
             self.close()
 
     def close(self) -> None:
         if self._content is not None:
-            with suppress(OSError):  # What is not written yet does not fit.
+            with suppress(OSError):  # The unwritten rest does not fit.
                 self._content.close()
             self._content = None
 

@@ -1,4 +1,4 @@
-"""Which names a path, a directory or a glob stands for, and which names rotated files have."""
+"""The files that a path, directory or glob stands for, and the names of rotated files."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MEMBERS = "*.jsonl"
-"""What is followed of a directory."""
+"""Pattern of the files of a directory that are followed."""
 
 GZIP = ".gz"
 
 COMPRESSED = (GZIP, ".bz2", ".xz", ".zst")
-"""Suffixes of files that are finished and have to be decompressed first."""
+"""Suffixes of compressed files, which are finished."""
 
 GLOB_SECONDS = 1.0
-"""How often a glob over several directories is expanded."""
+"""Interval in seconds at which a glob over several directories is expanded."""
 
 SETTLING_SECONDS = 2.0
-"""For how long after a change another one may leave no trace in the time stamp of a file or directory."""
+"""Resolution of time stamps, in seconds: a second change within it may not alter the time stamp."""
 
 RELISTING_SECONDS = 10.0
-"""How often an unchanged directory is listed: on some file systems its time stamp does not change."""
+"""Seconds between listings of an unchanged directory, since some file systems keep its time stamp."""
 
 _NUMBER = r"\d[\dTZ_.:-]*"
 _DATE = r"\d{4}-?\d\d-?\d\d[\dTZ_.:-]*"
@@ -47,10 +47,10 @@ def rotated_from(name: str) -> list[str]:
 
 
 def as_paths(path: Any) -> list[str]:
-    """One path or several, as they were given.
+    """The given paths, one or several.
 
     Raises:
-        UsageError: it is no path, nor several.
+        UsageError: the argument is neither a path nor a list of paths.
     """
     several = [path] if isinstance(path, str | os.PathLike) else path
     try:
@@ -63,10 +63,10 @@ def as_paths(path: Any) -> list[str]:
 
 
 def as_logs(path: Any) -> list[str]:
-    """As `as_paths`, for followed files.
+    """Like `as_paths`, for followed files.
 
     Raises:
-        UsageError: one cannot be followed.
+        UsageError: the argument is not a path or list of paths, or a path cannot be followed.
     """
     paths = as_paths(path)
     for each in filter(_is_packed, paths):
@@ -82,7 +82,7 @@ def as_logs(path: Any) -> list[str]:
 
 
 def look_up(path: str) -> os.stat_result | None:
-    """The status of a file or directory; None if there is none of that name."""
+    """The status of a file or directory; None if it does not exist."""
     try:
         return os.stat(path or os.curdir)
     except GONE:
@@ -90,10 +90,10 @@ def look_up(path: str) -> os.stat_result | None:
 
 
 class Directory:
-    """What is in a directory: listed at each look for a while after a change, and now and then.
+    """The names in a directory. Listed at each poll for a while after a change, and occasionally otherwise.
 
     Attributes:
-        path: as names in it begin; empty for the current directory.
+        path: prefix of the names in it; empty for the current directory.
     """
 
     def __init__(self, path: str) -> None:
@@ -104,10 +104,10 @@ class Directory:
         self._rotated: dict[str, list[str]] = {}
 
     def entries(self, now: float, *, at_once: bool) -> list[str]:
-        """The names in it; the same list as before if it was not listed again. `at_once` lists it.
+        """The names in it: the same list as before if not listed again. `at_once` forces listing.
 
         Raises:
-            OSError: it cannot be listed.
+            OSError: the directory cannot be listed.
         """
         if self._looked != now:  # Else another listing has looked.
             self._looked = now
@@ -132,7 +132,7 @@ class Directory:
         self._listed = now
 
     def rotated(self, now: float, *, at_once: bool) -> dict[str, list[str]]:
-        """Names of what may be rotated files, by former names; none if it was not listed at this look."""
+        """Names of possible rotated files, by former name; none if not listed at this poll."""
         try:
             self.entries(now, at_once=at_once)
         except OSError:
@@ -141,13 +141,13 @@ class Directory:
 
 
 class Listing:
-    """The names that one given path stands for.
+    """The names that a given path stands for.
 
-    That may change: a name that is missing now may be a directory later.
+    They may change: a missing path may be a directory later.
 
     Attributes:
         given: the path.
-        latest: the names as they were found last.
+        latest: the names found last.
     """
 
     def __init__(self, given: str, directories: dict[str, Directory]) -> None:
@@ -162,7 +162,7 @@ class Listing:
         self._globbed = float("-inf")
 
     def names(self, now: float, *, at_once: bool) -> list[str]:
-        """The names of now, in order; `at_once` looks at what could wait otherwise.
+        """The current names, in order. `at_once` skips the intervals between listings.
 
         Raises:
             OSError: the directory cannot be read.
@@ -200,9 +200,9 @@ class Listing:
         return self._directories.setdefault(path, Directory(path))
 
     def rotated(self, now: float, *, at_once: bool, packed: bool = False) -> Iterable[tuple[str, str]]:
-        """Paths that rotated files of it may have, each with the path it had before; or compressed ones.
+        """Paths of possible rotated, or compressed, files, each with its former path.
 
-        They are looked for only for a while after a directory has changed, unless `at_once`.
+        Searches only for a while after a directory has changed, unless `at_once`.
         """
         for directory in self._looked_in:
             for name, entries in directory.rotated(now, at_once=at_once).items():
@@ -213,7 +213,7 @@ class Listing:
 
 
 def fits(name: str, pattern: str) -> bool:
-    """Whether a glob matches a name; hidden files match only a pattern that begins with a dot."""
+    """Whether a glob matches a name. Hidden files only match a pattern that begins with a dot."""
     return fnmatchcase(name, pattern) and (pattern.startswith(".") or not name.startswith("."))
 
 

@@ -1,4 +1,4 @@
-"""Logs that were compressed by gzip while no follower ran: each is read once, unless its content is known."""
+"""Logs compressed by gzip while no follower ran. Each is read once, unless its content is known."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sources.identity import Opened
 
 BLOCK_BYTES = 1 << 14
-"""How much is decompressed at a time, to at most a thousand times as much."""
+"""Compressed bytes read at a time; they may decompress to a thousand times as much."""
 
 CHECKED_BYTES = 1 << 20
-"""How much is read at a time to compute a checksum."""
+"""Bytes read at a time to compute a checksum."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Packed(Tail):
-    """A compressed file. Offsets are those of its text."""
+    """A compressed file. Offsets refer to its decompressed text."""
 
-    size: int  # Of the text, modulo 4 GiB.
+    size: int  # Size of the text, modulo 4 GiB.
     content: Iterator[bytes] | None = None  # What is left to read: pieces, empty ones while it is searched.
 
     @property
@@ -57,10 +57,10 @@ class Packed(Tail):
 def open_packed(
     opened: Opened, path: str, name: str, present: Iterable[Tail], checkpoints: Checkpoints
 ) -> Packed | None:
-    """A compressed file that was called `name` before; None if none of it must be read.
+    """A compressed file that was named `name` before; None if nothing in it must be read.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     descriptor, identity = opened
     trailer = os.pread(descriptor, 8, max(0, os.fstat(descriptor).st_size - 8))
@@ -87,7 +87,7 @@ def _checksum(tail: Tail, size: int, first: bytes) -> int | None:
 
 
 def unpack(tail: Packed, checkpoints: Checkpoints, *, is_old: bool) -> Iterator[bytes]:
-    """The part of the text that no earlier run has read, after empty pieces while it is searched for."""
+    """The text that no earlier run has read. Yields empty pieces while searching for its start."""
     path, root = tail.file.path, tail.identity.root
     found = yield from _search(tail.descriptor, checkpoints.last_lines(root))
     start = checkpoints.resume(found, root, tail.name)
@@ -107,7 +107,7 @@ def unpack(tail: Packed, checkpoints: Checkpoints, *, is_old: bool) -> Iterator[
 
 
 def _search(descriptor: int, lines: list[Position]) -> Generator[bytes, None, dict[str, bool]]:
-    """Which of some lines stand where they were, by the keys of their files, and whether with a newline."""
+    """Those of the given lines that are at their old position: by key of the file, whether with a newline."""
     waiting = sorted(lines, key=lambda line: -line.offset)
     hashed: list[tuple[Position, hashlib._Hash]] = []
     found: dict[str, bool] = {}
@@ -140,8 +140,8 @@ def _inflate(descriptor: int, path: str | None = None) -> Iterator[bytes]:
         for text in gunzip.feed(block):
             size += len(text)
             yield from cut(text)
-        yield b""  # A block may give nothing, and others want their turn.
+        yield b""  # A block may be empty, and other files need a turn.
     if gunzip.problem is not None and path is not None:
         LOGGER.warning(
-            "%s: cannot be decompressed, lost after %d bytes of its text: %s", path, size, gunzip.problem
+            "%s: cannot be decompressed; lost the text after %d bytes: %s", path, size, gunzip.problem
         )

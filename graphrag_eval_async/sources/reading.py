@@ -37,19 +37,20 @@ def read_jsonl(
     """Read JSONL files to their ends, each line with its `position`.
 
     Args:
-        path: of a file, of a directory, which stands for its ``*.jsonl`` and ``*.jsonl.gz`` files, a glob,
-            ``-`` for standard input, or several of these. Files of a directory or glob are read in the order
-            of their names, each file once. A path that exists is never taken for a glob. A file whose name
-            ends in ``.gz`` is decompressed. Offsets are those of its
-            text. An array of objects is read as its objects. Lines of a pipe have no positions.
-        max_line_bytes: of a longer line only the head is read; `evaluate_stream` uses its own limit.
-        shuffle: a seed, 0 or more, to read the lines of all files together in random order, reproducible
-            with the seed. The files are read twice, and 16 bytes of memory are taken for each line; they must
-            be regular files, and not compressed.
+        path: a file, a directory (its ``*.jsonl`` and ``*.jsonl.gz`` files), a glob, ``-`` for standard
+            input, or a list of these. Files of a directory or glob are read in order of their names, each
+            file once. A path that exists is never read as a glob. A file whose name ends in ``.gz`` is
+            decompressed; offsets refer to its decompressed text. Each object of an array is read as a line.
+            Lines of a pipe have no positions.
+        max_line_bytes: maximum length of a line; only the head of a longer line is read. `evaluate_stream`
+            uses its own limit.
+        shuffle: a seed, 0 or more, to read the lines of all files in random order, reproducible with the
+            seed. Reads the files twice and takes 16 bytes of memory per line. All files must be regular and
+            not compressed.
 
     Returns:
-        an asynchronous iterable of lines, which `evaluate_stream` takes. Iterating raises `SourceError` if a
-        file is missing, cannot be read, or is not a whole gzip file, after the lines before that.
+        an asynchronous iterable of lines, which `evaluate_stream` accepts. Iterating raises `SourceError` if
+        a file is missing, cannot be read, or is an incomplete gzip file, after yielding the lines before.
 
     Raises:
         UsageError: an argument has an invalid value.
@@ -61,9 +62,9 @@ class JsonlFiles:
     """Lines of files that are read to their ends; made by `read_jsonl`.
 
     Attributes:
-        consumed: bytes on disk that were read so far.
-        lines: the number of lines, without blank ones; None unless lines are shuffled.
-        documents: whether an array of objects is read as its objects.
+        consumed: bytes on disk read so far.
+        lines: number of lines that are not blank; None unless lines are shuffled.
+        documents: whether each object of an array is read as a line.
     """
 
     def __init__(self, path: Any, *, max_line_bytes: int, shuffle: int | None = None) -> None:
@@ -82,7 +83,7 @@ class JsonlFiles:
 
     @property
     def size(self) -> int | None:
-        """The size of all files on disk in bytes, or None if that is not known; looks at the files."""
+        """Size of all files on disk in bytes; None if not known. Reads the status of the files."""
         if self._size is None:
             with suppress(SourceError, OSError, ValueError):
                 self._size = sum(map(_size, self._files()))
@@ -90,7 +91,7 @@ class JsonlFiles:
 
     @property
     def can_be_shuffled(self) -> bool:
-        """Whether all files are regular and not compressed; looks at the files."""
+        """Whether all files are regular and not compressed. Reads the status of the files."""
         try:
             files = self._files()
         except (SourceError, ValueError):
@@ -118,11 +119,11 @@ class JsonlFiles:
         return lines_of(self.batches(max_line_bytes=self._max_line_bytes, spool=False))
 
     def batches(self, *, max_line_bytes: int, spool: bool) -> AsyncGenerator[list[Record]]:
-        """The lines, in batches of those that were read together.
+        """The lines, in batches of those read together.
 
         Args:
-            max_line_bytes: of a longer line only the head is held.
-            spool: whether all of a longer line goes to a temporary file, which is for the caller to close.
+            max_line_bytes: maximum length of a line; only the head of a longer line is kept in memory.
+            spool: whether a longer line is written to a temporary file, which the caller must close.
 
         Raises:
             SourceError: a file cannot be read.
@@ -164,7 +165,7 @@ class JsonlFiles:
                     os.close(descriptor)
 
     async def _begin(self) -> list[str]:
-        """The files to read, from the first on."""
+        """The files to read, in order."""
         self.consumed = 0
         return await anyio.to_thread.run_sync(self._files)
 
@@ -194,10 +195,10 @@ def _check_shuffled(seed: Any, paths: Sequence[str]) -> None:
     require_posix("shuffle")
     check_integer("shuffle", seed, 0)
     if "-" in paths:
-        raise UsageError("shuffle: standard input cannot be shuffled, only files")
+        raise UsageError("shuffle: cannot shuffle standard input, only files")
     for path in paths:
         if path.endswith(".gz") and not os.path.isdir(path):
-            raise UsageError(f"shuffle: {path}: a compressed file cannot be shuffled; decompressed, it can")
+            raise UsageError(f"shuffle: {path}: cannot shuffle a compressed file; decompress it first")
 
 
 def _check(path: str, gunzip: Gunzip) -> None:

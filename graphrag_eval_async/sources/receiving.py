@@ -1,4 +1,4 @@
-"""Receives spans of OpenTelemetry by OTLP over HTTP: any instrumented agent can send them here."""
+"""Receiving of OpenTelemetry spans by OTLP over HTTP, from any instrumented agent."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("graphrag_eval_async.traces")
 
 MAX_WAITING = 64
-"""How many requests may be under way, or wait to be taken; more are answered 503."""
+"""Maximum number of requests in progress or waiting; more are answered 503."""
 
 BODY_SECONDS = 30.0
-"""How long the body of a request may take to come."""
+"""Timeout for receiving the body of a request, in seconds."""
 
 RETRY_AFTER = "1"
 """In seconds, for a request that is answered 503."""
@@ -39,7 +39,7 @@ _IDS = ("traceId", "spanId", "parentSpanId")
 
 
 class _Refused(Exception):  # noqa: N818
-    """A request that is not taken."""
+    """A request that is refused."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -56,21 +56,22 @@ def receive_otlp(
     """Receive spans by OTLP over HTTP, for ``evaluate_stream(reference, receive_otlp(), format="otlp")``.
 
     Exporters send to ``http://HOST:PORT/v1/traces``, as JSON or, with the extra ``otel``, as protobuf. A
-    request is answered 200 once its spans are taken. Anybody who reaches the port can send: listen on a
-    network only behind a proxy that checks who sends. Needs the extra ``web``.
+    request is answered 200 once its spans are accepted. Anyone who can reach the port can send spans: on a
+    network, listen only behind a proxy that authenticates senders. Needs the extra ``web``.
 
     Args:
-        host: to listen on.
-        port: 0 takes a free one; `OtlpReceiver.port` says which.
-        max_waiting: how many requests may be under way, or wait to be taken; more are answered 503 with
+        host: host name or address to listen on.
+        port: port to listen on. 0 selects a free port, which is in `OtlpReceiver.port`.
+        max_waiting: maximum number of requests in progress or waiting; more are answered 503 with
             ``Retry-After``.
-        max_request_bytes: of the body of a request, as sent and decompressed; a longer one is answered 413.
+        max_request_bytes: maximum size of a request body in bytes, as sent and decompressed. Larger requests
+            are answered 413.
 
     Returns:
-        an asynchronous iterable, which listens from now on until it is closed.
+        an asynchronous iterable that listens from now on until it is closed.
 
     Raises:
-        UsageError: a package is missing, an argument has an invalid value, or nobody can listen there.
+        UsageError: a package is missing, an argument has an invalid value, or the port cannot be opened.
     """
     try:
         import starlette
@@ -92,12 +93,12 @@ def receive_otlp(
 
 
 class OtlpReceiver:
-    """Lines of OTLP in JSON, one for each request; made by `receive_otlp`, to be iterated over once.
+    """Lines of OTLP in JSON, one per request, to be iterated over once; made by `receive_otlp`.
 
     Attributes:
-        host: that it listens on.
-        port: the same.
-        dropped: how many requests had logs or metrics, which nobody reads.
+        host: host that it listens on.
+        port: port that it listens on.
+        dropped: number of requests with logs or metrics, which are not evaluated.
     """
 
     def __init__(self, listening: socket.socket, max_waiting: int, max_bytes: int) -> None:
@@ -112,9 +113,9 @@ class OtlpReceiver:
         self._under_way = 0
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        """The lines. A request is taken when the next line is asked for."""
+        """The lines. A request is accepted when the next line is requested."""
         if self._is_closed:
-            raise UsageError("the receiver is closed; receive_otlp makes another")
+            raise UsageError("the receiver is closed; make another with receive_otlp")
         server = _server(self._app())
         serving = asyncio.create_task(server.serve(sockets=[self._listening]))
         try:
@@ -136,7 +137,7 @@ class OtlpReceiver:
             self._listening.close()
 
     async def _wait(self, serving: asyncio.Task[None]) -> None:
-        """Wait for a request; an error of the server is raised."""
+        """Wait for a request. Raises an error of the server."""
         self._came.clear()
         if not self._waiting:
             coming = asyncio.ensure_future(self._came.wait())
@@ -149,12 +150,12 @@ class OtlpReceiver:
                 raise UsageError("the receiver has stopped listening")
 
     def close(self) -> None:
-        """Listen no more, where nobody iterates."""
+        """Stop listening, if nothing iterates over the receiver."""
         self._refuse()
         self._listening.close()
 
     def _refuse(self) -> None:
-        """Answer requests 503 from now on, and those that wait."""
+        """Answer waiting and all later requests with 503."""
         self._is_closed = True
         while self._waiting:
             _answer(self._waiting.popleft()[1], well=False)
@@ -276,7 +277,7 @@ def _from_protobuf(body: bytes) -> Any:
 
 
 def _server(app: Any) -> Any:
-    """A server that leaves signals to others."""
+    """A server that does not handle signals."""
     import uvicorn
 
     class Server(uvicorn.Server):

@@ -1,4 +1,4 @@
-"""The files that were ever met, each once whatever its names: which are open, and reading them in turn."""
+"""Registry of all files found so far, each once whatever its names. Tracks open files, reads them in turn."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 OPEN_SHARE = 0.75
-"""How much of the descriptors that a process may have is for followed files, half of it for departed ones."""
+"""Share of the file descriptors limit for followed files; half of it is for files that lost their names."""
 
 MAX_OPEN = 65_536
-"""How many files are held open at most."""
+"""Maximum number of files kept open."""
 
 CHUNK_BYTES = 1 << 18
-"""How much is read of a file before it is the turn of the next."""
+"""Bytes read of a file before the next file gets a turn."""
 
 PASS_BYTES = 1 << 20
-"""How much is read of all files at a time."""
+"""Bytes read of all files in one pass."""
 
 
 def open_limit() -> int:
-    """How many files to hold open. A file that is not is lost if it is deleted before it is read."""
+    """Number of files to keep open. A file that is not open is lost if it is deleted before it is read."""
     import resource  # Only POSIX systems have it.
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -41,17 +41,17 @@ def open_limit() -> int:
 
 
 class Registry:
-    """All tails by the identity of their files. A file that was closed is recognised when it is met again.
+    """All tails, by identity of their files. A closed file is recognised when it is found again.
 
-    Memory grows with the files that there ever were, by about a kilobyte for each.
+    Takes about a kilobyte of memory for each file ever found.
 
     Attributes:
         access: opens files.
         checkpoints: what earlier runs have read.
-        tails: by device and inode number.
-        open: the tails whose files are open; those that were read longest ago come first.
-        max_open: how many these may be.
-        unread: the tails that there is something to read of, each once, in the order of their turns.
+        tails: tails by device and inode number.
+        open: tails whose files are open, least recently read first.
+        max_open: maximum number of open files.
+        unread: tails with unread data, each once, in the order of their turns.
         skip: whether new files begin at their ends.
     """
 
@@ -66,16 +66,16 @@ class Registry:
         self.tails: dict[tuple[int, int], Tail] = {}
 
     def get(self, status: os.stat_result) -> Tail | None:
-        """The tail of a file that was met, or of one that had its inode number."""
+        """The tail of a known file, or of one that had the same inode number."""
         return self.tails.get((status.st_dev, status.st_ino))
 
     def register(self, opened: Opened, name: str, bases: Collection[str]) -> Tail | None:
-        """The tail of a file that was opened by `name`, and was called one of `bases` if it was rotated.
+        """The tail of a file opened as `name`. If it was rotated, it had one of the names in `bases`.
 
-        None if it is new and still empty, and may become a copy of one of these.
+        None if the file is new and still empty, and may become a copy of one of these.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         descriptor, identity = opened
         tail = self.tails.get(identity.place)
@@ -103,7 +103,7 @@ class Registry:
         if start is None:
             original = find_original(self.open, opened, bases) if bases else None
             if original is None and (start := checkpoints.find_content(descriptor, name, bases)):
-                LOGGER.warning("%s: has %d bytes that an earlier run has read; skipped", name, start.offset)
+                LOGGER.warning("%s: skipped %d bytes that an earlier run has read", name, start.offset)
                 checkpoints.note_copy(identity.root, start.key)
         elif start.passed_over and identity.root in checkpoints.copies:
             start, original = still_copy(self.open, opened, start, checkpoints)
@@ -130,10 +130,10 @@ class Registry:
         return tail
 
     def register_packed(self, path: str, name: str) -> Tail | None:
-        """The tail of a compressed file, which was called `name` before; None if it need not be read.
+        """The tail of a compressed file that was named `name` before; None if it need not be read.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         opened = self.access.open_file(path)
         if opened is None:
@@ -153,7 +153,7 @@ class Registry:
         return tail
 
     def restart(self, tail: Tail) -> Tail:
-        """A tail for what stands now in a file that was rewritten; the old one is left without a file."""
+        """A new tail for the current content of a rewritten file. The old tail loses its file."""
         file = FileId(tail.name, self.checkpoints.new_key(tail.identity.root), followed=True)
         new = Tail(file=file, identity=tail.identity, name=tail.name, descriptor=tail.descriptor)
         self.tails[tail.identity.place] = new
@@ -187,7 +187,7 @@ class Registry:
             tail.descriptor = CLOSED
 
     def limit(self, needed: Container[Tail]) -> None:
-        """If too many files are open, close those that were read longest ago, but none that is needed."""
+        """If too many files are open, close the least recently read ones that are not needed."""
         if (excess := len(self.open) - self.max_open) > 0:
             if not self._is_limited:
                 self._is_limited = True
@@ -201,7 +201,7 @@ class Registry:
                 self.release(tail)
 
     def read(self) -> list[Event]:
-        """A chunk of each file in turn, of as many files as come to `PASS_BYTES`."""
+        """A chunk of each file in turn, up to `PASS_BYTES` in total."""
         events = []
         budget = PASS_BYTES
         for tail in list(self.unread):
@@ -233,7 +233,7 @@ class Registry:
         return None
 
     def _reopen(self, tail: Tail) -> bool:
-        """Open the file of a tail again; False if it is no longer where it was."""
+        """Reopen the file of a tail. Returns False if it is no longer in its place."""
         opened = self.access.open_file(tail.name)
         if opened is None or opened[1] == tail.identity:
             tail.descriptor = CLOSED if opened is None else opened[0]
@@ -242,7 +242,7 @@ class Registry:
         return tail.descriptor != CLOSED
 
     def measure(self) -> int:
-        """Bytes that were not read of the files that are open."""
+        """Unread bytes of the open files."""
         return sum(tail.measure() for tail in self.open)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Files that were followed under another name before, and copies of files that were truncated since."""
+"""Rotated files: files followed earlier under another name, and copies of files truncated since."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def former_names(path: str) -> list[str]:
 
 
 def may_be_copy(path: str, registry: Registry) -> bool:
-    """Whether a file has the name of a rotated one, and no earlier run has met it."""
+    """Whether a file is named like a rotated one and is unknown to earlier runs."""
     try:
         return bool(former_names(path)) and not registry.checkpoints.knows(identify(path).root)
     except OSError:
@@ -34,10 +34,10 @@ def may_be_copy(path: str, registry: Registry) -> bool:
 
 
 def roots(listings: Iterable[Listing], now: float) -> set[str]:
-    """The roots of all files that are there, rotated ones included."""
+    """The roots of all existing files, including rotated ones."""
     found: set[str] = set()
     for listing in listings:
-        with suppress(OSError):  # Looking at it logs it.
+        with suppress(OSError):  # Already logged.
             names = listing.names(now, at_once=True)
             for path in (*names, *(path for path, _ in listing.rotated(now, at_once=True))):
                 with suppress(OSError):
@@ -48,9 +48,9 @@ def roots(listings: Iterable[Listing], now: float) -> set[str]:
 def find_rotated(
     listings: Iterable[Listing], registry: Registry, names: Container[str], now: float, *, at_once: bool
 ) -> list[tuple[bool, int, str, str]]:
-    """The rotated files to read, in this order, without those of `names`, which are followed already.
+    """The rotated files to read, in order, except those of `names`, which are already followed.
 
-    For each: whether no earlier run has met it, when it was written to last, its path, and its former name.
+    For each: whether it is unknown to earlier runs, its time of last write, its path, and its former name.
     """
     found: list[tuple[bool, int, str, str]] = []
     for listing in listings:
@@ -68,14 +68,14 @@ def find_rotated(
 
 
 def find_packed(listings: Iterable[Listing], registry: Registry, now: float) -> list[tuple[str, str, str]]:
-    """Roots, paths and former names of compressed files: first those that were met, then the latest."""
+    """Roots, paths and former names of compressed files: known ones first, then the latest."""
     found: list[tuple[bool, int, str, str, str]] = []
     access, copies = registry.access, registry.checkpoints.copies
     for listing in listings:
         for path, name in listing.rotated(now, at_once=True, packed=True):
             is_half_made = os.path.exists(path.removesuffix(GZIP))
             if not (is_half_made or access.is_excluded(path) or access.is_excluded(name)):
-                with suppress(OSError):  # Opening it logs it.
+                with suppress(OSError):  # Already logged.
                     root = identify(path).root
                     found.append((root not in copies, -os.stat(path).st_mtime_ns, root, path, name))
     return [(root, path, name) for _, _, root, path, name in sorted(found)]
@@ -91,7 +91,7 @@ def _is_unread(path: str, name: str, status: os.stat_result, registry: Registry)
 
 
 def find_copy(listings: Iterable[Listing], registry: Registry, tail: Tail, now: float) -> Opened | None:
-    """A copy of a file that was truncated since, with all that was read of it."""
+    """A copy of a file that was truncated since; the copy has all that was read of the file."""
     if not tail.trace:
         return None
     for listing in listings:

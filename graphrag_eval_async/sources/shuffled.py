@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BATCH_LINES = 64
 BATCH_BYTES = 1 << 16
-"""Lines are read together as long as they are less than this: each hand-over to a thread and back costs."""
+"""Maximum bytes of lines read together, since each switch to a thread and back takes time."""
 
 
 class _File(NamedTuple):
@@ -45,7 +45,7 @@ class _Place(NamedTuple):
 
 
 class ShuffledLines:
-    """Where all lines of some files begin, and the order in which they are read: 16 bytes for each."""
+    """Offsets of all lines of some files, and the order in which to read them; 16 bytes per line."""
 
     def __init__(self, max_line_bytes: int) -> None:
         self._limit = max_line_bytes
@@ -63,16 +63,16 @@ class ShuffledLines:
         """Find the lines of a file.
 
         Raises:
-            SourceError: it cannot be read, or only from its start to its end.
+            SourceError: the file cannot be read, or can only be read from start to end.
         """
         if path.endswith(".gz"):
-            raise SourceError(f"{path}: a compressed file cannot be shuffled; decompressed, it can")
+            raise SourceError(f"{path}: cannot shuffle a compressed file; decompress it first")
         descriptor = open_file(path)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise SourceError(f"{path}: cannot be shuffled, since it is no regular file")
+                raise SourceError(f"{path}: cannot be shuffled: not a regular file")
             if not is_one_object_per_line(path):
-                raise SourceError(f"{path}: cannot be shuffled, since it is not one JSON object per line")
+                raise SourceError(f"{path}: cannot be shuffled: not one JSON object per line")
             identity = identify(descriptor)
             id_ = FileId(path, generation_key(identity.root, 0))
             self._files.append(_File(id_, identity.place, len(self._starts)))
@@ -91,7 +91,7 @@ class ShuffledLines:
             os.close(descriptor)
 
     def _find(self, chunk: bytes, offset: int) -> None:
-        """Note the lines that end in a chunk; takes too long for the event loop if they are short."""
+        """Record the lines that end in a chunk. Too slow for the event loop if lines are short."""
         text = chunk if offset else chunk.removeprefix(BYTE_ORDER_MARK)
         start = offset + len(chunk) - len(text)
         *ended, rest = text.split(b"\n")
@@ -108,14 +108,14 @@ class ShuffledLines:
         self._blank = True
 
     async def shuffle(self, seed: int) -> None:
-        """Put the lines in the order that a seed gives."""
+        """Shuffle the lines, reproducibly by seed."""
         await anyio.to_thread.run_sync(random.Random(seed).shuffle, self._order)  # noqa: S311
 
     async def batches(self, *, spool: bool) -> AsyncGenerator[list[Record]]:
-        """The lines, in batches of those that were read together.
+        """The lines, in batches of those read together.
 
         Raises:
-            SourceError: a file cannot be read, or is no longer what it was.
+            SourceError: a file cannot be read, or has changed.
         """
         batch: list[_Place] = []
         size = 0
@@ -144,7 +144,7 @@ def size_of(line: Record) -> int:
 
 
 async def _read_batch(places: Sequence[_Place]) -> list[Record]:
-    # One hand-over to a thread for all lines, rather than several for each, as aiofiles needs.
+    # One switch to a thread for all lines; aiofiles would need several per line.
     return await anyio.to_thread.run_sync(
         lambda: [
             Line(number, start, _read(file, start, length), file.id) for file, number, start, length in places
@@ -164,10 +164,10 @@ async def _read_long(place: _Place, max_line_bytes: int, *, spool: bool) -> list
 
 
 def _read(file: _File, offset: int, size: int) -> bytes:
-    """A part of a line. The file is opened each time, since there may be more of them than can be open.
+    """A part of a line. The file is opened each time, since there may be more files than can be open.
 
     Raises:
-        SourceError: it cannot be read, or is no longer what it was.
+        SourceError: the file cannot be read, or has changed.
     """
     path = file.id.path
     descriptor = open_file(path)
@@ -179,5 +179,5 @@ def _read(file: _File, offset: int, size: int) -> bytes:
     finally:
         os.close(descriptor)
     if (status.st_dev, status.st_ino) != file.place or len(data) < size or b"\n" in data:
-        raise SourceError(f"{path}: cannot be shuffled, since it was changed while it was read")
+        raise SourceError(f"{path}: cannot be shuffled: it changed while being read")
     return data

@@ -1,4 +1,4 @@
-"""One file that is followed, and what was read of it."""
+"""A followed file, and what has been read of it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ CLOSED = -1
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Tail:
-    """A file, or its content since it was truncated."""
+    """A file, or its content since its last truncation."""
 
     file: FileId
     identity: Identity
     name: str  # The last one by which it was followed.
     descriptor: int  # Open for reading, or `CLOSED`.
-    offset: int = 0  # Bytes that were read, or need not be.
-    number: int = 1  # Of the line at the offset, when reading begins.
+    offset: int = 0  # Bytes that were read or skipped.
+    number: int = 1  # Number of the line at the offset when reading begins.
     trace: bytes = field(init=False)  # The last bytes that were read,
     trace_end: int = field(init=False)  # and the offset of their end.
     seen: tuple[int, int] = (-1, -1)  # Size and time stamp at the last look,
@@ -43,11 +43,11 @@ class Tail:
 
     @property
     def unread(self) -> int:
-        """Bytes behind the offset at the last look."""
+        """Bytes after the offset at the last poll."""
         return 0 if self.original is not None else max(0, self.seen[0] - self.offset)
 
     def measure(self) -> int:
-        """Bytes behind the offset by now; the file must be open."""
+        """Bytes after the offset now. The file must be open."""
         return 0 if self.original is not None else max(0, os.fstat(self.descriptor).st_size - self.offset)
 
     @property
@@ -56,7 +56,7 @@ class Tail:
         return self.splitter.held if self.splitter is not None else 0
 
     def follow(self, other: Tail) -> None:
-        """Read this only after another, unless that waits for this one."""
+        """Read this tail only after another, unless the other waits for this one."""
         before: Tail | None = other
         while before is not None:
             if before is self:
@@ -65,11 +65,11 @@ class Tail:
         self.after = other
 
     def earliest(self) -> Tail:
-        """The first tail to read before it, or itself."""
+        """The first tail to read before this one, or this one."""
         return self if self.after is None else self.after.earliest()
 
     def is_intact(self) -> bool:
-        """Whether the file still has what was read last."""
+        """Whether the file still contains the bytes read last."""
         return has(self.descriptor, self.trace, self.trace_end)
 
     def read(self, limit: int) -> bytes:
@@ -83,11 +83,11 @@ class Tail:
         return data
 
     def suspect(self) -> None:
-        """Make the next look find it changed."""
+        """Make the next poll treat the file as changed."""
         self.seen = (self.seen[0], -1)
 
     def finish(self) -> None:
-        """Expect no more; if there is more after all, the unfinished line is read again."""
+        """Expect no more data. If more arrives after all, the unfinished line is read again."""
         self.finished = True
         if self.splitter is not None:
             self.offset = self.splitter.offset
@@ -111,7 +111,7 @@ def seen(status: os.stat_result) -> tuple[int, int]:
 
 
 class Event(NamedTuple):
-    """What was read of a file; None if no more is expected of it."""
+    """Data read from a file; None if no more is expected."""
 
     tail: Tail
     data: bytes | None
@@ -121,7 +121,7 @@ class Event(NamedTuple):
         return len(self.data or b"")
 
     def lines(self, max_line_bytes: int, *, spool: bool) -> list[Record]:
-        """The lines that this completes; to be called once, in the order of the events."""
+        """The lines that this event completes. Call it once, in the order of the events."""
         tail, data = self
         if data is None:
             return tail.end()

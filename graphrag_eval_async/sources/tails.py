@@ -1,4 +1,4 @@
-"""Looks at all files that are followed; never on the event loop, since disks may be slow."""
+"""Polling of all followed files. Never runs on the event loop, since disks may be slow."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class Tails:
-    """Follows files; the caller says when to look at them, and what time it is then.
+    """Follows files. The caller decides when to poll them, and passes the time.
 
     Attributes:
-        registry: of all files that were met.
-        not_found: the paths, as given, of which nothing was there at any look.
+        registry: registry of all files found so far.
+        not_found: given paths for which no poll has found anything.
     """
 
     def __init__(self, paths: Sequence[str], access: Access, *, rotate_wait: float) -> None:
@@ -56,7 +56,7 @@ class Tails:
         is_first: bool,
         copies: Mapping[str, str],
     ) -> FollowState | None:
-        """As `Follower.begin`, which keeps what this returns. `start` counts if `is_first`."""
+        """See `Follower.begin`, which saves the returned state. `start` only applies if `is_first`."""
         line = start if is_first and isinstance(start, Position) else None
         self.registry.access.exclude(exclude)
         self.registry = registry = Registry(Checkpoints(known, copies, line), self.registry.access)
@@ -69,11 +69,11 @@ class Tails:
             self._look_at_rotated(now, at_once=True)
             self._look_at_packed(now)
         if line is not None and not registry.checkpoints.found:
-            LOGGER.warning("%s: the line to start after is not found; read from the start", line.path)
+            LOGGER.warning("%s: line to start after not found; reading from the start", line.path)
         return registry.checkpoints.changes()
 
     def _pass_over_rotated(self, now: float) -> None:
-        """Skip what was rotated before, up to the file that has the line to start after."""
+        """Skip files rotated earlier than the file with the line to start after."""
         registry = self.registry
         begun: set[str] = set()
         found = rotation.find_rotated(self._listings, registry, self._places, now, at_once=True)
@@ -91,7 +91,7 @@ class Tails:
             registry.checkpoints.skip(root)
 
     def _look_at_packed(self, now: float) -> None:
-        """Meet compressed files; each is read before all that are later."""
+        """Add compressed files. Each is read before all later files."""
         for _, path, name in rotation.find_packed(self._listings, self.registry, now):
             if len(self._departed) >= self.registry.max_open // 2:
                 self.registry.access.tell(path, "too many compressed files; the next start reads more")
@@ -107,7 +107,7 @@ class Tails:
                 self.registry.access.tell(path, error)
 
     def look(self, now: float, *, at_once: bool = False) -> None:
-        """Find out what has changed; `at_once` looks at what could wait otherwise."""
+        """Find changes. `at_once` also checks what is otherwise checked less often."""
         before = list(self._places.values())
         self._look_at_names(now, at_once=at_once)
         named = set(self._places.values())
@@ -125,9 +125,9 @@ class Tails:
             self._awaited = [each for each in self._awaited if not any(map(os.path.exists, each.latest))]
             self.not_found = [each.given for each in self._awaited]
         excluded = self.registry.access.is_excluded
-        for name in names:  # Originals are met before their copies.
+        for name in names:  # Originals are added before their copies.
             if not (name in self._places or excluded(name) or rotation.may_be_copy(name, self.registry)):
-                with suppress(OSError):  # Looking at the name logs it.
+                with suppress(OSError):  # Already logged.
                     self._enter(name, now)
         for name in names:
             self._look_at(name, now)
@@ -162,7 +162,7 @@ class Tails:
             registry.access.tell(name, error)
 
     def _name(self, tail: Tail, name: str) -> None:
-        """Note that a file has got a name; the file that had it before is read first."""
+        """Record the new name of a file. The file that had the name before is read first."""
         former = self._places.get(name)
         self._places[name] = tail
         tail.name = name
@@ -172,7 +172,7 @@ class Tails:
             tail.follow(former)
 
     def _enter(self, path: str, now: float) -> Tail | None:
-        """The tail of the file of that name, opened; it may be a copy of one that was truncated since."""
+        """The tail of the file with a name, opened. It may be a copy of a file truncated since."""
         formers = rotation.former_names(path)
         for name in (path, *formers):
             original = self._places.get(name)
@@ -187,7 +187,7 @@ class Tails:
             present = (tail for tail in self.registry.open if tail not in self._departed)
             named = (tail for tail in present if tail.name in (path, *formers))
             if replaced := next((tail for tail in named if is_replaced(tail, opened)), None):
-                LOGGER.warning("%s: replaced; its first %d bytes are not read again", path, replaced.offset)
+                LOGGER.warning("%s: replaced; skipped %d bytes that were already read", path, replaced.offset)
                 self.registry.move(replaced, opened)
                 return replaced
         tail = self.registry.register(opened, path, formers)
@@ -219,7 +219,7 @@ class Tails:
         return tail
 
     def _look_at_departed(self, tail: Tail, since: float, now: float) -> None:
-        """Read on in a file that has lost its name, as long as something may still be written to it."""
+        """Keep reading a file that has lost its name, as long as it may still be written to."""
         if tail.descriptor == CLOSED:
             self._finish(tail)
             return
@@ -237,20 +237,20 @@ class Tails:
             self._finish(tail)
 
     def _limit(self) -> None:
-        """If too many files are open, close those that were idle for longest, departed ones for good."""
+        """If too many files are open, close those idle longest; those that have lost their names for good."""
         excess = max(0, len(self._departed) - self.registry.max_open // 2)
         for tail in [tail for tail in self._departed if tail not in self.registry.unread][:excess]:
             self._finish(tail)
         self.registry.limit(self._departed)
 
     def _see(self, tail: Tail, status: os.stat_result, now: float) -> None:
-        """Find out whether there is something to read."""
+        """Check whether there is data to read."""
         if seen(status) != tail.seen:
             tail.changed = now
         elif now > tail.changed + SETTLING_SECONDS:
             return
         is_intact = tail.descriptor == CLOSED or tail.original is not None or tail.is_intact()
-        tail.seen = seen(status)  # If that failed, the next look tries again.
+        tail.seen = seen(status)  # After a failure, the next poll tries again.
         if tail.original is not None and tail.descriptor != CLOSED:
             compare(tail, self.registry.checkpoints)
         if not is_intact:
@@ -259,7 +259,7 @@ class Tails:
             self.registry.unread[tail] = None
 
     def _restart(self, tail: Tail, now: float) -> None:
-        """Start again with a file that was truncated; the lines before that may stand in a copy."""
+        """Start again with a truncated file. Its earlier lines may be in a copy."""
         new = self.registry.restart(tail)
         self.registry.unread.pop(tail, None)
         self._places.update({name: new for name, holder in self._places.items() if holder is tail})
@@ -269,7 +269,7 @@ class Tails:
         if copy is None:
             LOGGER.warning(
                 "%s: was truncated or rewritten after %d bytes were read, %d of them of an unfinished line;"
-                " what else stood there is lost",
+                " unread data is lost",
                 *(tail.name, tail.offset, tail.held),
             )
             tail.finished = True
@@ -283,7 +283,7 @@ class Tails:
 
     def _finish(self, tail: Tail) -> None:
         if tail.descriptor == CLOSED and tail.unread:
-            LOGGER.warning("%s: is gone with %d bytes that were not read", tail.name, tail.unread)
+            LOGGER.warning("%s: gone; lost %d unread bytes", tail.name, tail.unread)
         self.registry.unread.pop(tail, None)
         self._departed.pop(tail, None)
         tail.finish()
@@ -291,13 +291,13 @@ class Tails:
         self._events.append(Event(tail, None))
 
     def read(self) -> list[Event]:
-        """Some of what there is to read; `unread` says whether there is more."""
+        """Some of the data to read; `unread` tells whether there is more."""
         events, self._events = self._events + self.registry.read(), []
         self._limit()
         return events
 
     def end(self) -> list[Event]:
-        """Give up all unfinished lines, once everything was read."""
+        """Give up all unfinished lines. Call it after everything was read."""
         for tail in [tail for tail in self.registry.tails.values() if not tail.finished]:
             self._finish(tail)
         return self.read()

@@ -1,4 +1,4 @@
-"""A thread that looks at followed files at regular times, and how far their reader is behind."""
+"""A thread that polls followed files, and the lag of their reader."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 WAITING_SECONDS = 1.0
-"""How long the thread waits at most before it returns: it may delay the end of a process by this."""
+"""Maximum time that the thread waits before it returns. It may delay the end of a process by this."""
 
 LOOKING_SHARE = 5
-"""Looks take at most one part in this many of the time, however many files there are."""
+"""Polling takes at most one part in this many of the time, however many files there are."""
 
 MAX_ARRIVALS = 256
-"""How many times of arrival are kept. More are merged in pairs, which makes `Lag.seconds` too long."""
+"""Maximum number of arrival times kept. More are merged in pairs, which overestimates `Lag.seconds`."""
 
 
 class Stop(Protocol):
@@ -39,20 +39,20 @@ class Stop(Protocol):
 
 
 class Found(NamedTuple):
-    """What a look has found."""
+    """Result of a poll."""
 
     events: list[Event]
-    unread: int  # How many bytes more there are.
-    state: FollowState | None  # What to keep before the events are handed out, if that has changed.
-    is_over: bool  # Whether this was the last look, unless something was read.
+    unread: int  # Number of new bytes.
+    state: FollowState | None  # State to save before the events are delivered, if it has changed.
+    is_over: bool  # Whether this was the last poll, unless something was read.
 
 
 class Lag(NamedTuple):
     """How far a follower is behind the ends of the files.
 
     Attributes:
-        bytes: in the files that were not handed out, without an unfinished line.
-        seconds: for how long the oldest of these bytes has been there; 0.0 if there are none.
+        bytes: bytes in the files that were not delivered yet, without unfinished lines.
+        seconds: age of the oldest of these bytes; 0.0 if there are none.
     """
 
     bytes: int
@@ -60,7 +60,7 @@ class Lag(NamedTuple):
 
 
 class Backlog:
-    """Counts bytes when they are found and when they are handed out; threads may share it."""
+    """Counts bytes when they are found and when they are delivered. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -68,7 +68,7 @@ class Backlog:
         self._arrivals: deque[tuple[float, int]] = deque()  # Times, and the bytes found until then.
 
     def note(self, unread: int, now: float, read: int = 0) -> None:
-        """Note that so many bytes were read since, and so many more are in the files."""
+        """Record how many bytes were read since, and how many are left in the files."""
         with self._lock:
             self._read += read
             self._unread = unread
@@ -84,7 +84,7 @@ class Backlog:
                 self._arrivals = deque([*merged, *times[len(counts) :]])
 
     def hand_out(self, size: int) -> None:
-        """Note that so many bytes of what was read are handed out."""
+        """Record how many of the bytes that were read are delivered."""
         with self._lock:
             self._handed_out += size
             self._drop()
@@ -94,17 +94,17 @@ class Backlog:
             self._arrivals.popleft()
 
     def lag(self, now: float) -> Lag:
-        """What is left, and since when."""
+        """Number and age of the bytes that are left."""
         with self._lock:
             size = self._read - self._handed_out + self._unread
             return Lag(size, now - self._arrivals[0][0] if size and self._arrivals else 0.0)
 
 
 class Waiting:
-    """Looks at files at regular times.
+    """Polls files at regular intervals.
 
-    The thread waits between two looks, too: waking the event loop for nothing would cost more than they do.
-    It also reads, since what was read before must be compared just before.
+    The thread also waits between polls: waking the event loop for nothing would cost more than a poll. It
+    also reads, since earlier data must be compared immediately before.
     """
 
     def __init__(self, tails: Tails, *, interval: float, timeout: float | None, stop: Stop | None) -> None:
@@ -122,13 +122,13 @@ class Waiting:
         self._is_over = False
 
     async def call(self, function: Callable[[Tails], R]) -> R:
-        """Call a function of the tails in the thread, and return its result.
+        """Call a function with the tails in the thread, and return its result.
 
         Raises:
-            UsageError: they are closed.
+            UsageError: the tails are closed.
         """
         if self.closed.is_set():
-            raise UsageError("the follower is closed; follow_jsonl makes another")
+            raise UsageError("the follower is closed; make another with follow_jsonl")
         return await run_in_thread(partial(self._call, function), self.close, threads=self._executor)
 
     def _call(self, function: Callable[[Tails], R]) -> R:
@@ -140,12 +140,12 @@ class Waiting:
                 self.close()
 
     def restart_clock(self) -> None:
-        """Count the time without anything new from now on, for instance after a slow consumer."""
+        """Restart the idle time, for instance after a slow consumer."""
         self._active = monotonic()
         self._is_over = self._is_over and self.is_stopped()
 
     async def poll(self) -> Found:
-        """What there is to read; nothing after a while, if nothing comes."""
+        """The data available to read; nothing after a while without new data."""
         if self._active is None:
             self._active = monotonic()
         return await self.call(self._wait)
@@ -165,7 +165,7 @@ class Waiting:
                 return found
 
     def is_stopped(self) -> bool:
-        """Whether the event is set that ends it."""
+        """Whether the stop event is set."""
         return self._stop is not None and self._stop.is_set()
 
     def _is_idle(self, now: float) -> bool:
@@ -176,14 +176,14 @@ class Waiting:
         return self._tails.not_found
 
     def measure(self) -> None:
-        """Note, in the thread, how many bytes there are to read by now."""
+        """Record, in the thread, how many bytes are available to read."""
         with suppress(RuntimeError):  # It is closed.
             self._executor.submit(
                 self._call, lambda tails: self.backlog.note(tails.registry.measure(), monotonic())
             )
 
     def close(self) -> None:
-        """Close all files; if they are being looked at, as soon as that is over."""
+        """Close all files; if they are being polled, as soon as the poll ends."""
         self.closed.set()
         self._executor.shutdown(wait=False)
         if self._lock.acquire(blocking=False):

@@ -1,4 +1,4 @@
-"""Whether an agent came upon an IRI."""
+"""Checks whether an agent discovered an IRI."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.steps.actual import ActualStep, Score
 
-# What no IRI contains: https://www.w3.org/TR/turtle/#grammar-production-IRIREF
+# Characters that no IRI contains: https://www.w3.org/TR/turtle/#grammar-production-IRIREF
 _OUTSIDE = r'\s\x00-\x20<>"{}|\\^`'
 _IRI = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:[^{_OUTSIDE}]+")
 _END = re.compile(rf"[{_OUTSIDE}]|\Z")
-# Between no brackets or quotes, punctuation belongs to the text, and a comma may part the fields of CSV.
+# Outside brackets and quotes, punctuation belongs to the text, and a comma may separate CSV fields.
 _BARE_START = re.compile(rf"[{_OUTSIDE}(\[,;']")
 _BARE_END = re.compile(rf"[.;:!?)\]']*(?:[{_OUTSIDE},]|\Z)")
 
 
 def iri_discovery_comparator(step: Mapping[str, Any]) -> Score:
-    """1 if the reference's IRI is a URI binding of a search, or in the output of a query."""
+    """Return a comparator: 1 if the IRI is a URI binding of a search or in the output of a query."""
     iri = read_output(step, _read_iri)
 
     def score(actual: ActualStep) -> float:
@@ -59,7 +59,7 @@ def _read_uri_bindings(output: Any) -> frozenset[str]:
 
 
 def _read_text(output: Any) -> str:
-    """The output with every string in it as it reads, not as JSON escapes it."""
+    """The output with JSON escapes in its strings decoded."""
     if isinstance(output, str):
         if "\\" not in output:
             return output
@@ -84,7 +84,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _stands_in(iri: str, text: str) -> bool:
-    """Whether the text contains the IRI whole, not as a part of another."""
+    """Whether the text contains the whole IRI, not as part of another IRI."""
     start = text.find(iri)
     while start >= 0:
         before, end = text[max(0, start - 1) : start], start + len(iri)

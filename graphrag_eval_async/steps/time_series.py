@@ -82,7 +82,7 @@ def data_points_comparator(step: Mapping[str, Any]) -> Score:
 
 
 def _read_each(args: Mapping[str, Any], readers: Mapping[str, Reader]) -> list[Any]:
-    """What each reader makes of the argument of its key; one `MalformedStep` for all that raise it."""
+    """Return each argument as read by its reader; raise one `MalformedStep` for all that are malformed."""
     values: list[Any] = []
     problems: list[str] = []
     for key, read in readers.items():
@@ -106,7 +106,7 @@ def _read_texts(args: Mapping[str, Any], key: str) -> frozenset[str] | None:
 
 
 def _read_granularity(args: Mapping[str, Any], key: str) -> tuple[int, str] | None:
-    """The amount and the unit, in any case; an amount is never converted to another unit."""
+    """The amount and the unit, which may be in any case. Amounts are never converted to another unit."""
     value = args.get(key)
     if value is None:
         return None

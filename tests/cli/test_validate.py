@@ -104,7 +104,7 @@ def test_probable_mistakes(folder: Folder, capfd: pytest.CaptureFixture[str]) ->
     questions = [question("q1", "a") | {"refrence_answer": "x"}]
     reference = folder.write("r.json", orjson.dumps([{"template_id": "t", "questions": questions}]))
     doubt = (
-        "templates[0].questions[0].refrence_answer: unknown key, which is ignored; did you mean "
+        "templates[0].questions[0].refrence_answer: unknown key, ignored; did you mean "
         "reference_answer? (line 1)"
     )
     assert run("validate", reference) == 0

@@ -164,11 +164,11 @@ def test_numbers_and_strings_of_other_classes() -> None:
         ("- llm", "expected a mapping, got a list"),
         ("just text", "expected a mapping, got 'just text'"),
         ("llm: {", "not YAML: "),
-        ("llm: {cache: a}\nllm: {cache: b}", "the key 'llm' stands twice in one mapping"),
-        ("llm:\n  cache: a\n  cache: b", "the key 'cache' stands twice in one mapping"),
+        ("llm: {cache: a}\nllm: {cache: b}", "duplicate key 'llm' in a mapping"),
+        ("llm:\n  cache: a\n  cache: b", "duplicate key 'cache' in a mapping"),
         ("[" * 1000, "nests more than 200 deep"),
-        ("a: &a {<<: *a}", "an alias is inside what it names"),
-        (BOMB, "aliases make it longer"),
+        ("a: &a {<<: *a}", "alias inside the value that it refers to"),
+        (BOMB, "aliases expand to more than"),
         ("!!python/object/apply:os.system ['true']", "not YAML: "),
         ("llm: {cache: !!int x}", "not YAML: "),
     ],
@@ -210,13 +210,13 @@ def test_what_is_no_configuration(config: Any) -> None:
 
 UNKNOWN = [
     ("llms", "did you mean llm?"),
-    ("zzz", "known are llm, steps, aliases, metrics, answer_correctness"),
-    ("llm.zzz", "known are generation, embedding, limits, pricing, cache"),
+    ("zzz", "known: llm, steps, aliases, metrics, answer_correctness"),
+    ("llm.zzz", "known: generation, embedding, limits, pricing, cache"),
     ("llm.generation.modle", "did you mean model?"),
     ("llm.limits.max_attempt", "did you mean max_attempts?"),
     ("steps.group", "did you mean groups?"),
     ("custom_evaluations[0].input", "did you mean inputs?"),
-    ("custom_evaluations[0].outputs.elegance.unit", "known are type, description"),
+    ("custom_evaluations[0].outputs.elegance.unit", "known: type, description"),
 ]
 
 

@@ -44,7 +44,7 @@ def response(*names: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("options", [{"step_aliases": ALIASES}, {"config": {"aliases": ALIASES}}])
 @pytest.mark.parametrize("names", [("sparql", "search"), ("run_sparql", "retrieval")])
-async def test_steps_match_by_other_names(names: tuple[str, str], options: Any) -> None:
+async def test_steps_match_by_alias(names: tuple[str, str], options: Any) -> None:
     given = response(*names)
     assert (await Evaluator(REFERENCE).evaluate(given))["steps_score"] < 1
     evaluator = pickle.loads(pickle.dumps(Evaluator(REFERENCE, **options)))  # noqa: S301
@@ -60,7 +60,7 @@ async def test_steps_match_by_other_names(names: tuple[str, str], options: Any) 
     assert "retrieval_answer_recall" not in micro
 
 
-async def test_every_way_to_evaluate_knows_them(tmp_path: Path) -> None:
+async def test_every_way_to_evaluate_uses_aliases(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_bytes(orjson.dumps(response("sparql", "search")))
     (result,) = await run_evaluation(REFERENCE, path, step_aliases=ALIASES)
@@ -69,7 +69,7 @@ async def test_every_way_to_evaluate_knows_them(tmp_path: Path) -> None:
     assert evaluated.aggregates.snapshot()["micro"]["steps_score"]["mean"] == 1
 
 
-def test_a_journal_of_other_aliases_is_another() -> None:
+def test_a_journal_with_other_aliases_is_refused() -> None:
     plain, other = Evaluator(REFERENCE), Evaluator(REFERENCE, step_aliases=ALIASES)
     assert plain.fingerprints() == Evaluator(REFERENCE, step_aliases={}).fingerprints()
     assert plain.fingerprints()["configuration"] != other.fingerprints()["configuration"]
@@ -80,18 +80,18 @@ def test_a_journal_of_other_aliases_is_another() -> None:
     [
         (5, "expected a dict"),
         ({"sparql_query": "sparql"}, r"\['sparql_query'\]: expected a list of names, got 'sparql'"),
-        ({"sparql_query": [5]}, "expected names"),
-        ({"sparql_query": ["retrieval"]}, "'retrieval' is the name of a step itself"),
-        ({"a": ["b"], "b": ["c"]}, "'b' is the name of a step itself"),
-        ({"a": ["x"], "b": ["x"]}, "'x' stands for 'a' already"),
+        ({"sparql_query": [5]}, "expected non-empty names"),
+        ({"sparql_query": ["retrieval"]}, "'retrieval' is itself the name of a step"),
+        ({"a": ["b"], "b": ["c"]}, "'b' is itself the name of a step"),
+        ({"a": ["x"], "b": ["x"]}, "'x' is already an alias of 'a'"),
     ],
 )
-def test_aliases_that_cannot_be_right(aliases: Any, problem: str) -> None:
+def test_invalid_aliases(aliases: Any, problem: str) -> None:
     with pytest.raises(UsageError, match=f"^step_aliases.*{problem}"):
         Evaluator(REFERENCE, step_aliases=aliases)
 
 
-def test_a_name_that_is_nearly_one_of_the_reference_set() -> None:
+def test_a_likely_typo_in_a_name_warns() -> None:
     with pytest.warns(GraphragEvalWarning, match="did you mean 'sparql_query'"):
         assert names_by_alias({"sparql_querry": ["run"]}, {"sparql_query"}) == {"run": "sparql_querry"}
     assert names_by_alias({"other": ["run"]}, {"sparql_query"}) == {"run": "other"}

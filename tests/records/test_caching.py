@@ -29,7 +29,7 @@ def result(number: int, **more: Any) -> dict[str, Any]:
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("window", [None, Last(1)], ids=str)
 @pytest.mark.parametrize("where", ["keys of a retrieval step", "keys of a result", "names of steps"])
-def test_nothing_of_a_large_result_is_kept(where: str, window: Last | None) -> None:
+def test_large_results_are_not_kept(where: str, window: Last | None) -> None:
     aggregates = RunningAggregates(window=window)
     before = tracemalloc.get_traced_memory()[0]
     for number in range(100):

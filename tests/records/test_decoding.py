@@ -108,7 +108,7 @@ def test_two_hundred_levels_are_not_too_deep(core: str) -> None:
 
 
 @each("depth", [MAX_DEPTH + 1, 254, 255, 900, 1023, 1024, 1025, 1_000_000])
-def test_more_are(depth: int) -> None:
+def test_more_than_two_hundred_levels_are_too_deep(depth: int) -> None:
     assert reason_of(nested(depth)) == "too_deep"
     assert reason_of(nested(depth, '{"a":', "1", "}")) == "too_deep"
     assert reason_of(nested(depth, '[{"a":', "1", "}]")) == "too_deep"
@@ -120,7 +120,7 @@ def test_unbalanced_depth_is_too_deep() -> None:
     assert reason_of(b'{"a":' * 1_000_000) == "too_deep"
 
 
-def test_brackets_in_strings_are_no_depth() -> None:
+def test_brackets_in_strings_do_not_count_as_depth() -> None:
     text = "[{" * 5000 + '"\\'
     assert decode(json.dumps({"a": text}).encode()) == {"a": text}
     assert reason_of(json.dumps({"a": text}).encode()[:-1]) == "invalid_json"
@@ -149,7 +149,7 @@ def test_no_line_ends_inside_a_string() -> None:
 
 
 @given(st.lists(st.sampled_from(['"', "\\", "[", "]", "{", "}", "a", " ", '\\"', "\n", ","])).map("".join))
-def test_depth_of_text_that_is_no_json(text: str) -> None:
+def test_depth_of_text_that_is_not_json(text: str) -> None:
     depth = deepest = 0
     inside = escaped = False
     for character in text:
@@ -165,7 +165,7 @@ def test_depth_of_text_that_is_no_json(text: str) -> None:
         assert _text_nests_deeper(text.encode(), limit) is (deepest > limit)
 
 
-def test_a_byte_order_mark_is_fine() -> None:
+def test_a_byte_order_mark_is_accepted() -> None:
     assert decode(b"\xef\xbb\xbf[1]") == [1]
     with pytest.raises(InvalidRecord):
         decode(b"\xef\xbb\xbf\xef\xbb\xbf[1]")

@@ -55,19 +55,19 @@ def test_unknown_keys_and_media_types(tmp_path: Path) -> None:
     path = tmp_path / "r.yaml"
     path.write_text(SET)
     assert doubts(path) == [
-        "templates[0].tmeplate: unknown key, which is ignored; did you mean template_id? (line 3)",
+        "templates[0].tmeplate: unknown key, ignored; did you mean template_id? (line 3)",
         (
-            "templates[0].questions[0].refrence_steps: unknown key, which is ignored; did you mean "
-            "reference_steps?; 2 places in all (line 7)"
+            "templates[0].questions[0].refrence_steps: unknown key, ignored; did you mean "
+            "reference_steps?; in 2 places (line 7)"
         ),
         (
-            "templates[0].questions[1].reference_steps[0][0].required_colums: unknown key, which is ignored; "
+            "templates[0].questions[1].reference_steps[0][0].required_colums: unknown key, ignored; "
             "did you mean required_columns? (line 11)"
         ),
         (
-            "templates[0].questions[1].reference_steps[0][0].output_media_type: 'text/turtle' is not known, "
-            "so the output is compared as text; known are application/sparql-results+json, application/json, "
-            "text/uri (line 11)"
+            "templates[0].questions[1].reference_steps[0][0].output_media_type: unknown media type "
+            "'text/turtle', the output is compared as text; known: application/sparql-results+json, "
+            "application/json, text/uri (line 11)"
         ),
     ]
     with pytest.raises(ReferenceDataError) as strict:
@@ -87,7 +87,7 @@ def question(**more: Any) -> list[dict[str, Any]]:
     return [{"template_id": "t", "questions": [{"id": "q", "question_text": "?"} | more]}]
 
 
-def test_what_is_no_mistake() -> None:
+def test_correct_keys_raise_no_doubts() -> None:
     step = {"name": "x", "args": {"any": 1}, "output": "y", "ordered": True, "matches": "call_1"}
     uri = {"name": "iri_discovery", "output": "urn:x:y", "output_media_type": "text/uri"}
     columns = {"ignore_duplicates": True, "required_columns": []}
@@ -97,7 +97,7 @@ def test_what_is_no_mistake() -> None:
     assert load_reference(own, comparators={"own": lambda _, __: 1.0}, strict=True).doubts == ()
 
 
-def test_a_reference_that_is_loaded_warns_no_more() -> None:
+def test_a_loaded_reference_does_not_warn_again() -> None:
     with pytest.warns(GraphragEvalWarning):
         reference = load_reference(question(note=1))
     with warnings.catch_warnings():
@@ -107,7 +107,7 @@ def test_a_reference_that_is_loaded_warns_no_more() -> None:
         load_reference(reference, strict=True)
 
 
-def test_many_doubts_cost_little_and_are_not_all_listed() -> None:
+def test_many_doubts_are_cheap_and_limited() -> None:
     raw = question(**{f"key {index}": 1 for index in range(50_000)})
     start = process_time()
     with pytest.warns(GraphragEvalWarning) as caught:
@@ -150,7 +150,7 @@ def test_flat_steps(tmp_path: Path) -> None:
 
 
 @each("suffix", ["json", "yaml"])
-def test_what_is_missing_has_the_line_of_what_it_is_missing_from(tmp_path: Path, suffix: str) -> None:
+def test_a_missing_key_is_reported_at_the_line_of_its_parent(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"r.{suffix}"
     path.write_text('[\n{"template_id": "t", "questions": [\n{"id":\n "q"}]}]')
     with pytest.raises(ReferenceDataError) as caught:

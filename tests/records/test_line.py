@@ -58,7 +58,7 @@ class Usage:
         (1.5, "1.5"),
     ],
 )
-def test_what_has_json_text(item: Any, text: str) -> None:
+def test_writable_objects(item: Any, text: str) -> None:
     line = write_line(item, 3, 7)
     assert isinstance(line, Line)
     assert line == Line(3, 7, text.encode())
@@ -96,7 +96,7 @@ def test_what_has_json_text(item: Any, text: str) -> None:
         (MappingProxyType(containing_itself()), "too_deep"),
     ],
 )
-def test_what_has_none(item: Any, reason: str) -> None:
+def test_unwritable_objects(item: Any, reason: str) -> None:
     line = write_line(item, 3, 7)
     assert isinstance(line, Unwritable)
     assert (line.number, line.offset, line.reason) == (3, 7, reason)
@@ -105,14 +105,14 @@ def test_what_has_none(item: Any, reason: str) -> None:
 
 
 @pytest.mark.parametrize("depth", [255, 900, 1_000_000])
-def test_what_nests_too_deep(depth: int) -> None:
+def test_too_deep_objects(depth: int) -> None:
     line = write_line(nested_dict(depth), 3, 7)
     assert isinstance(line, Unwritable)
     assert line.reason == "too_deep"
     assert line.data
 
 
-def test_what_has_none_is_shown_key_by_key() -> None:
+def test_unwritable_objects_are_shown_key_by_key() -> None:
     line = write_line({"question_id": "q\ud800", "a": 10**10_000, "b": Broken()}, 1, 0)
     assert line.data == rb"{'question_id': 'q\ud800', 'a': <int>, 'b': <Broken>}"
 
@@ -137,7 +137,7 @@ def test_only_finite_numbers_pass() -> None:
     assert orjson.loads(line.data) == harmless
 
 
-def test_the_place_of_what_is_not_finite_is_told() -> None:
+def test_the_place_of_a_non_finite_number_is_reported() -> None:
     found = write_line({"actual_steps": [{"args": {"k": float("nan")}}]}, 1, 0)
     assert isinstance(found, Unwritable)
     assert found.message == "actual_steps[0].args.k: nan is not a finite number"
@@ -165,7 +165,7 @@ class Message(BaseModel):
         ([Usage(3)], '[{"input_tokens":3}]'),
     ],
 )
-def test_objects_that_stand_for_json(value: Any, text: str) -> None:
+def test_objects_converted_to_json(value: Any, text: str) -> None:
     line = write_line({"a": value}, 1, 0)
     assert isinstance(line, Line), line
     assert line.data.decode() == f'{{"a":{text}}}'

@@ -31,7 +31,7 @@ def read(data: bytes) -> Reject:
         (b"[" * 300, "too_deep"),
     ],
 )
-def test_a_reject_says_where_what_and_why(data: bytes, reason: str) -> None:
+def test_a_reject_shows_place_reason_and_message(data: bytes, reason: str) -> None:
     found = read(data)
     assert (found.line, found.offset, found.reason) == (5, 70, reason)
     assert (found.head, found.length, found.content) == (data, len(data), data)
@@ -86,7 +86,7 @@ def test_long_lines_and_unwritable_objects() -> None:
     assert found == Reject(3, 4, "too_deep", "why", b"{1}", 3, hashlib.sha256(b"{1}").hexdigest())
 
 
-def test_counts_go_on_when_no_more_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_over_the_limit_are_still_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "KEPT_REJECTS", 3)
     rejects = Rejects()
     for _ in range(5):
@@ -96,7 +96,7 @@ def test_counts_go_on_when_no_more_are_kept(monkeypatch: pytest.MonkeyPatch) -> 
     assert rejects.total == 6
     assert rejects.counts == {"missing_question_id": 5, "invalid_json": 1}
     assert rejects.counts["too_long"] == 0
-    assert "6 in all, 3 kept" in repr(rejects)
+    assert "6 in total, 3 kept" in repr(rejects)
 
 
 def test_an_empty_collection_is_false() -> None:

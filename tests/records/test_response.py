@@ -245,7 +245,7 @@ def test_too_deep_goes_before_other_reasons(place: str) -> None:
         ({}, None),
     ],
 )
-def test_a_step_without_a_status_gets_the_one_it_shows(step: dict[str, Any], status: str | None) -> None:
+def test_a_missing_status_is_inferred(step: dict[str, Any], status: str | None) -> None:
     response = read(json.dumps({"question_id": "q", "actual_steps": [{"name": "n", **step}]}))
     assert response.fields["actual_steps"][0].get("status") == status
     assert list(response.usable) == ["n" if status == "success" else None]
@@ -271,18 +271,18 @@ def test_a_status_is_success_or_error(status: str) -> None:
         ),
         (
             {"actual_steps": [{"name": "retrieve_time_series", "output": "[]", "args": "{}"}]},
-            "actual_steps[0].args: expected an object, got text; decode its JSON",
+            "actual_steps[0].args: expected an object, got a string; parse it",
         ),
         (
             {"actual_steps": [{"type": "tool_use", "name": "n", "input": {}}]},
             (
-                "actual_steps[0]: this is the call of a tool, without its result; a step has both. "
-                "response_from_trace, or --format auto, makes steps of messages"
+                "actual_steps[0]: this is a tool call without its result; a step has both. "
+                "To convert messages to steps, use response_from_trace or --format auto"
             ),
         ),
         (
             {"messages": [{"role": "user"}]},
-            'messages: looks like a trace of an agent: format="auto", or --format auto, reads it',
+            'messages: looks like an agent trace; to read it, use format="auto" or --format auto',
         ),
         ({"actualSteps": [{}]}, "actualSteps: did you mean actual_steps?"),
         ({"tool_calls": [{"name": "n"}]}, "tool_calls: did you mean actual_steps?"),
@@ -297,12 +297,12 @@ def test_a_status_is_success_or_error(status: str) -> None:
             {"actual_steps": [{"type": "function", "function": {"name": "n", "arguments": "{}"}}]},
             (
                 "actual_steps[0].function: this is an OpenAI tool call; a step has name, args, status and "
-                "output. response_from_openai, or --format openai, makes steps of messages"
+                "output. To convert messages to steps, use response_from_openai or --format openai"
             ),
         ),
     ],
 )
-def test_a_key_that_was_probably_meant_otherwise_is_named(response: dict[str, Any], message: str) -> None:
+def test_a_probably_misnamed_key_is_reported(response: dict[str, Any], message: str) -> None:
     assert reject_of(json.dumps({"question_id": "q", **response})) == ("invalid_field", message)
 
 
@@ -330,22 +330,24 @@ def test_other_keys_are_metadata(response: dict[str, Any]) -> None:
 @each(
     ("response", "hint"),
     [
-        ({"questionId": "q"}, "(did you mean question_id by 'questionId'?)"),
-        ({"qid": "q"}, "(did you mean question_id by 'qid'?)"),
-        ({"messages": [{"role": "user"}]}, "or --format auto, reads it"),
-        ({"resourceSpans": [{}]}, "or --format otlp, reads it"),
-        ({"id": "q"}, "(id is the response's own)"),
-        ({"x": "q"}, "names its question"),
+        ({"questionId": "q"}, "(is 'questionId' meant to be question_id?)"),
+        ({"qid": "q"}, "(is 'qid' meant to be question_id?)"),
+        ({"messages": [{"role": "user"}]}, "or --format auto"),
+        ({"resourceSpans": [{}]}, "or --format otlp"),
+        ({"id": "q"}, "(id is the id of the response itself)"),
+        ({"x": "q"}, "must name its question"),
     ],
 )
-def test_what_may_have_been_meant_for_the_question_id(response: dict[str, str], hint: str) -> None:
+def test_hints_for_a_missing_question_id(response: dict[str, str], hint: str) -> None:
     reason, message = reject_of(json.dumps(response))
     assert reason == "missing_question_id"
     assert message.endswith(hint)
 
 
-def test_a_list_of_messages_is_hinted_at() -> None:
-    with pytest.raises(InvalidRecord, match='got an array; format="auto", or --format auto, reads histories'):
+def test_a_list_of_messages_gets_a_hint() -> None:
+    with pytest.raises(
+        InvalidRecord, match='got an array; to read agent traces, use format="auto" or --format auto'
+    ):
         read_response(b'[{"role": "user", "content": "?"}]', {})
     with pytest.raises(InvalidRecord, match=r"got an array$"):
         read_response(b"[1]", {})

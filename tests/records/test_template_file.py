@@ -52,7 +52,7 @@ def test_yaml_and_json(read: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# nothing\n", "---\n"])
-def test_nothing(read: Any, text: str) -> None:
+def test_an_empty_file(read: Any, text: str) -> None:
     assert read(text) is None
 
 
@@ -63,7 +63,7 @@ def test_timestamps_stay_text(read: Any, text: str) -> None:
     assert read(f"- {text}\n- {text}: 1") == [text, {text: 1}]
 
 
-def test_aliases_and_merges_are_fine(read: Any) -> None:
+def test_aliases_and_merges_are_accepted(read: Any) -> None:
     text = "- &a {x: 1, y: 2}\n- *a\n- {<<: *a, y: 3}\n- {<<: [*a, {z: 4}]}"
     assert read(text) == [{"x": 1, "y": 2}, {"x": 1, "y": 2}, {"x": 1, "y": 3}, {"x": 1, "y": 2, "z": 4}]
 
@@ -80,12 +80,12 @@ def test_aliases_and_merges_are_fine(read: Any) -> None:
     ids=["sequences", "merges", "wide merges", "nested", "long scalar"],
 )
 def test_alias_bombs(problem: Any, text: str) -> None:
-    assert "aliases make it longer" in problem(text)
+    assert "aliases expand to more than" in problem(text)
 
 
 @pytest.mark.parametrize("text", ["&a [*a]", "&a {b: *a}", "a: &a {<<: *a}", "- &a [[{b: [*a]}]]"])
-def test_an_alias_in_what_it_names(problem: Any, text: str) -> None:
-    assert "an alias is inside what it names" in problem(text)
+def test_an_alias_inside_its_own_value(problem: Any, text: str) -> None:
+    assert "alias inside the value that it refers to" in problem(text)
 
 
 @pytest.mark.parametrize("opening", ["[", "- ", "{a: ", "? ", "[{a: ", "[? "])
@@ -107,7 +107,7 @@ def test_a_chain_of_aliases_is_no_recursion(read: Any) -> None:
     "text", ["{a: 1, a: 2}", "a: 1\nb: 2\na: 1", "- {b: {'a': 1, a: 2}}", "{1: a, 1: b}"]
 )
 def test_duplicate_keys(problem: Any, text: str) -> None:
-    assert "stands twice in one mapping" in problem(text)
+    assert "duplicate key" in problem(text)
 
 
 @pytest.mark.parametrize(
@@ -140,16 +140,16 @@ def test_duplicate_keys(problem: Any, text: str) -> None:
         b"\xd8\x00",
     ],
 )
-def test_what_is_not_yaml(problem: Any, text: str | bytes) -> None:
+def test_invalid_yaml(problem: Any, text: str | bytes) -> None:
     assert problem(text).startswith("not YAML: ")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[NaN]", "[1e400]", '["\\ud800"]', b'["\xff"]', "- a: 1"])
-def test_what_is_not_json(problem: Any, text: str | bytes) -> None:
+def test_invalid_json(problem: Any, text: str | bytes) -> None:
     assert problem(text, "reference.json").startswith("not JSON: ")
 
 
-def test_what_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_files(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "absent.yaml", tmp_path / "absent" / "reference.json"):
         with pytest.raises(ReferenceDataError, match="cannot be read: "):
             read_templates(path)
@@ -160,10 +160,10 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["1:" * 400 + "1.5", "!!float " + "1:" * 400 + "1.5", "!!bool maybe", "!!int ''"]
 )
-def test_a_value_that_its_type_does_not_have(problem: Any, text: str) -> None:
+def test_a_value_that_is_invalid_for_its_type(problem: Any, text: str) -> None:
     found = problem(f"- a: {text}")
-    assert found.startswith("not YAML: not a value of the type '")
-    assert found.endswith("put a text in quotes, in line 1, column 6")
+    assert found.startswith("not YAML: not a value of type '")
+    assert found.endswith("put strings in quotes, in line 1, column 6")
 
 
 @pytest.mark.parametrize(
@@ -172,9 +172,7 @@ def test_a_value_that_its_type_does_not_have(problem: Any, text: str) -> None:
 def test_a_number_too_long_to_read_in_time(problem: Any, text: str) -> None:
     with affordable(len(text)):
         found = problem(f"- a: {text}")
-    assert (
-        found == "not YAML: a number of more than 4300 characters; put a text in quotes, in line 1, column 6"
-    )
+    assert found == "not YAML: number longer than 4300 characters; put strings in quotes, in line 1, column 6"
 
 
 def test_many_long_numbers(read: Any) -> None:

@@ -53,7 +53,7 @@ def too_deep() -> Any:
     return value
 
 
-def test_every_argument_is_looked_at() -> None:
+def test_every_argument_is_checked() -> None:
     args = {"external_id": 5, "granularity": "5 parsecs", "start": "yesterday", "end": "z", "limit": "a"}
     found = step_places(name="retrieve_data_points", args=args | {"aggregates": {}})
     assert sorted(found) == sorted(f"args.{key}" for key in [*args, "aggregates"])
@@ -155,13 +155,13 @@ def test_structure_is_checked_round_unwritable_values() -> None:
     ]
 
 
-def test_keys_that_are_no_strings_do_not_hide_the_rest() -> None:
+def test_keys_that_are_not_strings_do_not_hide_the_rest() -> None:
     raw: Any = question(id=5)
     raw[0]["questions"][0][True] = 1
     assert places(raw) == [QUESTION, f"{QUESTION}.id"]
 
 
-def test_what_nests_too_deep_does_not_hide_the_rest() -> None:
+def test_a_too_deep_value_does_not_hide_the_rest() -> None:
     raw = question(id=5, note=too_deep(), reference_steps=[[{"name": "x", "args": too_deep()}, {"name": 5}]])
     assert places(raw) == [
         f"{QUESTION}.note",
@@ -182,7 +182,7 @@ def test_the_depth_that_is_read_does_not_depend_on_the_callers() -> None:
     assert call(0) == call(350) == 1
 
 
-def test_what_contains_itself_many_times_is_refused_at_once() -> None:
+def test_a_value_that_contains_itself_many_times_is_refused_quickly() -> None:
     value: list[Any] = []
     value += [value, value, value]
     assert all("contains itself" in problem for problem in problems(question(other=value)))
@@ -211,7 +211,7 @@ def test_integers_of_10_000_digits(path: Path) -> None:
     assert problems(path)[0].startswith("not JSON: ")
 
 
-def test_keys_that_stand_twice(path: Path) -> None:
+def test_repeated_keys(path: Path) -> None:
     path.write_text(
         '[{"template_id": "a", "template_id": "t", "questions": [{"id": "q", "question_text": "?",'
         '"id": 5, "reference_steps": [[{"name": "x", "output": "y", "args": {"a": 1, "b": 2, "b": 2,'

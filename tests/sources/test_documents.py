@@ -45,7 +45,7 @@ async def test_objects_over_several_lines(size: int) -> None:
     text = "\n".join(json.dumps(each, indent=1) for each in objects).encode()
     lines = (await rewrite(text, size)).split(b"\n")
     assert [json.loads(line.replace(b"\v", b"\n")) for line in lines] == objects
-    with pytest.raises(InvalidRecord, match="this object takes 3 lines; write one object per line"):
+    with pytest.raises(InvalidRecord, match="this object spans 3 lines; write one object per line"):
         decode(lines[0])
 
 
@@ -54,7 +54,7 @@ async def test_objects_over_several_lines(size: int) -> None:
     [b'{"a": 1}\n[{"b": 2}]\n', b"[1, 2]\n{\n", b'{"a":\n1}', b"[", b"{", b"", b"\n \n", b"\xef\xbb", b'"\n'],
 )
 @pytest.mark.parametrize("size", [1, 1000])
-async def test_all_else_stays_as_it_is(text: bytes, size: int) -> None:
+async def test_other_text_is_unchanged(text: bytes, size: int) -> None:
     assert await rewrite(text, size) == text
 
 
@@ -83,7 +83,7 @@ async def test_hostile_text_takes_little_time(unit: bytes) -> None:
 
 
 @pytest.mark.parametrize("torn", [b"{", b"[", b'{\n"a": 1,', b'{\n "a": [', b'[\n{"a": 1}'])
-async def test_lines_behind_what_was_cut_off_are_read(torn: bytes) -> None:
+async def test_lines_after_a_truncated_object_are_read(torn: bytes) -> None:
     lines = [b'{"b": [1, {}]}', b'{"c": 2}']
     rewritten = await rewrite(b"\n".join([torn, *lines, b""]))
     assert rewritten.splitlines()[-2:] == lines

@@ -61,12 +61,12 @@ def test_regular_files(new_loop: Callable[[], asyncio.AbstractEventLoop], tmp_pa
 
 
 @LOOPS
-def test_devices_that_never_make_one_wait(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+def test_devices_that_never_block(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     assert run(new_loop, read("/dev/null")) == []
 
 
 @LOOPS
-def test_what_cannot_be_read(new_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path) -> None:
+def test_unreadable_files(new_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path) -> None:
     for path, problem in [
         (tmp_path, "Is a directory"),
         (tmp_path / "absent", "No such file"),
@@ -180,7 +180,7 @@ async def test_leaving_early_closes_the_file(tmp_path: Path) -> None:
     assert open_files() == before
 
 
-async def test_an_error_of_the_consumer_is_not_the_files(tmp_path: Path) -> None:
+async def test_errors_of_the_consumer_are_not_attributed_to_the_file(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b"x")
     chunks = read_file(tmp_path / "data")
     await anext(chunks)

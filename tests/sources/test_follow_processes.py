@@ -94,7 +94,7 @@ async def test_every_line_once_and_in_order(tmp_path: Path, lines: int, name: st
 
 @pytest.mark.parametrize("lines", COUNTS)
 @pytest.mark.parametrize("name", ["log.jsonl", ""])
-async def test_only_what_nobody_could_see_is_lost(
+async def test_only_data_that_was_never_visible_is_lost(
     tmp_path: Path, lines: int, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     received, written = await follow_writer(tmp_path, tmp_path / name, lines, 2, truncate=True)

@@ -73,7 +73,7 @@ async def test_lines_come_as_they_are_completed(log: Path) -> None:
 
 
 @pytest.mark.parametrize("new_event", [asyncio.Event, anyio.Event, threading.Event])
-async def test_stop_delivers_what_is_complete(log: Path, new_event: Callable[[], Any]) -> None:
+async def test_stop_delivers_complete_lines(log: Path, new_event: Callable[[], Any]) -> None:
     append(log, "a\n")
     stop = new_event()
     lines = aiter(follow(log, stop=stop))
@@ -124,7 +124,7 @@ async def test_idle_timeout(log: Path) -> None:
     assert lines == ["a", "1", "2", "3", "4"]
 
 
-async def test_something_new_at_the_last_look_is_not_the_end(log: Path) -> None:
+async def test_new_data_at_the_last_poll_is_still_read(log: Path) -> None:
     append(log, "a\n")
     lines = []
     async for line in follow(log, idle_timeout=0):
@@ -168,7 +168,7 @@ async def test_aclose_of_the_follower_ends_the_iteration(log: Path) -> None:
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_cancelled_in_the_middle_of_a_look(
+def test_cancelled_during_a_poll(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     log = tmp_path / "log.jsonl"
@@ -224,10 +224,10 @@ async def test_a_follower_is_used_once(log: Path) -> None:
     append(log, "a\n")
     follower = follow(log, idle_timeout=0)
     await follower.begin({})
-    with pytest.raises(UsageError, match="begins once"):
+    with pytest.raises(UsageError, match="begin only once"):
         await follower.begin({})
     assert [text(line) async for line in follower] == ["a"]
-    with pytest.raises(UsageError, match="iterated over once"):
+    with pytest.raises(UsageError, match="iterated over only once"):
         await anext(aiter(follower))
     closed = follow(log)
     await closed.aclose()
@@ -235,14 +235,14 @@ async def test_a_follower_is_used_once(log: Path) -> None:
         await closed.begin({})
 
 
-async def test_begin_and_no_more(log: Path) -> None:
+async def test_begin_without_reading(log: Path) -> None:
     append(log, "a\n")
     follower = follow(log)
     await follower.begin({})
     await follower.aclose()
 
 
-async def test_begin_goes_on_where_an_earlier_run_was(log: Path) -> None:
+async def test_begin_resumes_an_earlier_run(log: Path) -> None:
     append(log, "a\nb\n")
     results = log.with_name("results.jsonl")
     results.write_text("no\n")
@@ -266,7 +266,7 @@ async def test_begin_goes_on_where_an_earlier_run_was(log: Path) -> None:
     assert kept[1:] == [({}, {})]
 
 
-async def test_copies_are_kept_before_what_follows(log: Path) -> None:
+async def test_copies_are_saved_before_later_lines_are_delivered(log: Path) -> None:
     append(log, "a\n")
     events: list[Any] = []
 
@@ -439,7 +439,7 @@ async def test_lines_keep_their_positions_through_a_generator_of_the_callers(log
     assert len({source["file"] for source in sources}) == 1
 
 
-async def test_a_journal_is_gone_on_with_wherever_its_files_are_by_now(log: Path) -> None:
+async def test_a_journal_resumes_wherever_its_files_are_now(log: Path) -> None:
     journal = log.with_name("results.jsonl")
 
     async def run(path: Path, count: int = 100) -> list[str]:

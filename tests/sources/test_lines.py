@@ -179,7 +179,7 @@ async def test_a_line_takes_no_more_disk_than_its_limit(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("size", [10, 1 << 20])
-async def test_a_long_line_that_the_disk_has_no_room_for(
+async def test_a_long_line_on_a_full_disk(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, size: int
 ) -> None:
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda: open("/dev/full", "r+b", buffering=100))  # noqa: SIM115
@@ -188,7 +188,7 @@ async def test_a_long_line_that_the_disk_has_no_room_for(
     record, after = records
     assert (record.content, record.length) == (None, 2 * size)
     assert after.data == b"short"
-    assert f"bytes or more is not kept whole: [Errno {errno.ENOSPC}]" in caplog.text
+    assert f"bytes or more; keeping its head: [Errno {errno.ENOSPC}]" in caplog.text
     assert open_files() == before
 
 
@@ -222,7 +222,7 @@ async def test_closing_closes_the_chunks() -> None:
     assert closed == [True]
 
 
-async def test_a_long_line_is_not_held() -> None:
+async def test_a_long_line_is_not_kept_in_memory() -> None:
     mebibyte = b"x" * (1 << 20)
 
     async def chunks() -> AsyncGenerator[bytes]:
@@ -256,7 +256,7 @@ async def test_lines_know_their_file() -> None:
 
 
 @given(TEXT, st.integers(0, 100), st.integers(1, 30))
-def test_an_unfinished_line_can_be_given_out_and_read_again(data: bytes, cut: int, limit: int) -> None:
+def test_an_unfinished_line_can_be_yielded_and_read_again(data: bytes, cut: int, limit: int) -> None:
     """Wherever it is ended for now, going on at its offset gives the same lines in the end."""
 
     def shown(lines: list[Record]) -> list[Record]:
@@ -279,7 +279,7 @@ def test_an_unfinished_line_can_be_given_out_and_read_again(data: bytes, cut: in
 
 @pytest.mark.parametrize("blank", [b"\n", b" \n", b"\r\n"])
 @pytest.mark.parametrize("form", ["file", "gzip", "stream", "item"])
-async def test_blank_lines_let_others_run(tmp_path: Path, form: str, blank: bytes) -> None:
+async def test_blank_lines_do_not_block_other_tasks(tmp_path: Path, form: str, blank: bytes) -> None:
     text = blank * (BLANK_BYTES // len(blank))
     pieces = BLANK_BYTES // PIECE_BYTES
     path = tmp_path / "bomb.jsonl"

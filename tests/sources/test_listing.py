@@ -67,7 +67,7 @@ def test_paths(given: Any, paths: list[str]) -> None:
 
 
 @each("given", [None, 5, [], "", b"a", [b"a"], ["a", None], [""], {}, object()])
-def test_what_is_no_path(given: Any) -> None:
+def test_invalid_paths(given: Any) -> None:
     with pytest.raises(UsageError, match="path: expected a path, or a list of paths, got "):
         as_paths(given)
 

@@ -61,7 +61,7 @@ async def test_an_object_over_the_limit_is_a_long_line(read: Any) -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "bc", "", " ", "é"])).map("\n".join)))
-async def test_places_are_those_in_the_joined_text(items: list[str]) -> None:
+async def test_positions_refer_to_the_joined_text(items: list[str]) -> None:
     text = "".join(item.removesuffix("\n") + "\n" for item in items).encode()
     records = await read(items)
     assert records == await read_async(items)
@@ -74,7 +74,7 @@ async def test_places_are_those_in_the_joined_text(items: list[str]) -> None:
         assert text[: record.offset].count(b"\n") == record.number - 1
 
 
-async def test_what_has_no_json_text_is_passed_on() -> None:
+async def test_unwritable_objects_are_passed_on() -> None:
     good, bad, last = await read([{"a": 1}, {"a": {1}}, "x"])
     assert good == Line(1, 0, b'{"a":1}')
     assert isinstance(bad, Unwritable)
@@ -95,7 +95,7 @@ async def test_long_lines() -> None:
     assert long == LongLine(2, 6, b"b" * 6, 6, 5, hashlib.sha256(b"b" * 6).hexdigest(), b"b" * 6)
 
 
-async def test_each_item_goes_on_its_way_before_the_next_is_asked_for() -> None:
+async def test_each_item_is_delivered_before_the_next_is_requested() -> None:
     asked = 0
 
     def source() -> Iterator[str]:
@@ -108,7 +108,7 @@ async def test_each_item_goes_on_its_way_before_the_next_is_asked_for() -> None:
     assert [(asked, len(batch)) async for batch in batches] == [(i, 1) for i in range(1, 6)]
 
 
-async def test_what_came_before_an_error_is_not_lost() -> None:
+async def test_items_before_an_error_are_not_lost() -> None:
     def source() -> Iterator[str]:
         yield from "ab"
         raise KeyError("gone")
@@ -136,7 +136,7 @@ async def test_the_iterator_need_not_be_closable() -> None:
     assert [len(batch) async for batch in batches] == [1, 1]
 
 
-async def test_lines_of_files_stay_as_they_are() -> None:
+async def test_lines_of_files_are_unchanged() -> None:
     file = FileId("log.jsonl", "1-2-3", followed=True)
     lines: list[Any] = [
         Line(7, 123, b"a", file, whole=False),

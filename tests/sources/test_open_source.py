@@ -106,7 +106,7 @@ async def test_files_that_are_read_or_followed(tmp_path: Path) -> None:
     assert await read(read_jsonl(path, max_line_bytes=3)) == LINES
 
 
-async def test_a_follower_is_closed_before_anything_was_read(tmp_path: Path) -> None:
+async def test_a_follower_closed_before_reading(tmp_path: Path) -> None:
     follower = follow_jsonl(tmp_path)
     source = open_source(follower, max_line_bytes=10, spool=False)
     await follower.begin({})
@@ -136,7 +136,7 @@ async def test_a_byte_stream_is_closed_when_left() -> None:
     assert stream.closed
 
 
-async def test_a_source_is_closed_before_anything_was_read() -> None:
+async def test_a_source_closed_before_reading() -> None:
     stream = Pieces(TEXT, 10)
     await open_source(stream, max_line_bytes=1000, spool=False).aclose()
     assert stream.closed
@@ -197,19 +197,19 @@ async def test_memory_streams() -> None:
 
 
 @each("responses", [None, 5, TEXT, bytearray(TEXT), {"q": {}}, object(), len, Pieces])
-def test_what_yields_no_responses(responses: Any) -> None:
+def test_sources_that_yield_no_responses(responses: Any) -> None:
     with pytest.raises(UsageError, match="responses: expected a path or an iterable"):
         open_source(responses, max_line_bytes=1, spool=False)
 
 
 @pytest.mark.parametrize("paths", [["a.jsonl", "b.jsonl.gz"], (Path("a"),), [Path("a.jsonl"), "b.json"]])
 def test_a_list_of_paths_is_named(paths: Any) -> None:
-    with pytest.raises(UsageError, match=r"a list of paths; read_jsonl\(\[...\]\) reads the files"):
+    with pytest.raises(UsageError, match=r"got a list of paths; use read_jsonl\(\[...\]\)"):
         open_source(paths, max_line_bytes=100, spool=False)
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-async def test_an_array_of_objects_is_its_objects(tmp_path: Path, indent: int | None) -> None:
+async def test_an_array_is_read_as_its_objects(tmp_path: Path, indent: int | None) -> None:
     objects = [{"a": 1}, {"b": [2, {}]}]
     text = json.dumps(objects, indent=indent)
     path = tmp_path / "array.json"
@@ -232,4 +232,4 @@ async def test_an_object_over_several_lines_is_one_reject(tmp_path: Path) -> Non
         assert [result async for result in stream] == []
         (reject,) = rejects
         assert (reject.line, reject.reason) == (1, "invalid_json")
-        assert reject.message == "this object takes 8 lines; write one object per line, as `jq -c .` does"
+        assert reject.message == "this object spans 8 lines; write one object per line, as `jq -c .` does"

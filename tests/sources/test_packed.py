@@ -88,7 +88,7 @@ def test_several_are_read_from_the_oldest_on(log: Path) -> None:
     assert fresh(resume(log, second)) == []
 
 
-def test_what_was_read_of_one_in_an_earlier_run_is_not_read_again(log: Path) -> None:
+def test_lines_read_by_an_earlier_run_are_not_read_again(log: Path) -> None:
     log.with_name("log.jsonl.1").write_text("1\n2\n3\nhalf")
     packed = compress(log.with_name("log.jsonl.1"))
     with Reader(log, is_first=False) as first:
@@ -124,7 +124,7 @@ def test_copytruncate_and_compress(log: Path) -> None:
 
 @pytest.mark.parametrize("name", ["log.jsonl.1", "log.jsonl.bak"])
 @pytest.mark.parametrize("read", [0, 2])
-def test_what_is_there_uncompressed_as_well(log: Path, name: str, read: int) -> None:
+def test_files_that_also_exist_uncompressed(log: Path, name: str, read: int) -> None:
     """A compressed backup of a log that goes on; and one that gzip has not finished as yet."""
     log.write_text("1\n2\n"[: 2 * read])
     first = resume(log)
@@ -147,7 +147,7 @@ def test_what_is_there_uncompressed_as_well(log: Path, name: str, read: int) -> 
 @pytest.mark.parametrize(
     "end", [b"\0" * 100, gzip.compress(b""), gzip.compress(b"1\n")], ids=["zeros", "empty", "short"]
 )
-def test_a_size_at_the_end_that_is_not_that_of_the_text(log: Path, end: bytes) -> None:
+def test_a_wrong_size_in_the_gzip_trailer(log: Path, end: bytes) -> None:
     log.write_text("1\n2\n")
     log.with_name("log.jsonl.9.gz").write_bytes(gzip.compress(b"skipped\n"))
     first = run(log, start="end", is_first=True)
@@ -158,7 +158,7 @@ def test_a_size_at_the_end_that_is_not_that_of_the_text(log: Path, end: bytes) -
     assert fresh(resume(log, second)) == []
 
 
-def test_logs_that_begin_alike_are_not_taken_for_each_other(log: Path) -> None:
+def test_logs_that_begin_alike_are_not_confused(log: Path) -> None:
     log.write_text("same\n")
     first = resume(log)
     other = log.with_name("log.jsonl.1")
@@ -178,7 +178,7 @@ def test_without_a_journal_they_are_skipped(log: Path) -> None:
         assert reader.texts() == ["1"]
 
 
-def test_what_the_first_run_has_skipped_is_skipped_ever_after(log: Path) -> None:
+def test_files_skipped_by_the_first_run_stay_skipped(log: Path) -> None:
     log.with_name("log.jsonl.1").write_text("old\n")
     compress(log.with_name("log.jsonl.1"))
     log.write_text("1\n")
@@ -188,7 +188,7 @@ def test_what_the_first_run_has_skipped_is_skipped_ever_after(log: Path) -> None
     assert fresh(second) == ["2"]
 
 
-def test_what_was_skipped_before_it_was_compressed_is_read(log: Path) -> None:
+def test_a_file_skipped_before_it_was_compressed_is_read(log: Path) -> None:
     """Nothing tells it from a log that nobody has read."""
     log.with_name("log.jsonl.1").write_text("old\n")
     log.write_text("1\n2\n")
@@ -217,7 +217,7 @@ def test_excluded_and_old_ones(log: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["cut", "flipped", "no gzip", "empty"])
-def test_damaged_ones(log: Path, fault: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_files(log: Path, fault: str, caplog: pytest.LogCaptureFixture) -> None:
     lines = [f"{number:02} {os.urandom(4000).hex()}" for number in range(20)]
     data = bytearray(gzip.compress("\n".join([*lines, ""]).encode()))
     if fault == "cut":
@@ -250,7 +250,7 @@ def test_members_and_lines_of_any_size(log: Path, monkeypatch: pytest.MonkeyPatc
         assert fresh(resume(log, some)) == [*lines, "1", "2"][count:]
 
 
-def test_a_bomb_gives_way_to_others(log: Path) -> None:
+def test_a_bomb_does_not_block_other_files(log: Path) -> None:
     """Each look reads a little of it, so that a follower can be stopped."""
     log.with_name("log.jsonl.1.gz").write_bytes(gzip.compress(b"\n" * (256 << 20) + b"1\n"))
     log.with_name("other.jsonl").write_text("")
@@ -307,7 +307,7 @@ async def test_a_stream_with_a_journal_reads_each_line_once(tmp_path: Path) -> N
         compress(tmp_path / f"log-2026010{day}.jsonl")
 
 
-async def test_one_is_left_at_once(tmp_path: Path) -> None:
+async def test_leaving_a_compressed_file_takes_effect_at_once(tmp_path: Path) -> None:
     """The text of a bomb is searched for known lines, which would take an hour."""
     log = tmp_path / "log.jsonl"
     log.write_text("1\n")

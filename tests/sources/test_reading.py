@@ -88,7 +88,7 @@ def test_members_and_zeros_between_them_in_any_pieces(members: list[tuple[bytes,
     assert content == b"".join(content for content, _ in members)
 
 
-def test_little_that_gives_much_comes_in_pieces() -> None:
+def test_highly_compressed_data_is_read_in_pieces() -> None:
     packed = gzip.compress(b"\n" * (5 * CHUNK_BYTES))
     gunzip = Gunzip()
     sizes = list(map(len, gunzip.feed(packed)))
@@ -97,7 +97,7 @@ def test_little_that_gives_much_comes_in_pieces() -> None:
 
 
 @given(st.lists(st.binary(max_size=200), min_size=1, max_size=3), st.integers(1, 1000), st.data())
-def test_gzip_that_is_cut_off(members: list[bytes], size: int, draw: st.DataObject) -> None:
+def test_truncated_gzip(members: list[bytes], size: int, draw: st.DataObject) -> None:
     packed = [gzip.compress(content) for content in members]
     data = b"".join(packed)
     end = draw.draw(st.integers(0, len(data) - 1))
@@ -111,7 +111,7 @@ def test_gzip_that_is_cut_off(members: list[bytes], size: int, draw: st.DataObje
     assert b"".join(members).startswith(content)
 
 
-async def test_lines_before_the_end_of_a_gzip_file_that_is_cut_off(tmp_path: Path) -> None:
+async def test_lines_before_the_end_of_a_truncated_gzip_file(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     lines = [b"%d" % number for number in range(100_000)]
     packed = gzip.compress(b"\n".join(lines))
@@ -126,7 +126,7 @@ async def test_lines_before_the_end_of_a_gzip_file_that_is_cut_off(tmp_path: Pat
     ("garbage", "problem"),
     [(b"garbage", "incorrect header check"), (b"\0\0garbage", "incorrect header check")],
 )
-async def test_what_follows_a_gzip_file(tmp_path: Path, garbage: bytes, problem: str) -> None:
+async def test_trailing_data_after_a_gzip_file(tmp_path: Path, garbage: bytes, problem: str) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"1\n2\n") + garbage)
     found, message = await read_until_error(path)
@@ -136,7 +136,7 @@ async def test_what_follows_a_gzip_file(tmp_path: Path, garbage: bytes, problem:
     )
 
 
-async def test_all_lines_before_what_is_corrupt(tmp_path: Path) -> None:
+async def test_all_lines_before_corrupt_data(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     packed = bytearray(gzip.compress(b"1\n2\n3"))
     packed[-8] ^= 1  # The checksum.
@@ -148,7 +148,7 @@ async def test_all_lines_before_what_is_corrupt(tmp_path: Path) -> None:
     assert (await read_until_error(path))[0] == []
 
 
-async def test_what_expands_a_lot_is_not_held(tmp_path: Path) -> None:
+async def test_highly_compressed_files_are_not_kept_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
         for _ in range(200):
@@ -181,7 +181,7 @@ async def test_several_files(tmp_path: Path) -> None:
     ]
 
 
-async def test_what_cannot_be_read(tmp_path: Path) -> None:
+async def test_unreadable_files(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1\n")
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -216,7 +216,7 @@ async def test_leaving_early_closes_the_files(tmp_path: Path) -> None:
         assert open_files() == before
 
 
-async def test_size_and_what_was_consumed(tmp_path: Path) -> None:
+async def test_size_and_consumed_bytes(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"x" * (3 * PIECE_BYTES - 1) + b"\n")
     (tmp_path / "b.jsonl").write_bytes(b"1\n" * PIECE_BYTES)
     packed = gzip.compress(TEXT)
@@ -244,7 +244,7 @@ async def test_sizes_that_cannot_be_known(tmp_path: Path) -> None:
     assert absent.size == 3
 
 
-async def test_what_is_no_regular_file_has_no_positions() -> None:
+async def test_lines_of_other_than_regular_files_have_no_positions() -> None:
     source, target = os.pipe()
     os.write(target, b"1\n2\n")
     os.close(target)

@@ -102,7 +102,7 @@ async def test_protobuf() -> None:
         (gzip.compress(b"x" * 10**6), JSON | {"Content-Encoding": "gzip"}, 413, b"once decompressed"),
     ],
 )
-async def test_what_is_refused(body: bytes, headers: dict[str, str], status: int, words: bytes) -> None:
+async def test_refused_requests(body: bytes, headers: dict[str, str], status: int, words: bytes) -> None:
     receiver = receive_otlp(port=0, max_request_bytes=4096)
     lines = aiter(receiver)
     coming = asyncio.ensure_future(anext(lines))
@@ -128,7 +128,7 @@ async def test_logs_and_metrics_are_dropped(caplog: pytest.LogCaptureFixture) ->
     await lines.aclose()
 
 
-async def test_too_many_are_told_to_come_again() -> None:
+async def test_too_many_requests_are_told_to_retry() -> None:
     receiver = receive_otlp(port=0, max_waiting=2)
     lines = aiter(receiver)
     coming = asyncio.ensure_future(anext(lines))
@@ -148,7 +148,7 @@ async def test_too_many_are_told_to_come_again() -> None:
     assert statuses == [503] * 2, "what was not taken is not acknowledged"
 
 
-def test_an_address_that_is_taken() -> None:
+def test_an_address_already_in_use() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1:{port}: "):

@@ -46,7 +46,7 @@ def fresh(reader: Reader) -> list[str]:
     return reader.fresh  # type: ignore[attr-defined,no-any-return]
 
 
-def test_it_goes_on_where_it_was(log: Path) -> None:
+def test_it_resumes_where_it_stopped(log: Path) -> None:
     log.write_text("1\n2\nhalf")
     first = run(log)
     append(log, " done\n3\n")
@@ -57,7 +57,7 @@ def test_it_goes_on_where_it_was(log: Path) -> None:
     assert fresh(run(log, second)) == []
 
 
-def test_what_was_rotated_meanwhile(log: Path) -> None:
+def test_files_rotated_meanwhile(log: Path) -> None:
     log.write_text("1\n")
     first = run(log)
     append(log, "2\n")
@@ -74,7 +74,7 @@ def test_what_was_rotated_meanwhile(log: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "a\n", "1\n2\nx\n", "longer\nthan\nit\nwas\n"])
-def test_what_was_truncated_meanwhile(log: Path, content: str) -> None:
+def test_files_truncated_meanwhile(log: Path, content: str) -> None:
     log.write_text("1\n2\n3\n")
     first = run(log)
     log.write_text(content)
@@ -102,7 +102,7 @@ def test_truncated_to_a_part_of_a_line_that_stays(log: Path) -> None:
 
 
 @pytest.mark.parametrize("first_line", ["same\n", "same\nother\n"])
-def test_an_inode_number_that_is_used_again(log: Path, first_line: str) -> None:
+def test_a_reused_inode_number(log: Path, first_line: str) -> None:
     log.write_text("same\nlines\n")
     first = run(log)
     number = log.stat().st_ino
@@ -170,7 +170,7 @@ def test_copies_of_files_that_were_truncated_and_deleted(log: Path, place: str, 
 
 @pytest.mark.parametrize("name", MEMBERS)
 @pytest.mark.parametrize("more", ["", "3\n"])
-def test_copies_that_are_members_of_files_that_are_as_they_were(log: Path, name: str, more: str) -> None:
+def test_copies_that_are_members_of_unchanged_files(log: Path, name: str, more: str) -> None:
     log.write_text("1\n2\n")
     first = run(log.parent)
     shutil.copyfile(log, log.with_name(name))
@@ -191,7 +191,7 @@ def test_members_that_were_rotated_are_read_before_new_files(log: Path, name: st
     assert fresh(run(log.parent)) == ["1", "2", "3"]
 
 
-def test_a_copy_beside_a_file_that_is_as_it_was(log: Path) -> None:
+def test_a_copy_beside_an_unchanged_file(log: Path) -> None:
     log.write_text("1\n2\n")
     first = run(log)
     shutil.copyfile(log, log.with_name("log.jsonl.bak"))
@@ -206,7 +206,7 @@ def test_a_copy_beside_a_file_that_is_as_it_was(log: Path) -> None:
 @pytest.mark.parametrize("place", ["log.jsonl", "."])
 @pytest.mark.parametrize("met", [False, True])
 @pytest.mark.parametrize("journaled", range(5))
-def test_copies_of_what_was_read_and_not_journaled(
+def test_copies_of_lines_read_earlier_but_not_journaled(
     log: Path, journaled: int, met: bool, place: str, name: str
 ) -> None:
     """Where it is journaled that a file is a copy, but not all that was read of the original."""
@@ -231,7 +231,7 @@ def test_copies_of_what_was_read_and_not_journaled(
 
 @pytest.mark.parametrize("journaled", range(4))
 @pytest.mark.parametrize("left", [False, True])
-def test_copies_of_what_is_read_and_not_journaled(log: Path, left: bool, journaled: int) -> None:
+def test_copies_of_lines_read_now_but_not_journaled(log: Path, left: bool, journaled: int) -> None:
     """The same of a file that goes on, or is gone."""
     log.write_text("1\n2\n")
     with Reader(log.parent) as reader:
@@ -248,7 +248,7 @@ def test_copies_of_what_is_read_and_not_journaled(log: Path, left: bool, journal
     assert fresh(run(log.parent, second)) == []
 
 
-def test_the_key_that_a_copy_has_is_given_to_no_other(log: Path) -> None:
+def test_the_key_of_a_copy_is_not_reused(log: Path) -> None:
     log.write_text("1\n2\n")
     with Reader(log) as reader:
         reader.poll()
@@ -307,14 +307,14 @@ def test_the_end(log: Path) -> None:
         assert sorted(reader.texts()) == ["4", "old"]
 
 
-def test_the_end_of_what_is_not_there_yet(log: Path) -> None:
+def test_the_end_of_a_file_that_does_not_exist_yet(log: Path) -> None:
     with Reader(log, log.with_name("none"), start="end") as reader:
         log.write_text("1\n")
         assert reader.texts() == ["1"]
         assert reader.origins == {}
 
 
-def test_an_unfinished_line_at_the_start_is_none_of_ours_before_it_is_complete(log: Path) -> None:
+def test_an_unfinished_line_at_the_start_is_skipped_until_complete(log: Path) -> None:
     log.write_text("1\nhalf")
     with Reader(log, start="end") as reader:
         assert reader.end() == []
@@ -345,7 +345,7 @@ def test_the_end_is_kept(log: Path) -> None:
         assert reader.end() == []
 
 
-def test_passed_over_and_then_truncated(log: Path) -> None:
+def test_skipped_and_then_truncated(log: Path) -> None:
     log.write_text("1\n2\n")
     first = run(log, start="end")
     log.write_text("3\n")
@@ -355,7 +355,7 @@ def test_passed_over_and_then_truncated(log: Path) -> None:
     assert fresh(run(log, second, start="end")) == ["4", "5", "6"]
 
 
-def test_a_last_line_that_had_no_newline_comes_again(log: Path) -> None:
+def test_a_last_line_without_a_newline_is_read_again(log: Path) -> None:
     log.write_text("1\nhalf")
     with Reader(log) as first:
         assert [text(line) for line in first.end()] == ["1", "half..."]
@@ -367,7 +367,7 @@ def test_a_last_line_that_had_no_newline_comes_again(log: Path) -> None:
         assert [(line.number, text(line)) for line in third.end()] == [(2, "half done")]
 
 
-def test_a_long_last_line_that_had_no_newline_comes_again(log: Path) -> None:
+def test_a_long_last_line_without_a_newline_is_read_again(log: Path) -> None:
     log.write_text("1\n" + "x" * 20)
     with Reader(log, limit=10) as first:
         assert [text(line) for line in first.end()] == ["1", "<20 bytes>..."]
@@ -376,7 +376,7 @@ def test_a_long_last_line_that_had_no_newline_comes_again(log: Path) -> None:
         assert [(line.number, text(line)) for line in second.end()] == [(2, "<23 bytes>"), (3, "2")]
 
 
-def test_a_finished_file_that_goes_on_under_its_name(log: Path) -> None:
+def test_a_finished_file_that_grows_again(log: Path) -> None:
     log.write_text("1\nhalf")
     away = log.with_name("away")
     with Reader(log, rotate_wait=1) as reader:
@@ -429,7 +429,7 @@ def test_start_after_a_line_of_a_file_that_was_truncated(log: Path, caplog: pyte
     with Reader(log, start=position) as reader:
         assert reader.texts() == ["3", "4", "5"]
         assert keys(reader) == {position.file.removesuffix("0") + "1"}
-    assert "the line to start after is not found; read from the start" in caplog.text
+    assert "line to start after not found; reading from the start" in caplog.text
 
 
 def test_start_after_a_line_of_one_file_of_a_directory(tmp_path: Path) -> None:
@@ -441,7 +441,7 @@ def test_start_after_a_line_of_one_file_of_a_directory(tmp_path: Path) -> None:
         assert sorted(reader.texts()) == ["a1", "a2", "b2", "c1", "c2"]
 
 
-def test_start_after_a_line_that_stands_in_another_file_as_well(tmp_path: Path) -> None:
+def test_start_after_a_line_that_is_also_in_another_file(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / f"{name}.jsonl").write_text(f"same\n{name}\n")
     with Reader(tmp_path) as reader:

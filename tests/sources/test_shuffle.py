@@ -53,7 +53,7 @@ pieces = st.sampled_from([b"a", b"bc", b"\n", b"\n\n", b"\r\n", b" ", b"\t \n", 
 
 @settings(deadline=None)
 @given(st.lists(st.lists(pieces, max_size=20), min_size=1, max_size=3), st.integers(0), st.integers(1, 7))
-def test_it_is_the_same_lines_in_another_order(files: list[list[bytes]], seed: int, chunk: int) -> None:
+def test_the_same_lines_in_another_order(files: list[list[bytes]], seed: int, chunk: int) -> None:
     """With their numbers, offsets and positions, whatever the files look like."""
 
     async def run(paths: list[Path]) -> None:
@@ -113,7 +113,7 @@ async def test_files_are_shuffled_together(tmp_path: Path) -> None:
     assert changes > 150
 
 
-async def test_long_lines_are_never_held(tmp_path: Path) -> None:
+async def test_long_lines_are_not_kept_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     long = b"x" * 30_000_000
     path.write_bytes(b"short\n" + long + b"\n" + b"last")
@@ -128,7 +128,7 @@ async def test_long_lines_are_never_held(tmp_path: Path) -> None:
     assert line.content is None
 
 
-async def test_memory_is_two_numbers_a_line(tmp_path: Path) -> None:
+async def test_memory_is_two_numbers_per_line(tmp_path: Path) -> None:
     count = 200_000
     path = write(tmp_path / "a.jsonl", count)
     tracemalloc.start()
@@ -142,7 +142,7 @@ async def test_memory_is_two_numbers_a_line(tmp_path: Path) -> None:
     assert peak < 16 * count * 1.7 + 15 * source_files.CHUNK_BYTES
 
 
-async def test_no_more_is_read_than_is_asked_for(tmp_path: Path) -> None:
+async def test_reading_stops_with_the_consumer(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", 100_000)
     source = read_jsonl(path, shuffle=1)
     batches = source.batches(max_line_bytes=100, spool=False)
@@ -157,7 +157,7 @@ async def test_no_more_is_read_than_is_asked_for(tmp_path: Path) -> None:
     assert whole.consumed == whole.size
 
 
-async def test_rejects_say_where_they_stand(tmp_path: Path) -> None:
+async def test_rejects_have_their_positions(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'\n{"a": 1}\n' + b'{"question_id": "q0"}\n' * 50 + b"{\n" + b"x" * 200)
     source = read_jsonl(path, shuffle=2)
@@ -180,19 +180,19 @@ async def told(path: Any) -> str:
     return str(error.value)
 
 
-async def test_what_cannot_be_shuffled(tmp_path: Path) -> None:
+async def test_sources_that_cannot_be_shuffled(tmp_path: Path) -> None:
     zipped = tmp_path / "a.jsonl.gz"
     zipped.write_bytes(gzip.compress(b"{}\n"))
-    assert "a compressed file cannot be shuffled" in await told(tmp_path)
-    assert "a compressed file cannot be shuffled" in await told(str(tmp_path / "*"))
-    with pytest.raises(UsageError, match=r"a\.jsonl\.gz: a compressed file cannot be shuffled"):
+    assert "cannot shuffle a compressed file" in await told(tmp_path)
+    assert "cannot shuffle a compressed file" in await told(str(tmp_path / "*"))
+    with pytest.raises(UsageError, match=r"a\.jsonl\.gz: cannot shuffle a compressed file"):
         read_jsonl([tmp_path, zipped], shuffle=0)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    assert "cannot be shuffled, since it is no regular file" in await told(pipe)
+    assert "cannot be shuffled: not a regular file" in await told(pipe)
     assert "No such file" in await told(tmp_path / "missing")
     for path in ("-", ["-", zipped]):
-        with pytest.raises(UsageError, match="standard input cannot be shuffled"):
+        with pytest.raises(UsageError, match="cannot shuffle standard input"):
             read_jsonl(path, shuffle=0)  # type: ignore[arg-type]
 
 
@@ -204,13 +204,13 @@ async def test_a_directory_may_be_named_as_a_compressed_file(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("seed", [True, 1.0, "1", -1])
-def test_what_is_no_seed(seed: Any) -> None:
+def test_invalid_seeds(seed: Any) -> None:
     with pytest.raises(UsageError, match="shuffle: expected an integer"):
         read_jsonl("a", shuffle=seed)
 
 
 @pytest.mark.parametrize("change", ["rewritten", "cut short", "replaced", "removed"])
-async def test_files_that_change_meanwhile(tmp_path: Path, change: str) -> None:
+async def test_files_that_change_while_being_read(tmp_path: Path, change: str) -> None:
     path = write(tmp_path / "a.jsonl", 1000)
     source = read_jsonl(path, shuffle=1)
     lines = aiter(source)
@@ -223,11 +223,11 @@ async def test_files_that_change_meanwhile(tmp_path: Path, change: str) -> None:
         write(tmp_path / "b", 1000).rename(path)
     else:
         path.unlink()
-    with pytest.raises(SourceError, match="No such file" if change == "removed" else "was changed while"):
+    with pytest.raises(SourceError, match="No such file" if change == "removed" else "it changed while"):
         [line async for line in lines]
 
 
-async def test_what_is_appended_meanwhile_is_not_read(tmp_path: Path) -> None:
+async def test_lines_appended_meanwhile_are_not_read(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", 1000)
     lines = aiter(read_jsonl(path, shuffle=1))
     read_before = [await anext(lines)]

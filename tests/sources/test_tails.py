@@ -41,7 +41,7 @@ def rotate(log: Path, keep: int = 5) -> None:
     log.rename(log.with_name(f"{log.name}.1"))
 
 
-def test_a_line_is_a_line_when_its_newline_is_there(log: Path) -> None:
+def test_a_line_is_read_once_its_newline_is_written(log: Path) -> None:
     with Reader(log) as reader:
         assert reader.texts() == []
         for piece in ("a", "b", "c\nd", ""):
@@ -125,7 +125,7 @@ def test_a_large_old_file_is_read_to_its_end_before_a_new_one_begins(log: Path) 
         assert lines == [*(f"{number:9}" for number in range(size // 10)), "new"]
 
 
-def test_several_rotations_between_two_looks(log: Path) -> None:
+def test_several_rotations_between_two_polls(log: Path) -> None:
     log.write_text("1\n")
     with Reader(log) as reader:
         assert reader.texts() == ["1"]
@@ -158,7 +158,7 @@ def test_late_writes_to_a_file_that_was_empty_when_it_was_rotated(log: Path) -> 
         assert reader.texts() == ["late"]
 
 
-def test_what_was_rotated_before_is_passed_over(log: Path) -> None:
+def test_files_rotated_earlier_are_skipped(log: Path) -> None:
     for name in ("log.jsonl.1", "log.jsonl.2", "log-20260101.jsonl", "log.old"):
         log.with_name(name).write_text("old\n")
     log.write_text("new\n")
@@ -206,7 +206,7 @@ def test_a_deleted_file_is_read_to_its_end(log: Path) -> None:
         assert reader.texts() == ["3..."]
 
 
-def test_an_inode_number_that_is_used_again(log: Path) -> None:
+def test_a_reused_inode_number(log: Path) -> None:
     with Reader(log) as reader:
         for round_ in range(3):
             log.write_text(f"same\n{round_}\n")
@@ -229,7 +229,7 @@ def test_an_inode_number_that_is_used_again(log: Path) -> None:
             pytest.skip("this file system does not use inode numbers again")
 
 
-def test_replaced_by_a_copy_with_an_inode_number_that_is_used_again(log: Path) -> None:
+def test_replaced_by_a_copy_with_a_reused_inode_number(log: Path) -> None:
     gone = [log.with_name(f"gone{number}") for number in range(50)]
     with Reader(log, *gone) as reader:
         for path in gone:
@@ -270,7 +270,7 @@ def test_a_truncated_file_is_read_from_its_start(
         assert f"{log}: was truncated or rewritten after 16 bytes were read, 6 of them" in caplog.text
 
 
-def test_a_file_rewritten_to_its_very_size(log: Path) -> None:
+def test_a_file_rewritten_with_the_same_size(log: Path) -> None:
     log.write_text("1\n2\n")
     with Reader(log) as reader:
         assert reader.texts() == ["1", "2"]
@@ -326,7 +326,7 @@ def copytruncate(log: Path, more: str = "") -> Path:
 
 @pytest.mark.parametrize("more", ["", "new\n", "new\n" * 100])
 @pytest.mark.parametrize("place", ["file", "directory"])
-def test_a_copy_of_a_truncated_file_is_gone_on_with(
+def test_a_copy_of_a_truncated_file_is_resumed(
     log: Path, more: str, place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     log.write_text("1\n2\nha")
@@ -349,7 +349,7 @@ def test_a_copy_of_a_truncated_file_is_gone_on_with(
     assert not caplog.records
 
 
-def test_a_copy_that_cannot_be_read(
+def test_an_unreadable_copy(
     log: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> bool:
@@ -365,7 +365,7 @@ def test_a_copy_that_cannot_be_read(
         assert "was truncated or rewritten" in caplog.text
 
 
-def test_a_copy_of_what_nobody_saw_before_it_was_truncated(log: Path) -> None:
+def test_a_copy_of_data_truncated_before_it_was_seen(log: Path) -> None:
     log.write_text("1\n2\n")
     with Reader(log) as reader:
         assert reader.texts() == ["1", "2"]
@@ -389,7 +389,7 @@ def test_a_copy_that_is_itself_a_name_of_the_directory(log: Path, name: str) -> 
 
 
 @pytest.mark.parametrize("place", ["file", "directory"])
-def test_a_copy_beside_a_file_that_goes_on(log: Path, place: str) -> None:
+def test_a_copy_beside_a_file_that_keeps_growing(log: Path, place: str) -> None:
     log.write_text("1\n2\n")
     with Reader(log if place == "file" else log.parent) as reader:
         assert reader.texts() == ["1", "2"]
@@ -402,9 +402,7 @@ def test_a_copy_beside_a_file_that_goes_on(log: Path, place: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["log.jsonl.1", "log-20260101.jsonl", "log.1.jsonl"])
-def test_a_copy_that_is_made_while_nobody_truncates_yet(
-    log: Path, name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_copy_made_before_the_truncation(log: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
     log.write_text("1\n2\n3\n")
     with Reader(log.parent) as reader:
         assert reader.texts() == ["1", "2", "3"]
@@ -421,7 +419,7 @@ def test_a_copy_that_is_made_while_nobody_truncates_yet(
 
 
 @pytest.mark.parametrize("name", ["log.jsonl.1", "log-20260101.jsonl"])
-def test_truncated_while_its_copy_is_looked_at(
+def test_truncated_while_its_copy_is_checked(
     log: Path, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def compare_late(descriptor: int, other: int, begin: int = 0) -> int | None:
@@ -465,7 +463,7 @@ def test_a_hole_that_a_writer_leaves_after_its_log_was_truncated(
 
 @pytest.mark.parametrize("name", ["log.1.jsonl", "log-2026-01-31.jsonl", "log.jsonl.1"])
 @pytest.mark.parametrize("stopped", [False, True])
-def test_what_begins_like_another_log_is_no_copy_once_it_differs(
+def test_a_log_that_begins_like_another_is_not_a_copy_once_it_differs(
     log: Path, name: str, stopped: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = log.with_name(name)
@@ -495,7 +493,7 @@ def test_what_begins_like_another_log_is_no_copy_once_it_differs(
         reader.tails.close()
 
 
-def test_a_copy_that_grows_as_its_original_did_stays_one(log: Path) -> None:
+def test_a_copy_that_grows_like_its_original_stays_a_copy(log: Path) -> None:
     log.write_text("1\n2\n3\n")
     other = log.with_name("log.1.jsonl")
     with Reader(log.parent) as reader:
@@ -509,7 +507,7 @@ def test_a_copy_that_grows_as_its_original_did_stays_one(log: Path) -> None:
 
 @pytest.mark.parametrize("pattern", ["log*", "**/*", "log.jsonl.1*"])
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
-def test_compressed_files_are_none_of_a_glob(log: Path, pattern: str, suffix: str) -> None:
+def test_globs_do_not_match_compressed_files(log: Path, pattern: str, suffix: str) -> None:
     log.with_name("log.jsonl.1").write_text("1\n")
     for name in ("log.jsonl", "log.jsonl.1", "log.jsonl.2"):
         log.with_name(name + suffix).write_text("compressed\n")
@@ -517,7 +515,7 @@ def test_compressed_files_are_none_of_a_glob(log: Path, pattern: str, suffix: st
         assert reader.texts() == ["1"]
 
 
-def test_a_piece_of_a_line_makes_no_copy(log: Path) -> None:
+def test_a_partial_line_is_not_taken_for_a_copy(log: Path) -> None:
     log.write_text('{"line": 1}\n')
     with Reader(log) as reader:
         reader.poll()
@@ -701,19 +699,19 @@ def test_files_that_are_older_are_ignored_until_they_are_written_to(tmp_path: Pa
         assert reader.texts() == ["half"]
 
 
-def test_what_is_no_regular_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_not_a_regular_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     os.mkfifo(tmp_path / "a.jsonl")
     with Reader(tmp_path / "a.jsonl") as reader:
         assert reader.texts() == reader.texts() == []
         assert [record.getMessage() for record in caplog.records] == [
-            f"{tmp_path / 'a.jsonl'}: not readable yet; retrying: it is not a regular file"
+            f"{tmp_path / 'a.jsonl'}: not readable yet; retrying: not a regular file"
         ]
         (tmp_path / "a.jsonl").unlink()
         (tmp_path / "a.jsonl").write_text("1\n")
         assert reader.texts() == ["1"]
 
 
-def test_what_cannot_be_opened_is_told_once(
+def test_unreadable_files_are_logged_once(
     log: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.write_text("1\n")
@@ -843,7 +841,7 @@ def test_last_lines_of_many_files_that_are_deleted_or_moved(tmp_path: Path) -> N
         assert sorted(map(int, reader.texts())) == [*range(300)]
 
 
-def test_a_look_at_many_files_takes_little_time(tmp_path: Path) -> None:
+def test_polling_many_files_takes_little_time(tmp_path: Path) -> None:
     for number in range(700):
         (tmp_path / f"{number:03}.jsonl").write_text("1\n")
     with Reader(tmp_path) as reader:
@@ -886,7 +884,7 @@ def test_few_descriptors_for_many_rotated_files(log: Path, monkeypatch: pytest.M
         assert third.texts() == []
 
 
-def test_many_rotations_within_the_time_to_wait(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rotations_within_rotate_wait(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "open_limit", lambda: 10)
     before = open_files()
     with Reader(log) as reader:
@@ -901,7 +899,7 @@ def test_many_rotations_within_the_time_to_wait(log: Path, monkeypatch: pytest.M
             assert open_files() <= before + 6
 
 
-def test_lost_bytes_of_a_file_that_was_at_rest(
+def test_lost_bytes_of_an_idle_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(registry, "open_limit", lambda: 1)
@@ -916,4 +914,4 @@ def test_lost_bytes_of_a_file_that_was_at_rest(
         reader.poll()
         reader.wait(6)
         reader.poll()
-    assert "is gone with" in caplog.text
+    assert "gone; lost" in caplog.text

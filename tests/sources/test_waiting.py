@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async.sources.waiting import MAX_ARRIVALS, Backlog
 
 
-def test_nothing_is_there() -> None:
+def test_no_lag() -> None:
     backlog = Backlog()
     assert backlog.lag(5.0) == (0, 0.0)
     backlog.note(0, 6.0)

@@ -78,7 +78,7 @@ def test_whole_numbers(value: Any, expected: int | None) -> None:
 
 
 @each("value", [True, False, 5.5, "5", float("inf"), float("nan"), [5], {}])
-def test_what_is_no_whole_number(value: Any) -> None:
+def test_not_a_whole_number(value: Any) -> None:
     with pytest.raises(MalformedStep, match=r"^args\.k: "):
         read_whole_number({"k": value}, "k")
 

@@ -98,7 +98,7 @@ def test_options_of_sparql_results(options: dict[str, Any], output: list[str], e
         ({"name": ["q"], "output": "x"}, "name: "),
     ],
 )  # fmt: skip
-def test_a_reference_step_that_cannot_be_right(reference: dict[str, Any], key: str) -> None:
+def test_invalid_reference_steps(reference: dict[str, Any], key: str) -> None:
     with pytest.raises(MalformedStep) as caught:
         check_step(reference)
     assert str(caught.value).startswith(key)
@@ -114,7 +114,7 @@ def test_a_users_comparator_wins(name: str) -> None:
     assert score(reference, {"output": "x"}, **{name: half}) == StepsScore(0.5, ((0, 0, 0),))
 
 
-def test_it_is_for_its_own_name_only() -> None:
+def test_it_applies_only_to_its_own_name() -> None:
     assert score({"name": "a", "output": "x"}, {"output": "x"}, b=half).score == 1.0
     assert score({"name": "a"}, {"output": "x", "name": "b"}, a=half).score == 0.0
 
@@ -125,14 +125,14 @@ def test_it_does_not_change_which_names_are_accepted() -> None:
 
 
 @pytest.mark.parametrize("returned", [1, True, 1.0, Fraction(1)])
-def test_numbers_that_it_may_return(returned: Any) -> None:
+def test_valid_return_values(returned: Any) -> None:
     result = score({"name": "a"}, {"output": "x"}, a=lambda _, __: returned)
     assert (result.score, type(result.score), result.errors) == (1.0, float, ())
     assert score({"name": "a"}, {"output": "x"}, a=lambda _, __: returned - returned) == StepsScore(0.0)
 
 
 @each("returned", [None, math.nan, math.inf, -0.1, 1.5, 2, "1", [1.0], 1j, 10**400, half])
-def test_what_it_may_not_return(returned: Any) -> None:
+def test_invalid_return_values(returned: Any) -> None:
     result = score({"name": "a"}, {"output": "x"}, a=lambda _, __: returned)
     assert (result.score, result.matches) == (0.0, ())
     assert len(result.errors) == 1
@@ -156,7 +156,7 @@ class Unprintable(Exception):  # noqa: N818
         (Unprintable(), "Unprintable: "),
     ],
 )
-def test_one_that_raises_scores_nothing_and_is_told(error: Exception, text: str) -> None:
+def test_one_that_raises_scores_zero_and_is_reported(error: Exception, text: str) -> None:
     def fail(_: dict[str, Any], __: dict[str, Any]) -> float:
         raise error
 
@@ -179,7 +179,7 @@ def test_another_step_may_still_match_after_one_that_raised() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_what_is_no_exception_of_the_comparator_passes(error: type[BaseException]) -> None:
+def test_exceptions_from_elsewhere_propagate(error: type[BaseException]) -> None:
     def stop(_: dict[str, Any], __: dict[str, Any]) -> float:
         raise error
 
@@ -208,7 +208,7 @@ async def asynchronous(_: dict[str, Any], __: dict[str, Any]) -> float:
 
 
 @pytest.mark.parametrize("comparator", ["half", None, asynchronous, functools.partial(asynchronous, {})])
-def test_one_that_cannot_be_a_comparator(comparator: Any) -> None:
+def test_invalid_comparators(comparator: Any) -> None:
     with pytest.raises(UsageError, match=r"^comparators\['a'\]: "):
         prepare_step({"name": "a"}, {"a": comparator})
 

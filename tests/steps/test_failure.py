@@ -201,7 +201,7 @@ CASES: list[tuple[str, list[dict[str, Any]], Any]] = [
 
 
 @pytest.mark.parametrize(("expected", "group", "steps"), CASES)
-async def test_what_the_steps_alone_say(expected: str, group: list[dict[str, Any]], steps: Any) -> None:
+async def test_failures_by_steps_alone(expected: str, group: list[dict[str, Any]], steps: Any) -> None:
     result = await result_of([group], steps)
     assert result["failure"] == expected
     assert (result.get("steps_score") == 1) == (expected == "none")
@@ -223,7 +223,7 @@ JUDGED = [
 
 
 @pytest.mark.parametrize(("expected", "steps", "answer"), JUDGED)
-async def test_what_the_judged_answer_adds(expected: str, steps: Any, answer: str) -> None:
+async def test_failures_by_the_judged_answer(expected: str, steps: Any, answer: str) -> None:
     result = await result_of([[STATIONS]], steps, answer)
     assert result["failure"] == expected
     assert ("answer_f1" in result) == (answer != "?")
@@ -295,7 +295,7 @@ async def test_only_groups_that_are_compared_decide() -> None:
     assert await failure([[STATIONS], [REPORTS]], steps, steps_groups="all") == "no_steps"
 
 
-async def test_the_latest_step_that_is_free_and_returned_something_is_to_blame() -> None:
+async def test_the_latest_unmatched_step_with_output_is_blamed() -> None:
     empty, error = took(STATIONS, table(names="ab")), took(STATIONS, status="error")
     assert await failure([[STATIONS]], [empty, took(STATIONS, SWAPPED)]) == "wrong_order"
     assert await failure([[STATIONS]], [took(STATIONS, SWAPPED), empty, error]) == "empty_result"
@@ -312,7 +312,7 @@ async def test_the_latest_step_that_is_free_and_returned_something_is_to_blame()
 # Comparators of the caller's
 
 
-async def test_of_a_comparator_of_the_callers_only_what_was_returned_is_known() -> None:
+async def test_for_a_custom_comparator_only_the_output_is_known() -> None:
     def half(_reference: Any, actual: Any) -> float:
         return 0.5 if actual["output"] == SWAPPED else 0.0
 
@@ -344,7 +344,7 @@ def lookalikes() -> tuple[dict[str, Any], dict[str, Any]]:
     return reference, took(reference, table(*other))
 
 
-async def test_what_takes_too_long_on_the_loop_is_found_in_a_thread() -> None:
+async def test_work_too_long_for_the_loop_runs_in_a_thread() -> None:
     reference, actual = lookalikes()
     evaluator = Evaluator(templates([reference]))
     record = Line(1, 0, json.dumps({"question_id": "q", "actual_steps": [actual]}).encode())
@@ -354,7 +354,7 @@ async def test_what_takes_too_long_on_the_loop_is_found_in_a_thread() -> None:
     assert await failure([[reference]], [actual]) == "wrong_order"
 
 
-def test_an_order_that_cannot_be_told_within_the_budget_is_not_told() -> None:
+def test_an_order_undecided_within_the_budget_is_not_reported() -> None:
     def exceeded(_: object) -> Any:
         raise ComparisonBudgetExceeded("too ambiguous")
 
@@ -376,7 +376,7 @@ def test_an_order_that_cannot_be_told_within_the_budget_is_not_told() -> None:
 # Results
 
 
-async def test_where_the_key_stands() -> None:
+async def test_position_of_the_key() -> None:
     def broken(_reference: Any, _actual: Any) -> float:
         raise KeyError("x")
 
@@ -388,14 +388,14 @@ async def test_where_the_key_stands() -> None:
     assert [*judged][-6:] == [*end, "judge"]
 
 
-async def test_without_reference_steps_there_is_none() -> None:
+async def test_no_failure_without_reference_steps() -> None:
     assert "failure" not in await Evaluator(templates()).evaluate({"question_id": "q", "error": "no"})
     async with Evaluator(templates(), judge=Claims()) as evaluator:
         response = {"question_id": "q", "actual_answer": "claims: 4 4 ", "actual_steps": [took(STATIONS)]}
         assert "failure" not in await evaluator.evaluate(response)
 
 
-async def test_it_is_not_told_before_the_judge_has_spoken() -> None:
+async def test_it_is_reported_only_after_judging() -> None:
     responses: list[dict[str, Any]] = [
         {"question_id": "q", "actual_steps": [took(STATIONS)], "actual_answer": "claims: 4 0 "},
         {"question_id": "q", "actual_steps": [took(STATIONS)]},

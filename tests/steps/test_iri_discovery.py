@@ -122,7 +122,7 @@ WHOLE = [
 
 
 @each("output", WHOLE)
-def test_a_query_that_came_upon_it(output: Any) -> None:
+def test_a_query_that_finds_it(output: Any) -> None:
     assert score("sparql_query", output) == 1.0
 
 
@@ -154,7 +154,7 @@ PARTS = [
 
 
 @each("output", PARTS)
-def test_a_query_that_did_not(output: Any) -> None:
+def test_a_query_that_does_not_find_it(output: Any) -> None:
     assert score("sparql_query", output) == 0.0
 
 
@@ -167,7 +167,7 @@ def test_json_escapes_do_not_hide_it() -> None:
     assert score("sparql_query", output.replace("/", "\\/"), "http://example.com/é") == 0.0
 
 
-def test_an_earlier_part_does_not_hide_a_later_whole() -> None:
+def test_an_earlier_partial_match_does_not_hide_a_later_full_match() -> None:
     assert score("sparql_query", "<urn:x:12> <urn:x:1> <urn:x:13>") == 1.0
     assert score("sparql_query", "a:a:a:a:a", "a:a:a") == 0.0
     assert score("sparql_query", "a:a:a:a a:a:a", "a:a:a") == 1.0

@@ -79,7 +79,7 @@ def actual(make: Callable[[int], Any], count: int) -> list[Any]:
 
 
 @pytest.mark.parametrize(("expected", "found"), STEPS.values(), ids=STEPS)
-def test_a_response_of_one_name_ends_within_the_budget(
+def test_a_response_with_one_step_name_ends_within_the_budget(
     expected: Callable[[int], Any], found: Callable[[int], Any]
 ) -> None:
     group = [prepare_step(expected(index), OWN) for index in range(1000)]
@@ -88,7 +88,7 @@ def test_a_response_of_one_name_ends_within_the_budget(
         scored = score_steps([group], response, mode="last")
     assert scored.score == 0
     assert 0 < len(scored.errors) <= 10
-    assert "not compared: comparing steps has taken all of the budget of this response" in scored.errors[-1]
+    assert "not compared: the comparison budget of this response is exhausted" in scored.errors[-1]
 
 
 LARGE: dict[str, tuple[Any, Callable[[int], Any]]] = {
@@ -114,20 +114,20 @@ def test_small_steps_against_a_large_one_end_within_the_budget(
     with affordable(len(json.dumps(response))):
         scored = score_steps([group], response, mode="last")
     assert scored.score == 0
-    assert "all of the budget" in scored.errors[-1]
+    assert "budget of this response is exhausted" in scored.errors[-1]
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_ordinary_responses_are_compared_whole(name: str) -> None:
+def test_ordinary_responses_are_compared_completely(name: str) -> None:
     """100 steps of one name that match none of 30."""
     expected, found = STEPS[name]
     group = [prepare_step(expected(index), OWN) for index in range(30)]
     scored = score_steps([group], actual(found, 100), mode="last")
     assert scored.score == 0
-    assert all(" output: no SPARQL results and no table" in error for error in scored.errors)
+    assert all(" output: neither SPARQL results nor a table" in error for error in scored.errors)
 
 
-def test_matches_far_back_are_found() -> None:
+def test_early_matches_are_found() -> None:
     group = [prepare_step(STEPS["JSON"][0](index)) for index in range(30)]
     outputs = [{"name": "q", "output": f"[{index}]"} for index in range(30)]
     response = actual(lambda index: outputs[index] if index < 30 else STEPS["JSON"][1](index), 500)
@@ -135,7 +135,7 @@ def test_matches_far_back_are_found() -> None:
     assert (scored.score, len(scored.matches)) == (1, 30)
 
 
-def test_what_was_matched_before_the_budget_is_spent_counts() -> None:
+def test_matches_before_the_budget_is_spent_count() -> None:
     group = [prepare_step(STEPS["text"][0](index)) for index in range(1000)]
     response = [*actual(STEPS["text"][1], 1000), {"name": "q", "status": "success", "output": "a0"}]
     scored = score_steps([group], response, mode="last")
@@ -164,13 +164,13 @@ def test_stopping_ends_any_comparison() -> None:
     assert "stopped" in scored.errors[0]
 
 
-async def test_the_result_says_so() -> None:
+async def test_the_result_reports_it() -> None:
     group = [STEPS["text"][0](index) for index in range(20)]
     question = {"id": "1", "question_text": "?", "reference_steps": [group]}
     evaluator = Evaluator([{"template_id": "t", "questions": [question]}])
     response = {"question_id": "1", "actual_steps": actual(STEPS["text"][1], 20_000)}
     result = await evaluator.evaluate(response)
     assert result["steps_score"] == 0
-    assert "all of the budget of this response" in result["steps_score_error"]
+    assert "budget of this response is exhausted" in result["steps_score_error"]
     again = await evaluator.evaluate(response | {"actual_steps": actual(STEPS["text"][1], 100)})
     assert "steps_score_error" not in again

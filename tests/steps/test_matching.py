@@ -95,7 +95,7 @@ def test_outputs_that_do_not_parse_never_match(name: str) -> None:
     assert last([prepare_step(reference)], [act("]", name), act("[" * 10**5, name)]) == StepsScore(0.0)
 
 
-def test_an_exhausted_budget_scores_nothing_and_is_told() -> None:
+def test_an_exhausted_budget_scores_zero_and_is_reported() -> None:
     def exhausted(_: ActualStep) -> float:
         raise ComparisonBudgetExceeded("too ambiguous")
 
@@ -115,7 +115,7 @@ def test_an_exhausted_budget_scores_nothing_and_is_told() -> None:
         score_steps([[step]], [act("2", "q")], mode="last", quick=True)
 
 
-def test_base_exceptions_and_bugs_pass_through() -> None:
+def test_base_exceptions_and_bugs_propagate() -> None:
     for error in (KeyboardInterrupt, ZeroDivisionError):
 
         def fail(_: ActualStep, error: type[BaseException] = error) -> float:

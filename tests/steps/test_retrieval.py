@@ -48,7 +48,7 @@ def test_recall_at_k(relevant: Any, retrieved: Any, k: int | None, expected: flo
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.0, "2", True, math.nan, math.inf])
-def test_a_cut_that_is_no_positive_integer(k: Any) -> None:
+def test_k_must_be_a_positive_integer(k: Any) -> None:
     with pytest.raises(UsageError, match=r"^k: "):
         recall_at_k([1], [1], k)
 
@@ -127,12 +127,12 @@ def test_k_comes_from_the_actual_step(args: dict[str, Any], expected: float) -> 
 
 
 @pytest.mark.parametrize("k", [0, -1, True, 1.5, "2", [2], math.inf])
-def test_a_k_that_is_no_positive_integer_is_malformed(k: Any) -> None:
+def test_a_k_that_is_not_a_positive_integer_is_malformed(k: Any) -> None:
     with pytest.raises(MalformedStep, match=r"^args\.k: "):
         score(docs(1), docs(1), args={"k": k})
 
 
-def test_args_that_are_no_object_are_malformed() -> None:
+def test_args_that_are_not_an_object_are_malformed() -> None:
     with pytest.raises(MalformedStep, match=r"^args: "):
         score(docs(1), docs(1), args=[2])
 
@@ -182,6 +182,6 @@ def test_a_text_needs_no_usable_id() -> None:
 
 
 @each("output", [None, "", "x", "{}", {}, "null", 1, [1], ["a"], "[[]]", [{"text": 1}], '[{"text": ["a"]}]'])
-def test_texts_of_what_is_no_list_of_documents(output: Any) -> None:
+def test_texts_of_an_output_that_is_not_a_list_of_documents(output: Any) -> None:
     with pytest.raises(MalformedStep):
         read_texts(output)

@@ -162,7 +162,7 @@ def test_multisets_count() -> None:
     assert score(table(twice), table(twice[::-1]), ignore_duplicates=False) == 1.0
 
 
-def test_order_wins_over_duplicates() -> None:
+def test_ordered_takes_precedence_over_duplicates() -> None:
     rows = [["a"], ["a"], ["b"]]
     for ignore_duplicates in (True, False):
         how: How = {"ordered": True, "ignore_duplicates": ignore_duplicates}
@@ -294,7 +294,7 @@ def dependent_columns(seed: int) -> list[list[Any]]:
     return [[str((row & mask).bit_count() % 2) for mask in masks] for row in range(256)]
 
 
-def test_the_search_is_bounded_and_says_so() -> None:
+def test_the_search_is_bounded_and_reports_it() -> None:
     for ignore_duplicates in (True, False):
         with pytest.raises(ComparisonBudgetExceeded, match="256"):
             score(
@@ -324,7 +324,7 @@ def test_comparisons_share_a_budget() -> None:
         score(expected, actual, REQUIRED, budget, ignore_duplicates=False)
 
 
-def test_what_is_granted_for_cells_is_not_carried_over() -> None:
+def test_grants_for_cells_are_not_carried_over() -> None:
     budget = Budget(100)
     with budget.granted(1000):
         budget.spend(50)
@@ -338,7 +338,7 @@ def test_what_is_granted_for_cells_is_not_carried_over() -> None:
         budget.spend(1)
 
 
-def test_an_exhausted_budget_leaves_what_is_granted() -> None:
+def test_an_exhausted_budget_keeps_later_grants() -> None:
     budget = Budget(100)
     with pytest.raises(ComparisonBudgetExceeded):
         budget.spend(10_000)
@@ -384,7 +384,7 @@ class Recorder(Budget):
         super().spend(steps)
 
 
-def test_a_search_that_is_stopped_tries_nothing_else() -> None:
+def test_a_stopped_search_tries_nothing_else() -> None:
     for ignore_duplicates in (True, False):
         budget = Recorder(1_000_000)
         with pytest.raises(ComparisonBudgetExceeded, match="stopped"):
@@ -427,7 +427,7 @@ def test_dense_doubles_pair_off() -> None:
 
 @pytest.mark.parametrize("prefix", ["v", "w"])
 @pytest.mark.parametrize("width", [1, 2])
-def test_integers_made_to_share_a_hash_are_refused(prefix: str, width: int) -> None:
+def test_integers_crafted_to_share_a_hash_are_refused(prefix: str, width: int) -> None:
     rows = [[(str(row * (2**61 - 1)), "integer")] * width for row in range(5000)]
     with pytest.raises(ComparisonBudgetExceeded, match="hashes"):
         score(table([[(str(row), "integer")] * width for row in range(5000)]), table(rows, prefix))

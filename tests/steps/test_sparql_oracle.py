@@ -179,7 +179,7 @@ class Case:
         return oracle(self.expected, self.required, self.actual, self.width, **self.how)
 
 
-def test_scores_as_the_oracle_does() -> None:
+def test_scores_agree_with_the_oracle() -> None:
     seen: Counter[tuple[bool, bool, float]] = Counter()
 
     @settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck), database=None)

@@ -56,7 +56,7 @@ def test_variables_that_are_not_listed_are_ignored_but_checked() -> None:
     assert read_results(select({"x": cell("a")}, {}, names=[])).row_count == 2
 
 
-def test_only_what_is_bound_takes_up_columns() -> None:
+def test_only_bound_variables_have_columns() -> None:
     names = [f"v{index}" for index in range(10_000)]
     results = read_results(select(*[{}] * 7999, {"v7": cell("a")}, names=names))
     assert [column.name for column in results.columns] == ["v7"]
@@ -142,7 +142,7 @@ def test_typed_values(text: str, datatype: str, value: object) -> None:
         ("5", "Integer"),
     ],
 )
-def test_all_else_is_text(text: str, datatype: str) -> None:
+def test_other_values_are_text(text: str, datatype: str) -> None:
     terms = [cell(text, datatype=XSD + datatype), cell("7", datatype=XSD + datatype)]
     assert values(select({"x": terms[0]})) == [[text]]
     assert values(select(*({"x": term} for term in terms)))[0][0] == text
@@ -235,7 +235,7 @@ OUTPUTS = JSON | st.builds(lambda rows: select(*rows, names=["x", "y"]), ROWS)
 
 @settings(deadline=None)
 @given(OUTPUTS)
-def test_nothing_but_malformed_is_raised(output: Any) -> None:
+def test_only_malformed_step_is_raised(output: Any) -> None:
     with suppress(MalformedStep):
         read_results(output)
 
@@ -249,7 +249,7 @@ GOOD_TERMS = st.builds(
 
 @settings(deadline=None)
 @given(st.lists(st.dictionaries(st.sampled_from(["x", "y"]), GOOD_TERMS), max_size=5))
-def test_reading_in_bulk_and_with_care_agree(rows: list[dict[str, Any]]) -> None:
+def test_fast_and_careful_reading_agree(rows: list[dict[str, Any]]) -> None:
     """A variable that is not listed makes it read the others with care."""
     other = {"other": cell("a")}
     bulk = read_results(select(*rows, {}, names=["x", "y"]))

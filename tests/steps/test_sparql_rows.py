@@ -73,7 +73,7 @@ STEPS = st.lists(st.integers(-2, 2) | st.integers(-3, 3), min_size=40, max_size=
 
 
 @pytest.mark.parametrize(("width", "most"), [(1, 30), (1, 8), (2, 6)])
-def test_rows_pair_off_as_by_kuhns_algorithm(width: int, most: int) -> None:
+def test_rows_pair_as_by_kuhns_algorithm(width: int, most: int) -> None:
     seen = set()
 
     @settings(deadline=None, derandomize=True)  # Else, now and then, no examples pair off.
@@ -89,7 +89,7 @@ def test_rows_pair_off_as_by_kuhns_algorithm(width: int, most: int) -> None:
 
 
 @pytest.mark.parametrize(("width", "most"), [(1, 30), (2, 6)])
-def test_rows_cover_each_other_as_all_pairs_do(width: int, most: int) -> None:
+def test_rows_cover_each_other_as_by_checking_all_pairs(width: int, most: int) -> None:
     seen = set()
 
     @settings(deadline=None)
@@ -122,7 +122,7 @@ def cell(step: int, kind: type) -> Cell:
     ],
 )
 @pytest.mark.parametrize("most", [8, 40])
-def test_a_single_column_pairs_off_as_by_kuhns_algorithm(
+def test_a_single_column_pairs_as_by_kuhns_algorithm(
     left_kinds: list[type], right_kinds: list[type], most: int
 ) -> None:
     seen = set()
@@ -158,7 +158,7 @@ def test_rows_of_many_kinds_are_matched_as_often_as_they_occur() -> None:
         assert not rows_pair_off(left, Counter({two: 999, four: 2001}), Budget(4000))
 
 
-def test_the_work_is_paid_for() -> None:
+def test_the_work_is_charged() -> None:
     left = Counter((0, number(step)) for step in range(100))
     right = Counter((0, number(step)) for step in range(1, 101))
     with pytest.raises(ComparisonBudgetExceeded, match="search budget"):

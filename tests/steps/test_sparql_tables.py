@@ -224,7 +224,7 @@ def test_single_cells(expected: Term, output: Any, agrees: bool) -> None:
         "<sparql>\ud800</sparql>",
     ],
 )
-def test_what_is_no_table(output: Any) -> None:
+def test_outputs_that_are_not_tables(output: Any) -> None:
     actual = ActualStep({"output": output})
     with pytest.raises(MalformedStep):
         actual.table()
@@ -302,7 +302,7 @@ SAMPLES = [write(ROWS, NAMES) for write in (*TYPED.values(), *UNTYPED.values())]
 
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(SAMPLES), st.data())
-def test_cut_and_changed_tables_raise_nothing_else(sample: str, data: st.DataObject) -> None:
+def test_truncated_and_altered_tables_raise_only_malformed_step(sample: str, data: st.DataObject) -> None:
     places = st.integers(0, len(sample))
     start, end = sorted((data.draw(places), data.draw(places)))
     output = sample[:start] + data.draw(st.text(max_size=5) | st.just(sample[start:end] * 2)) + sample[end:]
@@ -390,7 +390,7 @@ def test_empty_results(output: Any) -> None:
 
 
 @pytest.mark.parametrize("table", [ROWS, []])
-def test_what_frameworks_make_of_results(table: Table) -> None:
+def test_results_as_formatted_by_frameworks(table: Table) -> None:
     """Some pass on a dict or list as Python shows it, and models put results into code fences."""
     document = json.loads(encode(table, NAMES))
     outputs = [
@@ -402,8 +402,10 @@ def test_what_frameworks_make_of_results(table: Table) -> None:
         assert score(encode(table, NAMES), output, strict=True) == (1, "none")
 
 
-def test_why_an_output_is_no_table() -> None:
+def test_reasons_why_an_output_is_not_a_table() -> None:
     step = {"name": "q", "output": EMPTY_RESULTS, "output_media_type": SPARQL}
     actual = {"name": "q", "status": "success", "output": "Sorry,nothing"}
     [error] = score_steps([[prepare_step(step)]], [actual], mode="last").errors
-    assert error.startswith("reference_steps[0][0] (q) against actual_steps[0]: output: no SPARQL results")
+    assert error.startswith(
+        "reference_steps[0][0] (q) against actual_steps[0]: output: neither SPARQL results nor a table"
+    )

@@ -1,1 +1,1 @@
-"""Comparison of SPARQL query results: read, prepare the reference once, compare it with many."""
+"""Reading and comparison of SPARQL query results. One prepared reference is compared with many results."""

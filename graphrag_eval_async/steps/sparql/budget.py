@@ -1,11 +1,11 @@
-"""How much work comparisons may take, counted in steps, so that no clock decides a score.
+"""Budgets for the work of comparisons. Work is counted in steps, so that scores do not depend on timing.
 
-A step is about what it takes to project one row on its columns and to look it up, in loops that run in C:
-0.05 to 0.3 microseconds. Work in Python costs several steps. Every loop over rows or columns pays before it
-starts or as it goes, so `Budget.stop` takes effect within tens of milliseconds at 10,000 rows.
+A step is about the work of projecting one row on its columns and looking it up, in loops that run in C: 0.05
+to 0.3 microseconds. Work in Python costs several steps. Every loop over rows or columns spends its steps
+before it starts or as it runs, so `Budget.stop` takes effect within tens of milliseconds at 10,000 rows.
 
-What any comparison needs is granted to the first of a response, which are all that most responses take. The
-rest, search among them, draws on a budget that all comparisons of one response share.
+The first comparisons of a response are free except for searches; most responses need no others. Searches and
+all further comparisons of one response share a budget.
 """
 
 from __future__ import annotations
@@ -19,47 +19,47 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SEARCH_STEPS = 10_000_000
-"""For all searches of one response: one to three seconds."""
+"""Budget for all searches of one response: one to three seconds."""
 
 QUICK_SEARCH_STEPS = 20_000
-"""The same on an event loop: a few milliseconds."""
+"""Budget for all searches of one response on an event loop: a few milliseconds."""
 
 FREE_COMPARISONS = 20
-"""So many pairs of steps of one response are compared without a charge but for searches."""
+"""Number of comparisons per response that are free except for searches."""
 
 QUICK_COMPARISONS = 4
-"""The same on an event loop."""
+"""Number of free comparisons per response on an event loop."""
 
 STEPS_PER_COMPARISON = 100
-"""For each other pair, whatever it is."""
+"""Cost of each further comparison of a pair of steps."""
 
 STEPS_PER_TABLES = 100
-"""For each pair of tables that differ, in addition to their cells."""
+"""Cost of each pair of tables that differ, in addition to their cells."""
 
 STEPS_PER_COPIED_VALUE = 4
 
 STEPS_PER_CELL = 8
-"""Granted for each cell of the two tables."""
+"""Steps granted for each cell of the two tables."""
 
-# A row with cells that need a closer look is taken apart and hashed: so much, and so much for each such cell.
+# Costs of splitting and hashing a row with loose cells: per row, and per loose cell.
 STEPS_PER_LOOSE_ROW = 4
 STEPS_PER_LOOSE_CELL = 2
-# To find what is near a row, or could be matched with it.
+# Cost of finding the rows that are near a row or could be matched with it.
 STEPS_PER_LOOKUP = 16
-# To look closely at a pair of rows, whose cells cost a step each; or at a pair of cells.
+# Cost of comparing a pair of rows, plus a step per cell; or of comparing a pair of cells.
 STEPS_PER_PAIR = 8
 
 _AMBIGUOUS = "too ambiguous to compare within the search budget"
-_SPENT = "not compared: comparing steps has taken all of the budget of this response"
+_SPENT = "not compared: the comparison budget of this response is exhausted"
 
 
 class Budget:
-    """Steps that comparisons may spend, one after the other; another thread may stop them at any time.
+    """Steps that successive comparisons may spend. Another thread may stop them at any time.
 
     Attributes:
-        free: how many more comparisons are free; below 0 once they are used up.
+        free: number of comparisons that are still free; below 0 once they are used up.
         stopped: whether `stop` was called.
-        quick: whether it is that of an event loop, against which also counts what tables take to read.
+        quick: whether the budget is for an event loop; reading tables then also counts.
         strict_types: whether tables with untyped cells are refused.
     """
 
@@ -71,27 +71,27 @@ class Budget:
         self.stopped = self.quick = self.strict_types = False
 
     def begin(self) -> None:
-        """Spend what comparing two steps takes that is not one of the `free` ones.
+        """Spend the cost of a comparison of two steps that is not free.
 
         Raises:
-            ComparisonBudgetExceeded: as `spend` does.
+            ComparisonBudgetExceeded: see `spend`.
         """
         self.spend(STEPS_PER_COMPARISON)
 
     def pay(self, steps: int) -> None:
-        """Spend what a comparison takes beyond looking at the actual step, unless it is free.
+        """Spend the steps of a comparison beyond reading the actual step, unless the comparison is free.
 
         Raises:
-            ComparisonBudgetExceeded: as `spend` does.
+            ComparisonBudgetExceeded: see `spend`.
         """
         if self.free < 0:
             self.spend(steps)
 
     def spend(self, steps: int) -> None:
-        """Count steps that are about to be taken.
+        """Spend steps before they are taken.
 
         Raises:
-            ComparisonBudgetExceeded: there are not as many left, and now none, or the budget was stopped.
+            ComparisonBudgetExceeded: fewer are left (the budget is then empty), or the budget was stopped.
         """
         self._left -= steps
         if self._left < 0:
@@ -106,7 +106,7 @@ class Budget:
 
     @contextmanager
     def granted(self, steps: int) -> Iterator[None]:
-        """So many steps more if the comparison is free; those not spent are taken back in the end."""
+        """Grant extra steps if the comparison is free. Unspent ones are taken back at the end."""
         before = self._left
         self._left += steps if self.free >= 0 else 0
         try:
@@ -116,7 +116,7 @@ class Budget:
 
     @contextmanager
     def halved(self) -> Iterator[None]:
-        """Half of what is left, rounded up; the other half is given back in the end."""
+        """Limit spending to half of what is left, rounded up. The other half is restored at the end."""
         kept = self._left // 2
         self._left -= kept
         try:

@@ -1,4 +1,4 @@
-"""Columns of results: the text of each cell, the value that its type gives it, and which cells are near."""
+"""Columns of results: the text of each cell, its value by its type, and which cells are near each other."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _KINDS: Mapping[str | None, str] = {
 # Integers and decimals are texts from here on, so that each fits into a double.
 _LONG = 300
 
-# So many items may share a hash, or be in sets that are not looked at.
+# Maximum number of items that may share a hash, and maximum size of sets that are not checked.
 _MOST_ALIKE, _MANY = 50, 1000
 
 _SPACE = " \t\r\n"
@@ -61,7 +61,7 @@ _BOOLEANS = {"true": (True,), "1": (True,), "false": (False,), "0": (False,)}
 
 
 class Column:
-    """The cells of one variable in row order: for each its text, None where unbound, and its value."""
+    """The cells of one variable in row order: the text of each, None if unbound, and its value."""
 
     __slots__ = ("_distinct", "name", "texts", "types", "values")
 
@@ -74,9 +74,9 @@ class Column:
 
     @property
     def distinct(self) -> frozenset[Value]:
-        """The different values; of equal numbers of different types, one. Raises what `unique` does."""
-        if self._distinct is None:  # Several threads may do this without harm.
-            # Any number of integers can be made up that share a hash; of doubles a few dozen, of texts none.
+        """The distinct values; equal numbers of different types count once. Raises what `unique` raises."""
+        if self._distinct is None:  # Thread-safe.
+            # Any number of integers can be made to share a hash, but only a few dozen doubles, and no texts.
             self._distinct = (unique if int in self.types else frozenset)(self.values)
         return self._distinct
 
@@ -85,25 +85,25 @@ class Column:
         return Column(self.name, [self.texts[row] for row in rows], [self.values[row] for row in rows])
 
     def cells(self) -> Iterator[Cell]:
-        """All there is to know about each cell."""
+        """Type, value and text of each cell."""
         return zip(map(type, self.values), self.values, self.texts, strict=True)
 
 
 def unique(items: Collection[H]) -> frozenset[H]:
-    """The different items.
+    """The distinct items.
 
     Raises:
-        ComparisonBudgetExceeded: so many of them share their hashes that it would take quadratic time.
+        ComparisonBudgetExceeded: so many share a hash that building the set would take quadratic time.
     """
     check_hashes(items)
     return frozenset(items)
 
 
 def check_hashes(items: Collection[Hashable]) -> None:
-    """See that a set of numbers, or of tuples or sets of them, takes linear time.
+    """Check that a set of numbers, or of tuples or sets of them, can be built in linear time.
 
     Raises:
-        ComparisonBudgetExceeded: it would not.
+        ComparisonBudgetExceeded: too many numbers share a hash.
     """
     for _ in range(_MOST_ALIKE):
         if len(items) <= _MANY:
@@ -117,9 +117,9 @@ def check_hashes(items: Collection[Hashable]) -> None:
 def values_of(texts: list[str], datatypes: list[str | None]) -> Sequence[Value]:
     """The values of bound cells.
 
-    A double or float beyond a double is infinite. A cell is a text like any other where it is NaN, an integer
-    or decimal of `_LONG` characters or more, or outside the lexical space of its type (the ranges of types
-    derived from integer are not looked at).
+    A double or float too large for a double is infinite. A cell is text if it is NaN, an integer or decimal
+    of `_LONG` characters or more, or outside the lexical space of its type (ranges of types derived from
+    integer are not checked).
     """
     different = set(datatypes)
     if different.isdisjoint(_KINDS):
@@ -129,7 +129,7 @@ def values_of(texts: list[str], datatypes: list[str | None]) -> Sequence[Value]:
 
 
 def _numbers_in_bulk(texts: list[str], kind: str) -> list[int | float] | None:
-    """The numbers, or None where any of the texts is not plainly one."""
+    """The numbers, or None if any of the texts is not a plain number."""
     alphabet, parse = _NUMBERS.get(kind, ("", float))
     if "".join(texts).strip(alphabet) or (kind != _DOUBLE and max(map(len, texts)) >= _LONG):
         return None
@@ -163,7 +163,7 @@ close = partial(math.isclose, rel_tol=1e-8, abs_tol=1e-8)
 
 
 def near(one: Cell, other: Cell) -> bool:
-    """Whether two cells count as equal: by value where their types compare, by text where they do not."""
+    """Whether two cells count as equal: by value if their types are comparable, else by text."""
     if one == other:
         return True
     (one_type, one_value, one_text), (other_type, other_value, other_text) = one, other
@@ -183,7 +183,7 @@ class Classes:
     __slots__ = ("_budget", "_class_of", "loose")
 
     def __init__(self, columns: Collection[Column], budget: Budget) -> None:
-        # Only of values that share a class with different ones.
+        # Only values that share a class with different values.
         self._class_of: dict[Value, Value] = {}
         self.loose: set[Value] = set()
         self._budget = budget
@@ -244,7 +244,7 @@ _FAMILIES = {int: "number", float: "number", tuple: "boolean", str: "text"}
 
 
 def _of_types(column: Column, kinds: frozenset[type]) -> frozenset[Any]:
-    """The values of such types."""
+    """The values of cells with these types."""
     if column.types <= kinds:
         return column.distinct
     if column.types.isdisjoint(kinds):
@@ -258,7 +258,7 @@ def _union(columns: Iterable[Column], kinds: frozenset[type]) -> frozenset[Numbe
 
 
 def _written(columns: Iterable[Column], kinds: frozenset[type]) -> Iterator[tuple[Any, Value]]:
-    """Text and value of the cells of such types."""
+    """Text and value of cells with these types."""
     for column in columns:
         if not column.types.isdisjoint(kinds):
             cells = zip(column.texts, column.values, strict=True)
@@ -266,7 +266,7 @@ def _written(columns: Iterable[Column], kinds: frozenset[type]) -> Iterator[tupl
 
 
 def _chains(numbers: list[Number]) -> Iterator[list[Number]]:
-    """Slices, two or more long, of sorted numbers in which each is linked to the next."""
+    """Slices of two or more sorted numbers in which each is linked to the next."""
     start = stop = 0
     for index in compress(count(), map(close, numbers, islice(numbers, 1, None))):
         if index != stop:

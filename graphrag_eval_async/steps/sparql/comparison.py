@@ -1,4 +1,4 @@
-"""The comparison of SPARQL results that step scores are made of."""
+"""Comparison of SPARQL results, for step scores."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SparqlReference:
-    """Results to compare with, the columns that count, and how; made by `prepare_reference`.
+    """Reference results, the required columns, and how to compare rows; made by `prepare_reference`.
 
-    `required` names those columns that count and are bound in any row, `unbound` counts the others.
+    `required` names the required columns that are bound in at least one row; `unbound` counts the others.
     """
 
     results: SparqlResults
@@ -48,17 +48,17 @@ def prepare_reference(
     ordered: bool,
     ignore_duplicates: bool,
 ) -> SparqlReference:
-    """Make a reference that any number of results can be compared with.
+    """Make a reference that can be compared with any number of results.
 
     Args:
-        results: what the reference query returned.
-        required_columns: the variables that count; all of them where it is None or empty.
-        ordered: the rows must come in the same order. Wins over `ignore_duplicates`.
-        ignore_duplicates: the rows are a set; otherwise a multiset.
+        results: results of the reference query.
+        required_columns: variables that must match; all of them if None or empty.
+        ordered: whether rows must be in the same order. Takes precedence over `ignore_duplicates`.
+        ignore_duplicates: whether rows are compared as a set; otherwise as a multiset.
 
     Raises:
-        MalformedStep: the results have a flaw that is only borne in an actual output, or a required column is
-            repeated or is no variable of the results; the message starts with the key.
+        MalformedStep: the results have a flaw that is only tolerated in an actual output, or a required
+            column is repeated or is not a variable of the results. The message starts with the key.
     """
     if results.flaw:
         raise MalformedStep(f"output: not SPARQL JSON: {results.flaw}")
@@ -81,7 +81,7 @@ def _rows(columns: Sequence[Column]) -> Iterator[tuple[Value, ...]]:
 
 
 def compare(reference: SparqlReference, actual: SparqlResults, budget: Budget) -> float:
-    """1.0 where the actual results have the reference's required columns, by values, else 0.0.
+    """1.0 if the actual results have the required columns of the reference, compared by value; else 0.0.
 
     Each required column is paired with an actual column of its own, whatever the names, so that the rows
     agree as a set, as a multiset or in order. Cells of numeric types agree when within 1e-8, relative or
@@ -89,12 +89,12 @@ def compare(reference: SparqlReference, actual: SparqlResults, budget: Budget) -
     other pairs of cells when their texts are equal.
 
     Args:
-        budget: what all comparisons of one response may spend together; some steps for each cell are granted
-            on top of it.
+        budget: steps that all comparisons of one response may spend in total, in addition to some steps
+            granted for each cell.
 
     Raises:
-        ComparisonBudgetExceeded: the columns, or rows, look too much alike to pair them within the budget, or
-            that was stopped.
+        ComparisonBudgetExceeded: the columns or rows are too similar to pair them within the budget, or the
+            budget was stopped.
     """
     expected = reference.results
     if expected.boolean is not None or actual.boolean is not None:
@@ -107,7 +107,7 @@ def compare(reference: SparqlReference, actual: SparqlResults, budget: Budget) -
 
 
 def lacks_columns(reference: SparqlReference, actual: SparqlResults) -> bool:
-    """Whether there are fewer columns than are required, or fewer that are bound in any row."""
+    """Whether the actual results have too few columns, or too few that are bound in any row."""
     if reference.results.boolean is not None or actual.boolean is not None:
         return False
     required = len(reference.required)
@@ -115,7 +115,7 @@ def lacks_columns(reference: SparqlReference, actual: SparqlResults) -> bool:
 
 
 def agree_but_for_order(reference: SparqlReference, actual: SparqlResults, budget: Budget) -> bool:
-    """Whether results that do not agree with the reference would, if the order of rows did not count.
+    """Whether results that do not agree with the reference would agree if the order of rows were ignored.
 
     Raises:
         ComparisonBudgetExceeded: as `compare` does.
@@ -127,7 +127,7 @@ def agree_but_for_order(reference: SparqlReference, actual: SparqlResults, budge
 
 
 def _shapes_agree(reference: SparqlReference, actual: SparqlResults) -> bool:
-    """Whether there are enough rows and columns; columns unbound throughout can only be paired together."""
+    """Whether there are enough rows and columns. Columns without bound cells can only be paired together."""
     wanted, found = reference.results.row_count, actual.row_count
     return (
         len(actual.columns) >= len(reference.required)
@@ -137,7 +137,7 @@ def _shapes_agree(reference: SparqlReference, actual: SparqlResults) -> bool:
 
 
 def _same_by_name(reference: SparqlReference, actual: SparqlResults) -> bool:
-    """Whether columns of the required names have equal values: not needed to agree, but common and cheap."""
+    """Whether columns with the required names have equal values: sufficient to agree, common, and cheap."""
     columns = actual.named(reference.required)
     if len(columns) < len(reference.required):
         return False
@@ -171,7 +171,7 @@ def _tables_agree(reference: SparqlReference, actual: SparqlResults, budget: Bud
 def _agree_in_order(
     required: Sequence[Column], actual: Sequence[Column], classes: Classes, budget: Budget
 ) -> bool:
-    """Whether required columns can be paired with actual ones that are near them in each row.
+    """Whether the required columns can be paired with actual columns that are near them in each row.
 
     No column depends on how the others are paired.
     """

@@ -1,4 +1,4 @@
-"""SPARQL 1.1 Query Results JSON, checked and turned into columns of cells.
+"""Checks SPARQL 1.1 Query Results JSON and converts it to columns of cells.
 
 https://www.w3.org/TR/sparql11-results-json/
 """
@@ -25,17 +25,17 @@ T = TypeVar("T")
 
 _PLAIN = {str, type(None)}
 
-# Tables with more cells than this for each that is bound are looked at for variables never bound.
+# Tables with more cells than this per bound cell are checked for variables that are never bound.
 _WORTH_A_LOOK = 4
-# A larger table with more cells than this for each that is bound is refused.
+# A larger table with more cells than this per bound cell is refused.
 _FEW_CELLS, _CELLS_PER_BOUND = 1_000_000, 50
 
 
 class SparqlResults:
-    """What a query returned: `boolean` for ASK, otherwise `row_count` rows; immutable.
+    """Immutable results of a query: `boolean` for ASK, otherwise `row_count` rows.
 
-    `columns` holds a column for each of the `variables` that is bound in any row: those never bound would
-    only take up room. `flaw` says what was overlooked in reading, if anything.
+    `columns` has a column for each of the `variables` that is bound in at least one row; others would waste
+    memory. `flaw` describes a mistake that was tolerated in reading, if any.
     """
 
     __slots__ = ("_distinct", "boolean", "columns", "flaw", "row_count", "variables")
@@ -57,12 +57,12 @@ class SparqlResults:
         self._distinct: SparqlResults | None = None
 
     def named(self, names: Iterable[str]) -> list[Column]:
-        """The columns of these variables, as far as there are any."""
+        """The columns of these variables, except variables without a column."""
         columns = {column.name: column for column in self.columns}
         return [columns[name] for name in names if name in columns]
 
     def distinct(self) -> SparqlResults:
-        """The same, which must have columns, without repeated rows; computed when first asked for."""
+        """The results without repeated rows, computed on first use. There must be columns."""
         if self._distinct is None:
             cells = (column.cells() if column.types - _PLAIN else column.texts for column in self.columns)
             rows = dict(zip(zip(*cells, strict=True), count())).values()
@@ -72,7 +72,7 @@ class SparqlResults:
 
 
 def read_document(output: Any) -> dict[str, Any]:
-    """The object that SPARQL results JSON is, from its text or decoded already; not looked into.
+    """The object of SPARQL results JSON, from text or already decoded. Its contents are not checked.
 
     Raises:
         MalformedStep: it is something else.
@@ -97,7 +97,7 @@ def is_same_table(one: dict[str, Any], other: dict[str, Any]) -> bool:
             return False
         variables, others = one["head"]["vars"], other["head"]["vars"]
         return variables == others or sorted(variables) == sorted(others)
-    except (KeyError, TypeError):  # The other is no SPARQL results.
+    except (KeyError, TypeError):  # The other one is not SPARQL results.
         return False
 
 
@@ -124,7 +124,7 @@ _decode = msgspec.json.Decoder(_Document).decode
 
 
 def are_plain(output: Any, required: Collection[str]) -> bool:
-    """Whether text is SPARQL results without a flaw or anything unusual, that have the required columns.
+    """Whether text is SPARQL results with the required columns and nothing wrong or unusual.
 
     Much quicker than reading them; of what is not plain, reading tells whether it is right, and what is not.
     """
@@ -147,7 +147,7 @@ def are_plain(output: Any, required: Collection[str]) -> bool:
 
 
 def results_of(document: dict[str, Any]) -> SparqlResults:
-    """The results that a document holds.
+    """The results in a document.
 
     Variables listed twice in `head.vars` count once. What a row binds to a variable that `head.vars` does
     not list must be well formed, and is ignored. Either is noted as the results' `flaw`.
@@ -204,7 +204,7 @@ _STRING = frozenset({str})
 
 
 def _columns(variables: Collection[str], rows: list[dict[str, Any]]) -> list[Column]:
-    """The columns of variables that are bound; KeyError, TypeError or ValueError for all but plain rows."""
+    """The columns of bound variables. Raises KeyError, TypeError or ValueError unless all rows are plain."""
     bound = sum(map(len, rows))
     if len(variables) * len(rows) >= bound * _WORTH_A_LOOK:
         variables = _without_unbound(variables, rows, bound)
@@ -224,13 +224,13 @@ def _without_unbound(
     names = [name for name in variables if name in used]
     if len(names) * len(rows) > max(_FEW_CELLS, bound * _CELLS_PER_BOUND):
         raise ComparisonBudgetExceeded(
-            f"{len(names)} columns of {len(rows)} rows: too sparse, only {bound} cells are bound"
+            f"{len(names)} columns of {len(rows)} rows: too sparse, only {bound} bound cells"
         )
     return names
 
 
 def _column(name: str, cells: list[Any]) -> Column:
-    """A column of terms, None where unbound; KeyError, TypeError or ValueError for all but plain ones."""
+    """A column of terms, None if unbound. Raises KeyError, TypeError or ValueError unless all are plain."""
     bound = cells if all(cells) else [cell for cell in cells if cell is not None]
     texts = list(map(_VALUE, bound))
     datatypes = list(map(dict.get, bound, repeat("datatype")))
@@ -251,7 +251,7 @@ def _spread(bound: Iterable[T], cells: list[Any]) -> list[T | None]:
 
 
 def _read_with_care(variables: Collection[str], bindings: list[Any]) -> tuple[list[Column], str | None]:
-    """The columns, read term by term, and the first variable bound that is not listed."""
+    """The columns, read term by term, and the first bound variable that is not listed."""
     rows = [_row(row, f"results.bindings[{index}]") for index, row in enumerate(bindings)]
     unlisted = (
         f"results.bindings[{index}].{name}: not among head.vars"
@@ -268,7 +268,7 @@ def _row(row: Any, where: str) -> dict[str, Any]:
 
 
 def _term(term: Any, where: str) -> dict[str, Any]:
-    """The term as `_column` wants it: what is allowed but unusual, made plain."""
+    """The term normalized for `_column`, which takes only plain terms."""
     text = _member(_checked(term, dict, where), "value", object, f"{where}.")
     if isinstance(text, dict) and term.get("type") == "triple":
         text = _canonical(text, f"{where}.value")

@@ -1,4 +1,4 @@
-"""Exact agreement of rows whose cells are near each other in a way that is not transitive."""
+"""Exact agreement of rows when nearness of their cells is not transitive."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.sparql.columns import Cell, Number
 
 T = TypeVar("T")
-# A number for the classes of its cells, which near rows share, then the cells that need a closer look.
+# A number for the classes of its cells, which near rows share, followed by its loose cells.
 Row: TypeAlias = "tuple[Any, ...]"
 
 _WORTH_SORTING = 16
 
 
 class NearRows:
-    """Finds, among some rows, those near a given one."""
+    """Finds the rows near a given row."""
 
     def __init__(self, rows: Iterable[Row], budget: Budget) -> None:
         grouped = defaultdict(list)
@@ -54,7 +54,7 @@ class NearRows:
 
 
 class _Windows:
-    """Rows sorted by their most varied column, so that only a window of them need be looked at."""
+    """Rows sorted by their most varied column, so that only a window of them must be checked."""
 
     def __init__(self, rows: list[Row]) -> None:
         self._column = max(range(1, len(rows[0])), key=lambda column: len({row[column] for row in rows}))
@@ -65,7 +65,7 @@ class _Windows:
         self._others = [row for row in rows if self._number(row) is None]
 
     def candidates(self, row: Row) -> Iterator[Row]:
-        """At least the rows near this one."""
+        """Candidates: all rows near this one, and possibly others."""
         yield from self._others
         number = self._number(row)
         if number is None:  # near the numbers that are written alike
@@ -74,7 +74,7 @@ class _Windows:
         middle = bisect_left(self._numbers, number)
         above = self._while_close(number, range(middle, len(self._rows)))
         below = self._while_close(number, range(middle - 1, -1, -1))
-        for pair in zip_longest(above, below):  # the closest first, since that is the likely one
+        for pair in zip_longest(above, below):  # the closest first, as the most likely
             yield from filter(None, pair)
 
     def _while_close(self, number: Number, indices: Iterable[int]) -> Iterator[Row]:
@@ -89,7 +89,7 @@ class _Windows:
 
 
 def rows_cover(left: Iterable[Row], right: Iterable[Row], budget: Budget) -> bool:
-    """Whether each row has a near one on the other side."""
+    """Whether each row has a near row on the other side."""
     left, right = frozenset(left), frozenset(right)
     for rows, others in ((left, right), (right, left)):
         near_rows = NearRows(others, budget)
@@ -99,7 +99,7 @@ def rows_cover(left: Iterable[Row], right: Iterable[Row], budget: Budget) -> boo
 
 
 def rows_pair_off(left: Mapping[Row, int], right: Mapping[Row, int], budget: Budget) -> bool:
-    """Whether rows, so many times each and equally many in all, can be paired so that each pair is near."""
+    """Whether two multisets of rows, of equal size, can be paired so that the rows of each pair are near."""
     ours, theirs = _by_number(left), _by_number(right)
     return ours.keys() == theirs.keys() and all(
         _group_pairs_off(rows, theirs[number], budget) for number, rows in ours.items()
@@ -179,8 +179,8 @@ class Matching(Generic[T]):
         self._budget = budget
 
     def saturates(self) -> bool:
-        """Whether all left items can be matched at once. To be asked once."""
-        for item, count in self._need.items():  # mere twins first: paths mend it where that was wrong
+        """Whether all left items can be matched at once. Call it only once."""
+        for item, count in self._need.items():  # equal items first; augmenting paths correct wrong matches
             if twins := min(count, self._free.get(item, 0)):
                 self._flow[item][item] = twins
                 self._free[item] -= twins
@@ -195,7 +195,7 @@ class Matching(Generic[T]):
         return True
 
     def _augmenting_path(self, start: T) -> list[tuple[T, T]]:
-        """Pairs to match more often, from the first; those between them, to match less; or nothing."""
+        """An augmenting path, as pairs to match more often, with pairs to match less between; or nothing."""
         reached_from: dict[T, T] = {}  # right item -> left
         moved_from: dict[T, T | None] = {start: None}  # left item -> right
         queue = deque([start])
@@ -215,7 +215,7 @@ class Matching(Generic[T]):
         return []
 
     def _partners(self, item: T) -> Iterator[T]:
-        """The partners, each looked for only when it is needed, and once."""
+        """The partners, each searched for once, when it is needed."""
         if item not in self._known:
             self._known[item] = [], iter(self._find_partners(item))
         known, unknown = self._known[item]

@@ -1,4 +1,4 @@
-"""Pairing of columns: each required one with its own actual one, so that the rows agree in any order.
+"""Pairing of each required column with its own actual column, so that the rows agree in any order.
 
 The pairing grows column by column, and a branch ends as soon as the rows' projections disagree.
 """
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 _Signature: TypeAlias = "frozenset[Hashable]"
 
-# How many rows are tried before all are: a wrong branch mostly shows here.
+# Number of rows tried before all rows: most wrong branches fail here.
 _PROBE = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What every part of one comparison needs; `duplicates` tells a multiset of rows from a set."""
+    """Context of one comparison. `duplicates` is True for a multiset of rows, False for a set."""
 
     classes: Classes
     budget: Budget
@@ -39,7 +39,7 @@ class Task:
 
 
 class _View:
-    """A column by the classes of its cells; `left` counts the equal actual columns not paired yet."""
+    """A column as the classes of its cells. `left` counts the equal actual columns not paired yet."""
 
     __slots__ = ("column", "ids", "left", "loose", "signature")
 
@@ -54,7 +54,7 @@ class _View:
         self.left = 1
 
     def content(self) -> Hashable:
-        """What makes two columns interchangeable."""
+        """A key that is equal for interchangeable columns."""
         return tuple(self.column.cells() if self.loose else self.ids)
 
 
@@ -164,7 +164,7 @@ def agree_unordered(required: Sequence[Column], actual: Sequence[Column], task: 
 
 
 def _agree_as_multisets(required: Sequence[Column], actual: Sequence[Column], task: Task) -> bool:
-    """Rows that agree as multisets do so as sets, and counting them ends wrong branches sooner."""
+    """Whether rows agree. Rows that agree as multisets agree as sets; counting ends wrong branches sooner."""
     if len(required[0].values) != len(actual[0].values):
         return False
     try:
@@ -194,7 +194,7 @@ class _Search:
         self._choices = choices
         self._task = task
         self._forced = [view for view in wanted if len(choices[view.signature]) == 1]
-        # Rows that tight and varied columns have told apart leave little to try for the others.
+        # Tight and varied columns distinguish most rows, which leaves few options for the others.
         self._free = sorted(
             (view for view in wanted if len(choices[view.signature]) > 1),
             key=lambda view: (view.loose, len(choices[view.signature]), -len(view.signature)),
@@ -231,7 +231,7 @@ class _Search:
         return False
 
     def _options(self, index: int) -> Iterator[_View]:
-        """What the free column could be paired with now, columns of the same name first."""
+        """Current candidates for the free column, columns with the same name first."""
         wanted = self._free[index]
         choices = self._choices[wanted.signature]
         self._task.budget.spend(len(choices))
@@ -241,7 +241,7 @@ class _Search:
                 yield view
 
     def _projection(self, depth: int) -> _Projection:
-        """The reference's, in the forced columns and so many free ones; made when first needed, and kept."""
+        """The reference's projection on the forced columns and some free ones, cached on first use."""
         if depth == len(self._projections):
             views = self._forced + self._free[:depth]
             numbers = self._projections[-1].numbers if depth else [0] * self._height
@@ -250,7 +250,7 @@ class _Search:
         return self._projections[depth]
 
     def _needed(self, wanted: list[_View]) -> Collection[int]:
-        """The reference's rows that need an actual row of their own: of a set, the different ones."""
+        """The reference rows that each need their own actual row; for a set, the distinct ones."""
         rows = range(self._height)
         if self._task.duplicates:
             return rows

@@ -1,4 +1,4 @@
-"""Tables that tools return instead of SPARQL results JSON, turned into the object that it would be.
+"""Converts tables that tools return instead of SPARQL results JSON to its object form.
 
 Cells of XML and TSV have types. Cells of CSV, Markdown and lists of objects are untyped. They equal any term
 of the same text: an IRI in full or in angle brackets, a literal by its lexical form. A text that is a number
@@ -24,14 +24,14 @@ _PYTHON = ("{'", "[{'")
 
 
 class Table(NamedTuple):
-    """The object that SPARQL results JSON would be, and whether its terms have types."""
+    """An equivalent SPARQL results JSON object, and whether its terms have types."""
 
     document: dict[str, Any]
     typed: bool
 
 
 def read_table(output: Any) -> Table:
-    """What an output holds that is not a JSON object.
+    """The table in an output that is not a JSON object.
 
     The first character decides which format is tried: `<` XML, `?` or `$` TSV, `|` Markdown, `[` a list of
     objects, `{` results as Python shows a dict, any other CSV. The whole output must be the table, in a code
@@ -55,19 +55,19 @@ def read_table(output: Any) -> Table:
     if first == "{" and isinstance(document := _decoded(text), dict):
         return Table(document, typed=True)
     if not first:
-        raise MalformedStep("no SPARQL results and no table")
+        raise MalformedStep("neither SPARQL results nor a table")
     return Table(_read_csv(text), typed=False)
 
 
 def steps_to_read(output: Any) -> int:
-    """About how many steps of a `Budget` it takes to read an output as a table."""
+    """Approximate number of steps of a `Budget` that reading an output as a table takes."""
     if isinstance(output, list):
         return sum(1 + len(row) if isinstance(row, dict) else 1 for row in output) * _STEPS_PER_VALUE
     return len(output) if isinstance(output, str) else 0
 
 
 def _without_fence(text: str) -> str:
-    """What a code fence of Markdown holds, if it holds all."""
+    """The contents of a Markdown code fence, if it encloses the whole text."""
     end = text.rstrip()
     if not end.startswith("```") or not end.endswith("```") or end.count("```") != 2:
         return text
@@ -84,17 +84,17 @@ def _decoded(text: str) -> Any:
             and text.count("[") + text.count("{") < 10_000
         ):
             return _literal(text)
-        raise MalformedStep(f"no SPARQL results and no table; as JSON: {error}") from None
+        raise MalformedStep(f"neither SPARQL results nor a table; as JSON: {error}") from None
 
 
 def _literal(text: str) -> Any:
-    """A dict or list as Python shows it: some frameworks pass on `str` of what a tool returned."""
+    """A dict or list from its Python `repr`: some frameworks pass on `str` of a tool's return value."""
     import ast  # Takes a millisecond to import, and few need it.
 
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        raise MalformedStep("no SPARQL results and no table; as Python: not a literal") from None
+        raise MalformedStep("neither SPARQL results nor a table; as Python: not a literal") from None
 
 
 def _read_objects(rows: Any) -> dict[str, Any]:
@@ -136,12 +136,12 @@ def _read_csv(text: str) -> dict[str, Any]:
     try:
         header, *rows = csv.reader(io.StringIO(text.rstrip("\r\n"), newline=""), strict=True)
     except (csv.Error, ValueError) as error:
-        raise MalformedStep(f"no SPARQL results and no table; as CSV: {error}") from None
+        raise MalformedStep(f"neither SPARQL results nor a table; as CSV: {error}") from None
     is_alone = not rows and (len(header) == 1 or not text.endswith("\n"))
     if is_alone or not all(map(is_variable, header)):
         raise MalformedStep(
-            "no SPARQL results and no table: not JSON, XML, TSV, Markdown or a list of objects, and of "
-            "CSV, the first line is no header, or all there is"
+            "neither SPARQL results nor a table: not JSON, XML, TSV, Markdown or a list of objects; as "
+            "CSV, the first line is not a header or is the only line"
         )
     if len(header) == 1:
         rows = [row or [""] for row in rows]
@@ -167,7 +167,7 @@ def _is_in_pipes(line: str) -> bool:
 
 
 def _markdown_cells(line: str) -> list[str]:
-    # "\0", which is not in the text, stands for a pipe that is part of a cell.
+    # "\0", which is not in the text, replaces a pipe inside a cell.
     cells = line[1:-1].replace("\\|", "\0").split("|")
     return [cell.strip().replace("\0", "|") for cell in cells]
 
@@ -192,7 +192,7 @@ def _document(names: list[str], bindings: list[dict[str, Any]]) -> dict[str, Any
 
 
 def _untyped(text: str) -> dict[str, Any]:
-    """A term of which only the text is known; the type of a number has no effect on comparing it as text."""
+    """A term with only its text known. The type of a number does not affect comparison as text."""
     if is_iri(text):
         return {"value": text[1:-1]}
     datatype = number_type(text.strip(" \t\r\n"))

@@ -1,4 +1,4 @@
-"""SPARQL 1.1 Query Results TSV, turned into the object that SPARQL results JSON is.
+"""Converts SPARQL 1.1 Query Results TSV to the object form of SPARQL results JSON.
 
 https://www.w3.org/TR/sparql11-results-csv-tsv/
 """
@@ -13,20 +13,20 @@ from graphrag_eval_async.errors import MalformedStep
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
 _ESCAPES = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
-# Each alternative begins otherwise, and none repeats within: nothing to go back to.
+# Alternatives begin differently and have no nested repetition, so the pattern never backtracks.
 _find_escapes = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.?))", re.DOTALL).sub
 _is_language = re.compile(r"[A-Za-z]+(?:-[A-Za-z0-9]+)*").fullmatch
 _NOT_IN_IRIS = frozenset('<>"{}|^`\\').union(map(chr, range(33)))
 
 
 def read_tsv(text: str) -> dict[str, Any]:
-    """The object that SPARQL results JSON would be, from text whose header is `?name`s, with tabs between.
+    """An equivalent SPARQL results JSON object, from text whose header is `?name`s separated by tabs.
 
-    Cells are terms as Turtle writes them, or empty where unbound. A last line that is empty is no row,
-    nor is any empty line at the end of a table with several columns.
+    Cells are terms in Turtle syntax, or empty if unbound. An empty last line is not a row. If the table has
+    several columns, no empty line at its end is a row.
 
     Raises:
-        MalformedStep: the header or a cell is something else, or a row is not as wide as the header.
+        MalformedStep: the header or a cell is invalid, or a row is not as wide as the header.
     """
     header, *lines = text.replace("\r\n", "\n").split("\n")
     marked = header.split("\t")
@@ -36,7 +36,7 @@ def read_tsv(text: str) -> dict[str, Any]:
         lines.pop()
     names = [name[1:] for name in marked]
     if not all(map(is_variable, names)) or any(name[:1] not in ("?", "$") for name in marked):
-        raise MalformedStep("not SPARQL TSV: the header must be variables, with tabs between them")
+        raise MalformedStep("not SPARQL TSV: the header must be variables separated by tabs")
     if len(set(names)) < len(names):
         raise MalformedStep("not SPARQL TSV: a variable is repeated")
     rows = [_row(names, line.split("\t"), index) for index, line in enumerate(lines)]
@@ -44,18 +44,18 @@ def read_tsv(text: str) -> dict[str, Any]:
 
 
 def is_variable(name: str) -> bool:
-    """Whether it is letters, digits and underscores."""
+    """Whether a name consists of letters, digits and underscores."""
     return name.replace("_", "a").isalnum()
 
 
 def is_iri(text: str) -> bool:
-    """Whether it is an absolute IRI in angle brackets."""
+    """Whether text is an absolute IRI in angle brackets."""
     inner = text[1:-1]
     return text[:1] == "<" and text[-1:] == ">" and ":" in inner and _NOT_IN_IRIS.isdisjoint(inner)
 
 
 def number_type(text: str) -> str | None:
-    """The datatype of a number as Turtle writes it, None for all other text that cannot be one."""
+    """The datatype of a number in Turtle syntax; None if the text cannot be one."""
     if not text.isascii() or text.strip("+-.eE0123456789") or not any(map(str.isdigit, text)):
         return None
     if "e" in text or "E" in text:
@@ -120,4 +120,4 @@ def _unescaped(text: str, index: int) -> str:
 
 
 def _bad_term(index: int) -> MalformedStep:
-    return MalformedStep(f"not SPARQL TSV: row {index}: a cell is no term")
+    return MalformedStep(f"not SPARQL TSV: row {index}: a cell is not a term")

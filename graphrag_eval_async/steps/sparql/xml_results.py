@@ -1,8 +1,8 @@
-"""SPARQL Query Results XML, turned into the object that SPARQL results JSON is.
+"""Converts SPARQL Query Results XML to the object form of SPARQL results JSON.
 
 https://www.w3.org/TR/rdf-sparql-XMLres/
 
-A document type declaration is refused, and with it all entities but those built into XML.
+Refuses document type declarations, and so all entities except those built into XML.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _PLACES = frozenset(("binding", "subject", "predicate", "object"))
 
 
 def read_xml(text: str) -> dict[str, Any]:
-    """The object that SPARQL results JSON would be, from the text of SPARQL results XML.
+    """An equivalent SPARQL results JSON object, from the text of SPARQL results XML.
 
     Raises:
-        MalformedStep: it is something else, declares a document type, or is nested too deeply.
+        MalformedStep: the text is not SPARQL results XML, declares a document type, or nests too deep.
     """
     reader = _Reader()
     parser = expat.ParserCreate("utf-8", " ")
@@ -67,7 +67,7 @@ def _refuse(*_: object) -> None:
 
 
 class _Reader:
-    """Builds the document from the events of the parser; every element must stand where it belongs."""
+    """Builds the document from parser events. Every element must be in its allowed place."""
 
     def __init__(self) -> None:
         self.document: dict[str, Any] = {}
@@ -75,7 +75,7 @@ class _Reader:
         self._attributes: list[dict[str, str]] = []
         self._text: list[str] = []
         self._row: dict[str, Any] = {}
-        # A term that was read, and the parts of each triple that is still open.
+        # The last term read, and the parts of each open triple.
         self._term: dict[str, Any] | None = None
         self._triples: list[dict[str, Any]] = []
 
@@ -134,7 +134,7 @@ class _Reader:
         return text == "true"
 
     def _put(self, place: str, attributes: dict[str, str]) -> None:
-        """Put the term that was just read into its row or triple."""
+        """Add the last term read to its row or triple."""
         target, key = (
             (self._row, _name(place, attributes)) if place == "binding" else (self._triples[-1], place)
         )
