@@ -7,34 +7,31 @@ from itertools import repeat
 from math import fsum, isnan, nan, sqrt
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from graphrag_eval_async.aggregates.exact import ONE, to_units
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 UNKNOWN = ""
 """Stands for the question of results that name none."""
 
-Several: TypeAlias = tuple[int, int, int]
-"""Several values of a question: numerator and denominator of their exact sum, and their number."""
+Several: TypeAlias = tuple[int, int]
+"""Several values of a question: their exact sum, in units of 2**-1074, and their number."""
 
 
-def plus(values: float | Several, value: float | Several, sign: int = 1) -> Several:
-    """Add exactly, or with a `sign` of -1 subtract; all denominators are powers of two."""
-    one, below, count = _ratio(values)
-    other, other_below, more = _ratio(value)
-    common = max(below, other_below)
-    total = one * (common // below) + sign * other * (common // other_below)
-    return total, common, count + sign * more
-
-
-def _ratio(values: float | Several) -> Several:
-    return values if isinstance(values, tuple) else (*values.as_integer_ratio(), 1)
+def plus(values: float | Several, more: float | Several, sign: int = 1) -> Several:
+    """Add exactly, or with a `sign` of -1 subtract."""
+    units, count = values if isinstance(values, tuple) else (to_units(values), 1)
+    if isinstance(more, tuple):
+        return units + sign * more[0], count + sign * more[1]
+    return units + sign * to_units(more), count + sign
 
 
 def mean_of(values: float | Several) -> tuple[float, int]:
     """Return the mean, correctly rounded and never -0.0, and the number of values."""
     if isinstance(values, tuple):
-        numerator, denominator, count = values
-        return numerator / (denominator * count), count
+        units, count = values
+        return units / (count * ONE), count
     return values + 0.0, 1
 
 
@@ -69,8 +66,8 @@ class QuestionValues:
             total = value
         else:
             total = plus(known, value, sign)
-            if total[2] < 2:  # After a removal.
-                total = nan if not total[2] else total[0] / total[1]
+            if total[1] < 2:  # After a removal.
+                total = mean_of(total)[0] if total[1] else nan
         if isinstance(total, tuple):
             self._several[place], single[place] = total, nan
         else:

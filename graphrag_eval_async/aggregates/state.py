@@ -49,8 +49,8 @@ class _Series(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     # By bin, the number of values and the bytes of their sum; and the number of values outside [0, 1].
     bins: dict[_Bin, tuple[_Positive, bytes]]
     outside: _Count
-    # The values of each question: none, one, or numerator and denominator of a sum, as bytes, and a number.
-    questions: list[float | tuple[bytes, bytes, _Positive] | None]
+    # The values of each question: none, one, or the bytes of their sum, and their number.
+    questions: list[float | tuple[bytes, _Positive] | None]
 
 
 class _Group(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -193,10 +193,7 @@ def _load_questions(questions: QuestionValues, series: _Series, number: int) -> 
         raise ValueError("values of unknown questions")
     for place, values in enumerate(series.questions):
         if isinstance(values, tuple):
-            numerator, denominator, count = values
-            if (below := _load_int(denominator)) < 1:
-                raise ValueError("a denominator must be at least 1")
-            questions.merge_one(place, (_load_int(numerator), below, count))
+            questions.merge_one(place, (_load_int(values[0]), values[1]))
         elif values is not None:
             questions.merge_one(place, values)
 
@@ -209,10 +206,10 @@ def _load_int(data: bytes) -> int:
     return int.from_bytes(data, "little", signed=True)
 
 
-def _dump_question(values: float | Several | None) -> float | tuple[bytes, bytes, int] | None:
+def _dump_question(values: float | Several | None) -> float | tuple[bytes, int] | None:
     if not isinstance(values, tuple):
         return None if values is None else values + 0.0
-    return _dump_int(values[0]), _dump_int(values[1]), values[2]
+    return _dump_int(values[0]), values[1]
 
 
 def _dump_series(series: Series, places: Sequence[int]) -> _Series:

@@ -20,6 +20,7 @@ intervals.
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 from math import exp, fsum, log, log1p, sqrt
 from operator import mul, truediv
 from typing import TYPE_CHECKING
@@ -86,9 +87,8 @@ def _lower_end(weights: Weights, level: float) -> float:
     points, known = zip(*[pair for pair in zip(POINTS, weights, strict=True) if pair[1]], strict=True)
     n = fsum(known)
     mean = fsum(map(mul, points, known)) / n
-    spread = (
-        sqrt(fsum([weight * (point - mean) ** 2 for point, weight in zip(points, known, strict=True)])) / n
-    )
+    squares = [weight * (point - mean) ** 2 for point, weight in zip(points, known, strict=True)]
+    spread = sqrt(fsum(squares)) / n
     target = -log(1 - level)
     low, excess = mean, -1.0
     distance = max(4 * spread, mean / n)
@@ -101,7 +101,7 @@ def _lower_end(weights: Weights, level: float) -> float:
     while True:
         step = -excess / slope
         low += step
-        if step < TOLERANCE:
+        if step < 10 * TOLERANCE:  # Steps get smaller quadratically.
             return low
         excess, slope = _excess(low, points, known, target)
 
@@ -130,15 +130,19 @@ class Bet:
     """
 
     def __init__(self, bound: float) -> None:
-        self._games = [[log1p(fraction * (point / bound - 1)) for point in POINTS] for fraction in FRACTIONS]
+        games = [[log1p(fraction * (point / bound - 1)) for fraction in FRACTIONS] for point in POINTS]
+        # For each bin, what each game adds at its lower point, and how much more at its upper one.
+        self._bins = [
+            [(low, high - low) for low, high in zip(*ends, strict=True)] for ends in pairwise(games)
+        ]
         self._won = [0.0] * len(FRACTIONS)
 
     def add(self, value: float) -> None:
         """Count a value from 0 to 1."""
         place = min(int(value * BINS), BINS - 1)
         upper = value * BINS - place
-        for i, game in enumerate(self._games):
-            self._won[i] += game[place] + upper * (game[place + 1] - game[place])
+        parts = zip(self._won, self._bins[place], strict=True)
+        self._won = [won + low + upper * more for won, (low, more) in parts]
 
     def refutes(self, level: float) -> bool:
         """Whether the bound is refuted, at a confidence level."""
