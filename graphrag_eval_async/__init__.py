@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from graphrag_eval_async.aggregates import Last, Seconds
     from graphrag_eval_async.authoring import reference_step_from_sparql, save_reference
-    from graphrag_eval_async.batch import compare, compute_aggregates, run_evaluation
+    from graphrag_eval_async.batch import compare, compute_aggregates, plan_questions, run_evaluation
     from graphrag_eval_async.blocking import run_evaluation_sync
     from graphrag_eval_async.config import (
         AnswerCorrectnessConfig,
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "aggregates": "Last Seconds",
     "authoring": "reference_step_from_sparql save_reference",
-    "batch": "compare compute_aggregates run_evaluation",
+    "batch": "compare compute_aggregates plan_questions run_evaluation",
     "blocking": "run_evaluation_sync",
     "config": (
         "AnswerCorrectnessConfig AnswerRelevanceConfig Config CustomEvaluationConfig EmbeddingConfig "
@@ -175,6 +175,7 @@ __all__ = [
     "follow_jsonl",
     "load_config",
     "load_reference",
+    "plan_questions",
     "read_jsonl",
     "recall_at_k",
     "receive_otlp",

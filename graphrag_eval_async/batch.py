@@ -236,6 +236,45 @@ def compare(
     return Comparison(comparison.snapshot(level=level))
 
 
+def plan_questions(
+    detect: float,
+    *results: Results,
+    metric: str = "steps_score",
+    sd: float | None = None,
+    level: float = 0.95,
+) -> dict[str, Any]:
+    """Plan how many questions are needed to see a change of the mean of a metric between two runs.
+
+    Args:
+        detect: the change to be seen, above 0, in units of the metric.
+        results: results of one run, or of two runs of the same questions.
+        metric: name of the metric.
+        sd: standard deviation of the metric over questions, in place of results.
+        level: confidence level of the comparison, between 0 and 1.
+
+    Returns:
+        a dict: `metric`, `detect`, `level`; `questions` and `missing`, for each run the number of questions
+        with a value and of results without one; `sd`, the standard deviation of one sample; `within_sd`, that
+        of samples of one question, None if no question was asked twice; `paired_sd`, that of a question's
+        change; `assumed_correlation` of a question's scores in two runs, None if two were given; and `rows`.
+
+        A row has `power` (0.8 or 0.95), `repeats` (samples of each question in each run; more than 1 only if
+        `within_sd` is known), and the number of questions: `paired`, the same in both runs, or `unpaired`,
+        others in each.
+
+    Raises:
+        AggregationError: something is not a result; of files, the message has its place.
+        SourceError: a file cannot be read.
+        UsageError: an argument has an invalid value, or the results tell nothing.
+    """
+    from graphrag_eval_async.inference.planning import Spread, plan
+
+    runs = [Spread(metric) for _ in results]
+    for number, (source, run) in enumerate(zip(results, runs, strict=True), 1):
+        add_results(source, run.add, what=f"results {number}")
+    return plan(detect, runs, metric=metric, sd=sd, level=level)
+
+
 def _complain(reject: Reject) -> None:
     raise AggregationError(f"{reject.path}: {reject}" if reject.path else str(reject))
 

@@ -22,6 +22,7 @@ from graphrag_eval_async.cli.evaluate import Evaluate
 from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.init import Init
 from graphrag_eval_async.cli.options import PANELS
+from graphrag_eval_async.cli.plan import Plan
 from graphrag_eval_async.cli.schema import Schema
 from graphrag_eval_async.cli.text import describe, one_line, tell
 from graphrag_eval_async.cli.validate import Validate
@@ -107,6 +108,7 @@ COMMANDS: dict[str, type[Command]] = {
     "watch": Watch,
     "aggregate": Aggregate,
     "compare": Compare,
+    "plan": Plan,
     "validate": Validate,
     "convert": Convert,
     "schema": Schema,

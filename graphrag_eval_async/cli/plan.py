@@ -1,0 +1,123 @@
+"""``plan``: how many questions a comparison needs."""
+
+import sys
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+import typer
+
+from graphrag_eval_async.batch import MAX_RESULT_BYTES
+from graphrag_eval_async.cli import options
+from graphrag_eval_async.cli.exits import Exit, Interrupts
+from graphrag_eval_async.cli.reading import read_to_end
+from graphrag_eval_async.cli.report import end, list_rejects
+from graphrag_eval_async.cli.table import draw, folded, table_of
+from graphrag_eval_async.cli.text import number, percent, tell
+from graphrag_eval_async.inference.planning import POWERS, Spread, plan
+from graphrag_eval_async.sinks import MAX_REJECT_BYTES
+
+
+def parse_positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e300:
+        raise ValueError(f"{text!r}: expected a number above 0, such as 0.05")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Plan how many questions a comparison needs.
+
+    Takes the spread of scores from results of one run, or of two runs of the same questions, and shows how
+    many questions are needed to see a change of a given size.
+    """
+
+    example: ClassVar = "plan --detect 0.05 results.jsonl"
+
+    results: Annotated[
+        list[str],
+        options.input_argument(
+            metavar="[RESULTS...]",
+            default_factory=list,
+            show_default=False,
+            help="Results of one run, or of two runs of the same questions, JSONL.",
+        ),
+    ]
+    detect: Annotated[
+        Any,
+        typer.Option(
+            "--detect",
+            parser=options.parser(parse_positive),
+            metavar="X",
+            rich_help_panel=options.STATISTICS,
+            help="The change of the mean to be seen, such as 0.05.",
+        ),
+    ]
+    metric: Annotated[
+        str, typer.Option("--metric", metavar="METRIC", rich_help_panel=options.INPUT, help="The metric.")
+    ] = "steps_score"
+    sd: Annotated[
+        Any,
+        typer.Option(
+            "--sd",
+            parser=options.parser(parse_positive),
+            metavar="X",
+            rich_help_panel=options.INPUT,
+            help="Standard deviation of the metric, in place of RESULTS.",
+        ),
+    ] = None
+    level: options.Level = "0.95"
+    max_line_bytes: options.MaxResultBytes = MAX_RESULT_BYTES
+
+    def run(self, interrupts: Interrupts) -> Exit:
+        runs = [Spread(self.metric) for _ in self.results]
+        rejects, ending = read_to_end(
+            [(path, run.add) for path, run in zip(self.results, runs, strict=True)],
+            interrupts,
+            rejects=None,
+            max_reject_bytes=MAX_REJECT_BYTES,
+            max_line_bytes=self.max_line_bytes,
+        )
+        list_rejects(rejects)
+        if ending.error is None and not interrupts.came:  # Half of a file would mislead.
+            found = plan(self.detect, runs, metric=self.metric, sd=self.sd, level=self.level)
+            ending = ending.attempt(partial(tell, sys.stdout, render_plan(found)))
+        return end(ending, rejects)
+
+
+def render_plan(found: dict[str, Any]) -> str:
+    """A plan as plain text: what is known, a table, and what it says in a sentence."""
+    known = f"{found['metric']}: standard deviation {found['sd']:.3g}"
+    if found["within_sd"] is not None:
+        known += f", of samples of the same question {found['within_sd']:.3g}"
+    if "questions" in found:
+        known += f" ({' and '.join(map(str, found['questions']))} questions"
+        missing = sum(found["missing"])
+        known += f", {missing} results without a value)" if missing else ")"
+    lines = [known + "."]
+    if found["assumed_correlation"] is not None:
+        lines.append(
+            f"Assumed: the scores of a question in two runs correlate with {found['assumed_correlation']}; "
+            "results of two runs tell."
+        )
+    if found["within_sd"] is None:
+        lines.append("Repeats: what they would save is not known, since no question was asked twice.")
+    by_repeats: dict[int, list[str]] = {}
+    for row in found["rows"]:
+        cells = by_repeats.setdefault(row["repeats"], [str(row["repeats"])])
+        cells += [str(row["paired"]), str(row["unpaired"])]
+    headings = ["repeats"]
+    for power in POWERS:
+        headings += [f"paired,\n{percent(power)} power", f"unpaired,\n{percent(power)} power"]
+    table = draw([table_of(headings, [*by_repeats.values()])], sys.stdout)
+    first = found["rows"][0]
+    said = (
+        f"To see a change of {number(found['detect'])} in {found['metric']} with {percent(first['power'])} "
+        f"power, ask both agents the same {first['paired']} questions ({2 * first['paired']} responses). "
+        f"With different questions, each agent needs {first['unpaired']}."
+    )
+    return "\n".join([*folded(lines), "", table, "", *folded([said])])

@@ -1,0 +1,176 @@
+"""How many questions a comparison needs to see a change of a given size."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from math import ceil, fsum, sqrt
+from statistics import NormalDist, fmean
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphrag_eval_async.errors import UsageError, describe
+from graphrag_eval_async.inference.confidence import check_level
+from graphrag_eval_async.records.metrics import ERROR_RATE
+from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.records.shapes import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphrag_eval_async.records.evaluation import Evaluation
+
+POWERS = (0.8, 0.95)
+REPEATS = (1, 2, 3, 5, 10)
+
+CORRELATION = 0.5
+"""Assumed correlation of the scores of a question in two runs, if only one is known."""
+
+
+class Variances(NamedTuple):
+    """Variance of one score of one run: between questions, and between samples of a question, if known."""
+
+    between: float
+    within: float | None
+
+    def of_mean(self, repeats: int) -> float:
+        """Return the variance of the mean of so many samples of one question."""
+        return self.between + (self.within or 0.0) / repeats
+
+
+class Spread:
+    """The values of one metric in one run, by question.
+
+    Attributes:
+        metrics: the metrics that the results have.
+        missing: number of results without a value.
+    """
+
+    def __init__(self, metric: str) -> None:
+        self.metrics: set[str] = set()
+        self.missing = 0
+        self.values: defaultdict[str, list[float]] = defaultdict(list)
+        self._metric = metric
+
+    def add(self, result: Mapping[str, Any] | Evaluation) -> None:
+        """Add a result.
+
+        Raises:
+            AggregationError: `result` is not a result.
+        """
+        seen = observe(result, include_errors=False)
+        if seen.pending is not None:
+            return
+        self.metrics.update(seen.metrics)
+        own = [value for name, value in zip(seen.metrics, seen.numbers, strict=True) if name == self._metric]
+        if self._metric == ERROR_RATE:
+            own = [float(seen.failed)]
+        if own:
+            self.values[str(seen.question_id)].append(fmean(own))
+        else:
+            self.missing += 1
+
+    def variances(self) -> Variances:
+        """Estimate the variances by analysis of variance.
+
+        Source: Searle, Casella and McCulloch (1992), "Variance Components", section 3.6.
+
+        Raises:
+            UsageError: there are fewer than two questions with a value.
+        """
+        groups = [*self.values.values()]
+        k, n = len(groups), sum(map(len, groups))
+        if k < 2:
+            known = f"; {did_you_mean(self._metric, sorted(self.metrics))}" if not k else ""
+            raise UsageError(
+                f"{self._metric}: needs results of two questions or more with a value, got {k}{known}"
+            )
+        mean = fsum(value for values in groups for value in values) / n
+        among = fsum(len(values) * (fmean(values) - mean) ** 2 for values in groups) / (k - 1)
+        if n == k:
+            return Variances(among, None)
+        within = fsum((value - fmean(values)) ** 2 for values in groups for value in values) / (n - k)
+        size = (n - sum(len(values) ** 2 for values in groups) / n) / (k - 1)
+        return Variances(max(0.0, (among - within) / size), within)
+
+
+def plan(
+    detect: float, runs: Sequence[Spread], *, metric: str, sd: float | None = None, level: float = 0.95
+) -> dict[str, Any]:
+    """Return how many questions are needed; see `plan_questions`.
+
+    Raises:
+        UsageError: an argument has an invalid value, or the results tell nothing.
+    """
+    check_level(level)
+    _check_positive("detect", detect)
+    if (sd is None) == (not runs) or len(runs) > 2:
+        raise UsageError("plan: needs a standard deviation `sd`, or one or two RESULTS, and not both")
+    if sd is not None:
+        _check_positive("sd", sd)
+    known = [Variances(sd * sd, None)] if sd is not None else [run.variances() for run in runs]
+    first, second = known[0], known[-1]
+    repeated = all(each.within is not None for each in known)
+    change = _change_variance(runs) if len(runs) == 2 else None
+    if not first.of_mean(1) + second.of_mean(1):
+        raise UsageError(f"{metric}: all values agree, so nothing can be planned; give a standard deviation")
+    rows = []
+    for repeats in REPEATS if repeated else (1,):
+        paired = _paired_variance(first, second, change, repeats)
+        unpaired = first.of_mean(repeats) + second.of_mean(repeats)
+        for power in POWERS:
+            row: dict[str, Any] = {"power": power, "repeats": repeats}
+            row["paired"] = questions_needed(paired, detect, power, level, paired=True)
+            row["unpaired"] = questions_needed(unpaired, detect, power, level, paired=False)
+            rows.append(row)
+    shown: dict[str, Any] = {"metric": metric, "detect": detect, "level": level}
+    if sd is None:
+        shown["questions"] = [len(run.values) for run in runs]
+        shown["missing"] = [run.missing for run in runs]
+    shown["sd"] = sqrt(fmean(each.of_mean(1) for each in known))
+    shown["within_sd"] = sqrt(fmean(each.within or 0.0 for each in known)) if repeated else None
+    shown["paired_sd"] = sqrt(_paired_variance(first, second, change, 1))
+    shown["assumed_correlation"] = CORRELATION if change is None else None
+    return {**shown, "rows": rows}
+
+
+def _change_variance(runs: Sequence[Spread]) -> float:
+    """Return the variance of the change between questions, without that of their samples.
+
+    Raises:
+        UsageError: the runs share fewer than two questions.
+    """
+    one, other = (run.values for run in runs)
+    shared = sorted(one.keys() & other.keys())
+    if len(shared) < 2:
+        raise UsageError(f"the two runs share {len(shared)} questions with a value; paired needs two or more")
+    changes = [fmean(other[name]) - fmean(one[name]) for name in shared]
+    mean = fmean(changes)
+    variance = fsum((change - mean) ** 2 for change in changes) / (len(changes) - 1)
+    for run in runs:
+        within = run.variances().within or 0.0
+        variance -= within * fmean(1 / len(run.values[name]) for name in shared)
+    return max(0.0, variance)
+
+
+def _paired_variance(one: Variances, other: Variances, change: float | None, repeats: int) -> float:
+    """Return the variance of a question's change between two runs."""
+    if change is None:
+        change = (1 - CORRELATION) * (one.between + other.between)
+    return change + ((one.within or 0.0) + (other.within or 0.0)) / repeats
+
+
+def questions_needed(variance: float, detect: float, power: float, level: float, *, paired: bool) -> int:
+    """Return the number of questions of a two-sided t test, of each run if not `paired`.
+
+    Source: Guenther (1981), "Sample size formulas for normal theory t tests".
+
+    Args:
+        variance: of a question's change if `paired`, else the sum of the variances in the two runs.
+    """
+    alpha, beta = -NormalDist().inv_cdf((1 - level) / 2), NormalDist().inv_cdf(power)
+    size = (alpha + beta) ** 2 * variance / detect**2 + alpha**2 / (2 if paired else 4)
+    return max(2, ceil(size))
+
+
+def _check_positive(name: str, value: object) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < 1e300:
+        raise UsageError(f"{name}: expected a number above 0, got {describe(value)}")

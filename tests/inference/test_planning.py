@@ -1,0 +1,131 @@
+"""Numbers of questions: against simulated comparisons, and variances against plain sums."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from graphrag_eval_async import UsageError, plan_questions
+from graphrag_eval_async.inference.planning import Spread, questions_needed
+
+
+def results(scores: Any, **more: Any) -> list[dict[str, Any]]:
+    """The results of some samples of each question."""
+    return [
+        {"template_id": "t", "question_id": f"q{i}", "status": "success", "steps_score": float(score), **more}
+        for i, own in enumerate(scores)
+        for score in own
+    ]
+
+
+def spread_of(scores: Any) -> Spread:
+    spread = Spread("steps_score")
+    for result in results(scores):
+        spread.add(result)
+    return spread
+
+
+@pytest.mark.parametrize("power", [0.8, 0.95])
+@pytest.mark.parametrize(("paired", "sd", "detect"), [(True, 0.2, 0.1), (False, 0.3, 0.1), (True, 0.5, 0.4)])
+def test_planned_questions_have_the_promised_power(
+    power: float, paired: bool, sd: float, detect: float
+) -> None:
+    random, runs = np.random.default_rng(7), 4000
+    n = questions_needed((1 if paired else 2) * sd**2, detect, power, 0.95, paired=paired)
+    if paired:
+        p = stats.ttest_1samp(random.normal(-detect, sd, (runs, n)), 0, axis=1).pvalue
+    else:
+        one, other = (random.normal(mean, sd, (runs, n)) for mean in (0, -detect))
+        p = stats.ttest_ind(one, other, axis=1).pvalue
+    assert power - 0.02 <= float((p < 0.05).mean()) <= power + 0.04  # Whole questions are a bit more.
+
+
+def test_repeats_and_two_runs() -> None:
+    """A simulated agent and one that is worse: the plan from one comparison holds in others."""
+    random = np.random.default_rng(8)
+
+    def run(n: int, repeats: int, seed: int, fall: float) -> Any:
+        questions = np.random.default_rng(seed).normal(0.6, 0.2, n)
+        own = questions - fall + random.normal(0, 0.05, n)
+        return own[:, None] + random.normal(0, 0.15, (n, repeats))
+
+    found = plan_questions(0.05, results(run(3000, 3, 1, 0.0)), results(run(3000, 3, 1, 0.05)))
+    assert found["assumed_correlation"] is None
+    assert found["within_sd"] == pytest.approx(0.15, rel=0.05)
+    assert found["sd"] == pytest.approx(math.sqrt(0.2**2 + 0.05**2 + 0.15**2), rel=0.05)
+    for row in found["rows"]:
+        if row["power"] != 0.8 or row["repeats"] > 3:
+            continue
+        n, repeats, noticed = row["paired"], row["repeats"], 0
+        for seed in range(400):
+            one, other = (run(n, repeats, 100 + seed, fall).mean(1) for fall in (0.0, 0.05))
+            noticed += stats.ttest_rel(one, other).pvalue < 0.05
+        assert noticed / 400 == pytest.approx(0.8, abs=0.07)
+    by_repeats = [row["paired"] for row in found["rows"] if row["power"] == 0.8]
+    assert by_repeats == sorted(by_repeats, reverse=True)
+
+
+@given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=4), min_size=2, max_size=8))
+def test_variances_of_unequal_samples(scores: list[list[float]]) -> None:
+    found = spread_of(scores).variances()
+    values = [np.array(own) for own in scores]
+    n, k = sum(map(len, values)), len(values)
+    mean = sum(own.sum() for own in values) / n
+    among = sum(len(own) * (own.mean() - mean) ** 2 for own in values) / (k - 1)
+    if n == k:
+        assert found.within is None
+        assert found.between == pytest.approx(among, abs=1e-12)
+        return
+    within = sum(((own - own.mean()) ** 2).sum() for own in values) / (n - k)
+    size = (n - sum(len(own) ** 2 for own in values) / n) / (k - 1)
+    assert found.within == pytest.approx(within, abs=1e-12)
+    assert found.between == pytest.approx(max(0, (among - within) / size), abs=1e-12)
+
+
+def test_a_given_standard_deviation() -> None:
+    found = plan_questions(0.1, sd=0.5)
+    assert found["sd"] == 0.5
+    assert [row["repeats"] for row in found["rows"]] == [1, 1]
+    assert found["rows"][0] == {"power": 0.8, "repeats": 1, "paired": 199, "unpaired": 394}
+    assert found["assumed_correlation"] == 0.5
+
+
+def test_results_without_a_value_are_counted() -> None:
+    some = results([[0.0], [1.0], [0.5]])
+    failed = {"template_id": "t", "question_id": "q9", "status": "error"}
+    found = plan_questions(0.1, [*some, failed])
+    assert (found["questions"], found["missing"]) == ([3], [1])
+    rate = plan_questions(0.1, [*some, failed], metric="error_rate")
+    assert (rate["questions"], rate["missing"]) == ([4], [0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "told"),
+    [
+        ([0], {"sd": 1.0}, "detect: expected a number above 0, got 0"),
+        ([0.1], {}, "needs a standard deviation"),
+        ([0.1, results([[1], [0]])], {"sd": 1.0}, "and not both"),
+        ([0.1], {"sd": -1}, "sd: expected a number above 0"),
+        ([0.1, results([[1, 0]])], {}, "results of two questions or more with a value, got 1"),
+        ([0.1, results([[1], [0]])], {"metric": "step_score"}, "did you mean steps_score"),
+        ([0.1, results([[1], [1]])], {}, "all values agree"),
+        ([0.1, results([[1], [0]]), []], {}, "two questions or more"),
+        ([0.1, results([[1], [0]])], {"level": 95}, "level: expected"),
+    ],
+)
+def test_wrong_arguments(arguments: list[Any], options: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        plan_questions(*arguments, **options)
+
+
+def test_runs_of_other_questions_cannot_be_paired() -> None:
+    one = results([[1], [0]])
+    other = [each | {"question_id": f"other {i}"} for i, each in enumerate(one)]
+    with pytest.raises(UsageError, match="the two runs share 0 questions"):
+        plan_questions(0.1, one, other)
