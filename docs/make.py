@@ -147,6 +147,27 @@ def compare() -> str:
     return svg_of([Text(line) for line in done.stdout.splitlines()], "graphrag-eval-async compare")
 
 
+def plot() -> str:
+    """What `plot` draws of two runs of 60 questions."""
+    chance = Random(5)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, fall in (("baseline", 0.0), ("candidate", 0.12)):
+            lines = [
+                {
+                    "template_id": ("lines", "transformers", "settings")[i % 3],
+                    "question_id": f"q{i}",
+                    "steps_score": round(
+                        min(1.0, max(0.0, chance.gauss(0.75 - 0.1 * (i % 3) - fall, 0.2))), 2
+                    ),
+                }
+                for i in range(60)
+            ]
+            Path(folder, f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        command = [sys.executable, "-m", "graphrag_eval_async", "plot", "baseline.jsonl", "candidate.jsonl"]
+        subprocess.run([*command, "-o", "page.svg"], cwd=folder, check=True, capture_output=True)
+        return Path(folder, "page.svg").read_text()
+
+
 def interval() -> str:
     """A confidence sequence that narrows around the mean, as an SVG."""
     aggregates, chance, points = RunningAggregates(), Random(3), []
@@ -224,10 +245,13 @@ MADE = {
     "pictures/flow.svg": flow,
 }
 
+DRAWN = {"pictures/plot.svg": plot}
+"""Pictures whose details depend on the version of the library that draws them."""
+
 
 def main() -> None:
     (HERE / "pictures").mkdir(exist_ok=True)
-    for name, make in MADE.items():
+    for name, make in (MADE | DRAWN).items():
         (HERE / name).write_text(make())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.make import MADE
+from docs.make import DRAWN, MADE
 from graphrag_eval_async import __all__, errors, follow_jsonl, reference
 from graphrag_eval_async.aggregates import steps
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
@@ -115,6 +115,13 @@ def test_limits_have_their_defaults(limit: str) -> None:
 @pytest.mark.parametrize("name", MADE)
 def test_pages_and_pictures_are_those_of_the_code(name: str) -> None:
     assert (ROOT / "docs" / name).read_text() == MADE[name](), "python -m docs.make writes it"
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_plots_are_drawn(name: str) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra plot")
+    assert (ROOT / "docs" / name).exists()
+    assert DRAWN[name]().startswith("<?xml")
 
 
 def test_the_reference_has_all_that_is_public() -> None:

@@ -23,6 +23,7 @@ from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.init import Init
 from graphrag_eval_async.cli.options import PANELS
 from graphrag_eval_async.cli.plan import Plan
+from graphrag_eval_async.cli.plot import Plot
 from graphrag_eval_async.cli.schema import Schema
 from graphrag_eval_async.cli.text import describe, one_line, tell
 from graphrag_eval_async.cli.validate import Validate
@@ -109,6 +110,7 @@ COMMANDS: dict[str, type[Command]] = {
     "aggregate": Aggregate,
     "compare": Compare,
     "plan": Plan,
+    "plot": Plot,
     "validate": Validate,
     "convert": Convert,
     "schema": Schema,
