@@ -1,4 +1,4 @@
-"""Making reference sets: steps from SPARQL results, and files that load back equal."""
+"""Helps to write reference sets: steps from SPARQL results, and files that load back equal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _BREAKS = re.compile("[\\x85\\u2028\\u2029\\ufeff]")
-"""What PyYAML writes as it is, and reads as something else, unless it is in double quotes."""
+"""Text that PyYAML writes as is but reads as something else, unless it is in double quotes."""
 
 
 def reference_step_from_sparql(
@@ -34,7 +34,7 @@ def reference_step_from_sparql(
     ordered: bool = False,
     ignore_duplicates: bool = True,
 ) -> dict[str, Any]:
-    """A reference step whose output is the results of a SPARQL query.
+    """Return a reference step whose output is the results of a SPARQL query.
 
     Args:
         name: of the step, such as ``sparql_query``.
@@ -130,7 +130,7 @@ def _yaml(templates: Any) -> bytes:
     import yaml  # which takes long to import
 
     class Dumper(yaml.SafeDumper):
-        """Writes texts of several lines as blocks, and nothing by reference."""
+        """Writes multi-line texts as blocks, and never uses aliases."""
 
         def ignore_aliases(self, _data: Any) -> bool:
             return True

@@ -1,4 +1,4 @@
-"""Finished sets: responses evaluated by the engine of a stream, results aggregated, two runs compared."""
+"""Works on finished sets: evaluates responses, aggregates results, compares runs, plans comparisons."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.stream.options import OnReject
 
 Results = str | os.PathLike[str] | JsonlFiles | Iterable[Mapping[str, Any]]
-"""A path as for `read_jsonl`, what that returns, or results as dicts."""
+"""A path as for `read_jsonl`, its return value, or results as dicts."""
 
 MAX_RESULT_BYTES = 4 * MAX_LINE_BYTES
 """A result holds its response and the reference steps."""
@@ -126,7 +126,7 @@ def compute_aggregates(
     level: float = 0.95,
     interval: Interval = "one_look",
 ) -> dict[str, Any]:
-    """The aggregates of results, as `RunningAggregates.snapshot` lays them out.
+    """Aggregate results, in the layout of `RunningAggregates.snapshot`.
 
     Counts all results before it returns; on an event loop, call it by `asyncio.to_thread`.
 
@@ -341,7 +341,7 @@ async def read_results(
 def take_result(
     record: Record, add: Callable[[dict[str, Any]], object], max_line_bytes: int
 ) -> Reject | None:
-    """Call `add` with the result that a record holds; a reject is returned where it is none."""
+    """Call `add` with the result in a record; return a reject if it is not a result."""
     if isinstance(record, LongLine):
         return reject_long(record)
     try:

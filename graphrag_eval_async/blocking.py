@@ -1,4 +1,4 @@
-"""For scripts that have no event loop."""
+"""Functions for scripts without an event loop."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _blocking(function: Callable[P, Coroutine[Any, Any, R]], name: str, doc: str
 run_evaluation_sync = _blocking(
     run_evaluation,
     "run_evaluation_sync",
-    """What `run_evaluation` returns, for scripts that have no event loop; it takes the same arguments.
+    """Do the same as `run_evaluation`, for scripts without an event loop.
 
     Raises:
         UsageError: an event loop is running, as in a notebook or an async function, where

@@ -1,4 +1,4 @@
-"""The exceptions of the package, all of one tree.
+"""The exceptions of the package, in one tree.
 
 GraphragEvalError
 ├── UsageError                an argument has an invalid value (also a ValueError)
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 Failure = Literal[
     "timeout", "rate_limited", "refused", "invalid_request", "invalid_reply", "budget", "unavailable"
 ]
-"""The ways in which judging fails; the text of each ``*_error`` begins with one."""
+"""The kinds of judging failures; the text of each ``*_error`` begins with one."""
 
 FAILURES = get_args(Failure)
 
 MAX_MESSAGE = 2000
-"""How many characters of a judge's error are kept: a reply can be wrong in thousands of places."""
+"""Characters of a judge's error that are kept: a reply can be wrong in thousands of places."""
 
 
 class GraphragEvalError(Exception):
@@ -90,7 +90,7 @@ class SourceError(GraphragEvalError):
 
 
 class WorkerError(GraphragEvalError):
-    """A worker process died, or failed in a way that nobody expected.
+    """A worker process died or failed unexpectedly.
 
     The message names the file and the range of its bytes that the process had; results before it are whole.
     """
@@ -120,7 +120,7 @@ class JournalMismatch(JournalError):  # noqa: N818
 
 
 class RejectedResponse(GraphragEvalError):  # noqa: N818  (a verdict on the input, not on the program)
-    """One response cannot be evaluated; `reject` says where it stands and why."""
+    """A response cannot be evaluated; `reject` says where it is and why."""
 
     def __init__(self, reject: Reject) -> None:
         self.reject = reject
@@ -206,7 +206,7 @@ class JudgeError(GraphragEvalError):
 
 
 class JudgeUnavailable(JudgeError):  # noqa: N818
-    """The judge will not answer any call: it refuses the key, lacks the model, or the quota is used up."""
+    """The judge will answer no call: wrong key, unknown model, or no quota."""
 
     def __init__(self, message: str) -> None:
         super().__init__("unavailable", message, final=True)
@@ -237,7 +237,7 @@ def in_utf8(text: str) -> str:
 
 
 def describe_exception(error: BaseException) -> str:
-    """The type and the text of an exception that is not ours, even if asking it for its text fails."""
+    """Return the type and text of a foreign exception, even if getting its text fails."""
     return "".join(format_exception_only(error)).strip().removeprefix(f"{type(error).__module__}.")
 
 
@@ -253,7 +253,7 @@ def describe(value: object) -> str:
 
 
 def check_integer(name: str, value: object, least: int = 1) -> None:
-    """Check an option that is a number of things.
+    """Check an option that is a count.
 
     Raises:
         UsageError: it is not an integer of `least` or more.

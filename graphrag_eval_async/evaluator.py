@@ -1,4 +1,4 @@
-"""One response in, one result out."""
+"""Evaluates single responses."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Evaluator:
         return make, (self.reference,)
 
     async def evaluate(self, response: Mapping[str, Any] | bytes | str, *, sample: int = 1) -> dict[str, Any]:
-        """The result of one response: a dict, or the same as JSON text.
+        """Evaluate one response, given as a dict or as JSON text.
 
         Args:
             response: is not changed; the result holds copies. The values of the keys of reference steps, such
@@ -170,7 +170,7 @@ class Evaluator:
         return evaluation.as_dict()  # type: ignore[no-any-return]
 
     def reader(self, max_line_bytes: int = MAX_LINE_BYTES) -> Callable[[Record], Response | Reject]:
-        """What makes responses of records."""
+        """Return a function that reads records into responses."""
         questions = self.reference.questions
         if self.trace_format is None:
             return lambda record: read_record(record, questions, max_line_bytes)
@@ -179,7 +179,7 @@ class Evaluator:
         return record_reader(self.trace_format, questions, max_line_bytes)
 
     def score_at_once(self, record: Record, response: Response, sample: int) -> Evaluation | None:
-        """The evaluation of the response in `record`, or None where that would hold up an event loop."""
+        """Evaluate the response in `record`; None if that would block an event loop."""
         question = self.reference.questions[response.question_id]
         if question.size >= LARGE_BYTES or is_large(record):
             return None
@@ -190,12 +190,12 @@ class Evaluator:
             return None
 
     async def score_in_thread(self, response: Response, sample: int) -> Evaluation:
-        """The evaluation of one response, however long it takes; a cancellation ends the work, too."""
+        """Evaluate one response in threads if it is large; a cancellation ends the work, too."""
         budget = Budget()
         return await run_in_thread(partial(self.score, response, sample, budget), budget.stop)
 
     def score(self, response: Response, sample: int, budget: Budget | None = None) -> Evaluation:
-        """The same in this thread."""
+        """Do the same in this thread."""
         question = self.reference.questions[response.question_id]
         return self._score(question, response, sample, budget or Budget())
 
@@ -238,7 +238,7 @@ class Evaluator:
         return evaluation
 
     def fingerprints(self) -> dict[str, str]:
-        """What tells results of this evaluator from those of others: a word or a hash, by what it is of."""
+        """Return words and hashes, by name, that differ if another evaluator could give other results."""
         from graphrag_eval_async.judge.cache import digest  # Only journals need it.
 
         questions = [question.as_dict() for question in self.reference]
@@ -255,20 +255,20 @@ class Evaluator:
 
     @property
     def judged(self) -> Sequence[str]:
-        """The names of the metrics that are judged, as in the configuration."""
+        """Names of the judged metrics, as in the configuration."""
         return () if self._judging is None else self._judging.names
 
     @property
     def fractions(self) -> Sequence[str]:
-        """The outputs of custom evaluations that are from 0 to 1 by their definition."""
+        """Outputs of custom evaluations that are from 0 to 1 by definition."""
         return () if self._judging is None else self._judging.provenance().get("fractions", ())
 
     def session(self) -> JudgeSession | None:
-        """The judge, as one stream calls it; None where only steps are scored."""
+        """Return a session with the judge for one stream; None if only steps are scored."""
         return self._judging.session() if self._judging is not None else None
 
     async def judge(self, evaluation: Evaluation, session: JudgeSession) -> bool:
-        """Judge an evaluation by its plan; returns False, and does not, if the session has dropped it.
+        """Judge an evaluation by its plan; if the session has dropped it, do nothing and return False.
 
         Raises:
             JudgeUnavailable: the judge will not answer any call, and `on_fatal` is "raise".
@@ -348,14 +348,14 @@ def _configured(
 
 
 def as_format(format: Any) -> TraceFormat:  # noqa: A002
-    """A format that was given by its name or as a `TraceFormat`."""
+    """Return the format, given by name or as a `TraceFormat`."""
     from graphrag_eval_async.traces.format import TraceFormat
 
     return format if isinstance(format, TraceFormat) else TraceFormat(name=format)
 
 
 def is_large(record: Record) -> bool:
-    """Whether reading, scoring or writing a record would hold up an event loop."""
+    """Whether reading, scoring or writing a record would block an event loop."""
     return isinstance(record, LongLine) or len(record.data) >= LARGE_BYTES
 
 

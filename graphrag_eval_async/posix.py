@@ -1,4 +1,4 @@
-"""What only POSIX systems have; elsewhere the package can be imported, and says what needs them."""
+"""Features of POSIX systems; elsewhere, the package can be imported and says what needs them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IS_POSIX = find_spec("fcntl") is not None
 
 
 def require_posix(what: str) -> None:
-    """Check that this system has file locks, and what comes with them.
+    """Check that this system has file locks and the like.
 
     Raises:
         UsageError: it has not; the message begins with `what`.
@@ -25,7 +25,7 @@ def require_posix(what: str) -> None:
 
 
 def open_flags(*names: str) -> int:
-    """The flags of `os.open` of these names that this system has."""
+    """Return the flags of `os.open` with these names, as far as this system has them."""
     return sum(getattr(os, name, 0) for name in names)
 
 

@@ -24,11 +24,11 @@ KEPT_BYTES = 1 << 20
 
 
 MAX_LISTED = 20
-"""How many doubts a warning lists; `Reference.doubts` has all."""
+"""Maximum doubts in a warning; `Reference.doubts` has all."""
 
 
 class Prepared(NamedTuple):
-    """The reference steps of a question, decoded, and ready to be compared; both by group."""
+    """The reference steps of a question by group, decoded and prepared for comparison."""
 
     steps: list[list[dict[str, Any]]]
     groups: list[list[PreparedStep]]
@@ -150,7 +150,7 @@ def load_reference(
     comparators: Mapping[str, Comparator] | None = None,
     strict: bool = False,
 ) -> Reference:
-    """The reference set at a path to YAML or JSON (by its suffix), or made of template dicts.
+    """Load a reference set from a path to YAML or JSON (by its suffix), or from template dicts.
 
     Args:
         reference: the path or the dicts; a `Reference` is returned as it is.

@@ -1,4 +1,4 @@
-"""JSON Schemas of what is read and written, generated from the types that describe it."""
+"""JSON Schemas of input and output, generated from the types."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ ResultShape = defstruct(
 
 
 class Statistics(Struct, kw_only=True):
-    """What there is of one metric; of the `macro` aggregates, only the mean."""
+    """Statistics of one metric; in `macro`, only the mean and its bounds."""
 
     mean: float | None = None
     sum: float | None = None

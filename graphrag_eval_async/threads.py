@@ -1,4 +1,4 @@
-"""Waits for work that does not end at once when it is cancelled."""
+"""Waits for work that does not end immediately when cancelled."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 SLICE_SECONDS = 0.004
-"""How long work that never waits may keep the event loop."""
+"""Seconds that work may keep the event loop before it yields."""
 
 CLOSING_SECONDS = 10.0
-"""How long to wait for a worker or a source that does not heed its cancellation."""
+"""Seconds to wait for a worker or a source that ignores its cancellation."""
 
 
 async def run_in_thread(
@@ -41,7 +41,7 @@ async def write_in_thread(function: Callable[[], R], *, threads: Executor | None
 async def run_to_end(
     work: Awaitable[R], stop: Callable[[], object] = lambda: None, *, seconds: float = inf
 ) -> R:
-    """The result of `work`; a cancellation calls `stop()` and is raised once `work` has ended.
+    """Return the result of `work`; a cancellation calls `stop()` and is raised once `work` has ended.
 
     So a thread that reads or writes a file has returned before its caller closes that file. The cancellation
     waits for at most `seconds`.
@@ -57,13 +57,13 @@ async def run_to_end(
 
 
 def _note_end(done: asyncio.Future[Any]) -> None:
-    """Take note of an exception, so that nobody complains that it was ignored."""
+    """Retrieve an exception, so that asyncio does not report it as ignored."""
     if not done.cancelled():
         done.exception()
 
 
 async def outlast(task: asyncio.Future[Any], seconds: float) -> None:
-    """Wait for the end of a task, at most so long; a cancellation meanwhile comes through afterwards."""
+    """Wait for a task to end, up to a limit; raise a cancellation that came meanwhile."""
     cancelled = None
     deadline = monotonic() + seconds
     with anyio.CancelScope(shield=True):
@@ -77,13 +77,13 @@ async def outlast(task: asyncio.Future[Any], seconds: float) -> None:
 
 
 def is_cancelled() -> bool:
-    """Whether the cancellation of this task was asked for."""
+    """Whether somebody asked to cancel this task."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def first_of(group: BaseExceptionGroup) -> BaseException:
-    """The first exception in a group that is no group itself."""
+    """Return the first exception in a group that is not itself a group."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

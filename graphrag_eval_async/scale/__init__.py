@@ -1,4 +1,4 @@
-"""All cores: files cut into ranges, evaluated by worker processes, merged in order."""
+"""Uses all cores: cuts files into ranges, evaluates them in worker processes, merges in order."""
 
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile, evaluate_file
 

@@ -1,4 +1,4 @@
-"""Finished files evaluated by several processes, with the results in the order of the input."""
+"""Evaluates finished files in several processes, with results in the order of the input."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Send: TypeAlias = "Callable[[bytes], Awaitable[None]]"
 
 
 class EvaluatedFile(NamedTuple):
-    """What came of evaluating files.
+    """The outcome of evaluating files.
 
     Attributes:
         aggregates: of all results.
@@ -126,7 +126,7 @@ async def evaluate_file(
 
 
 def count_jobs(jobs: int) -> int:
-    """How many processes there may be, given a number or 0 for as many as there are cores to be used.
+    """Return the number of worker processes; 0 stands for one per available core.
 
     Raises:
         UsageError: it is no such number.
@@ -155,7 +155,7 @@ async def _discard(_: bytes) -> None:
 
 
 class FileEvaluation:
-    """Files of responses that worker processes evaluate.
+    """Evaluates files of responses in worker processes.
 
     Attributes:
         aggregates: of all results so far.
@@ -216,7 +216,7 @@ class FileEvaluation:
 
     @property
     def missing(self) -> list[str]:
-        """Ids of the questions that no response answered so far, in the order of the reference set."""
+        """Ids of questions without a response so far, in the order of the reference set."""
         return [question_id for question_id in self._reference.questions if question_id not in self.answered]
 
     async def run(self, send: Send, advance: Callable[[], object] = lambda: None) -> None:
@@ -254,7 +254,7 @@ class FileEvaluation:
 
 
 def _number(part: Part, samples: list[int]) -> bytes:
-    """The results of a part, with the numbers of the samples; counts them in `samples`."""
+    """Return the results of a part with their sample numbers; counts them in `samples`."""
     text = memoryview(part.text)
     pieces: list[bytes | memoryview] = []
     start = 0

@@ -1,4 +1,4 @@
-"""Ranges handed to worker processes, and their replies merged in the order of the input."""
+"""Hands ranges to worker processes and merges their replies in the order of the input."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ Done: TypeAlias = "tuple[list[Part], Reply]"
 Take: TypeAlias = "Callable[[list[Part], Reply], Awaitable[None]]"
 
 OUTSTANDING = 2
-"""How many ranges may be handed out for each process, so that none waits while results are written."""
+"""Ranges handed out per process, so that none waits while results are written."""
 
 
 class Merging:
-    """Files that worker processes read, range by range.
+    """Has worker processes read files, range by range.
 
     Attributes:
         aggregates: of all results so far.
@@ -85,7 +85,7 @@ class Merging:
         self._lines = 0
 
     def stop(self) -> None:
-        """Hand out no more ranges; those that were handed out are still done."""
+        """Hand out no more ranges; those already handed out are still finished."""
         self._ended = self._stopped = True
         self._again.clear()
 
@@ -95,7 +95,7 @@ class Merging:
         return self._ended and not self._stopped and self._error is None
 
     async def run(self, take: Take) -> None:
-        """Do the work; `take` is called with each reply and its parts, in the order of the input.
+        """Process all ranges; `take` is called with each reply and its parts, in the order of the input.
 
         Raises:
             WorkerError: a process died; `take` has had all replies before that.
@@ -155,7 +155,7 @@ class Merging:
         self.consumed += reply.end - range_.start
 
     def _resume(self, rest: Range, *, alone: bool) -> None:
-        """Hand out what is left of a range, before all that comes after it."""
+        """Hand out the rest of a range before all later ranges."""
         if alone:
             # Here, one range after the other, as a result and its parts may be in several.
             assert isinstance(self._work, Aggregating)  # noqa: S101

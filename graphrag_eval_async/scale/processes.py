@@ -37,11 +37,11 @@ GUARD = (
 )
 
 EXIT_SECONDS = 5.0
-"""How long to wait for the exit code of a process that closed its connection."""
+"""Seconds to wait for the exit code of a process that closed its connection."""
 
 
 class Workers:
-    """Up to `jobs` processes, started as they are needed, that call the same picklable function.
+    """Up to `jobs` processes, started on demand, that call the same picklable function.
 
     It is called with an item and with what takes the parts of its reply, which have a `text`.
 
@@ -63,7 +63,7 @@ class Workers:
         self._closed = False
 
     def submit(self, item: Any) -> asyncio.Future[tuple[list[Any], Any]]:
-        """The parts that the function makes for `item`, and what it returns.
+        """Return the parts that the function emits for `item`, and its return value.
 
         Raises:
             WorkerError: when awaited: the process died, or the function raised; the message names the item.
@@ -86,7 +86,7 @@ class Workers:
         return worker
 
     async def aclose(self) -> None:
-        """Kill the processes, whatever they do, and wait for their ends."""
+        """Kill the processes and wait until they have ended."""
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._close)
 
@@ -101,7 +101,7 @@ class Workers:
 
 
 class _Worker:
-    """One process, and the only connection to it: it ends when the parent does."""
+    """A process and the only connection to it; it ends when its parent does."""
 
     def __init__(self, function: bytes) -> None:
         from multiprocessing import get_context  # Here, since importing it takes some milliseconds.
@@ -122,7 +122,7 @@ class _Worker:
         self._answered = False
 
     def call(self, item: Any) -> tuple[list[Any], Any]:
-        """The parts of the reply of the process, and the reply.
+        """Return the parts of a process's reply, and the reply.
 
         Raises:
             WorkerError: the process died, or its work failed in a way that is not expected.
@@ -162,7 +162,7 @@ class _Worker:
 
 
 class _Message(NamedTuple):
-    """A reply, or what went wrong, whether that was expected or not.
+    """A reply, or the error that took its place.
 
     Each part has everything but its text, and where that is in the file.
     """
@@ -181,7 +181,7 @@ def _death(code: int | None) -> str:
 
 
 def serve(connection: Connection[Any, Any], ignored: tuple[signal.Signals, ...]) -> None:
-    """The work of a process: answer each item, until the parent is gone."""
+    """Run a worker process: answer each item until the parent is gone."""
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ignored)
@@ -216,7 +216,7 @@ def _answer(function: Function, item: Any, file: int) -> _Message:
 
 
 def _memory() -> int:
-    """The descriptor of a file without a name, in memory if the system can."""
+    """Return the descriptor of an unnamed file, in memory if the system supports it."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("graphrag-eval-async")
     with tempfile.TemporaryFile() as file:

@@ -1,4 +1,4 @@
-"""Files cut into byte ranges at line ends, and the lines of a range."""
+"""Cuts files into byte ranges at line ends, and reads the lines of a range."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MIN_RANGE_BYTES = 1 << 16
 """Size of a range, except the last of a file and longer lines. Each range costs a round trip and a merge."""
 
 RANGES_PER_JOB = 8
-"""How many ranges a worker should have at least, so that all finish at about the same time."""
+"""Least ranges per worker, so that all finish at about the same time."""
 
 
 class Range(NamedTuple):
@@ -49,7 +49,7 @@ class Range(NamedTuple):
 
 
 def unsplittable(files: Sequence[str], traces: TraceFormat | None = None) -> str | None:
-    """Why these files, which may hold traces, cannot be cut into ranges; None if they can."""
+    """Return why these files, which may hold traces, cannot be cut into ranges; None if they can."""
     if traces is not None and traces.is_grouped:
         return "spans of one trace stand in several lines and cannot be split"
     for path in files:
@@ -65,12 +65,12 @@ def unsplittable(files: Sequence[str], traces: TraceFormat | None = None) -> str
 
 
 def range_bytes(total: int, jobs: int) -> int:
-    """How long the ranges of files should be that have so many bytes together."""
+    """Return the size of ranges for files of this total size."""
     return max(MIN_RANGE_BYTES, min(MAX_RANGE_BYTES, total // (jobs * RANGES_PER_JOB)))
 
 
 class Cutter:
-    """Cuts files into ranges, one after the other.
+    """Cuts files into ranges, in order.
 
     Attributes:
         size: how many bytes the next range should have; it ends with the line that it ends in.
@@ -81,7 +81,7 @@ class Cutter:
         self._ranges = self._cut(files)
 
     def next(self) -> Range | None:
-        """The next range, or None after the last. Reads the file, so it belongs in a thread.
+        """Return the next range, or None after the last. Reads the file, so call it in a thread.
 
         Raises:
             SourceError: a file cannot be read.
@@ -110,7 +110,7 @@ class Cutter:
 
 
 def _line_end(descriptor: int, place: int, size: int) -> int:
-    """The first end of a line at `place` or after it, in a file of that size."""
+    """Return the first line end at or after `place`, in a file of this size."""
     while place < size:
         piece = os.pread(descriptor, PIECE_BYTES, place - 1)
         newline = piece.find(b"\n")
@@ -123,7 +123,7 @@ def _line_end(descriptor: int, place: int, size: int) -> int:
 
 
 class RangeLines:
-    """The lines of a range, without blank ones.
+    """Iterates over the lines of a range, except blank ones.
 
     They are numbered from `before` + 1. Chunks end where those of one process do, which decides of a line
     over the limit whether it is at hand as a whole.
@@ -141,7 +141,7 @@ class RangeLines:
         self._limit = max_line_bytes
 
     def __iter__(self) -> Iterator[Record]:
-        """The lines, one after the other.
+        """Yield the lines.
 
         Raises:
             SourceError: the file cannot be read, or is no longer what it was.
@@ -154,12 +154,12 @@ class RangeLines:
         yield from splitter.finish()
 
     def end_of(self, record: Record) -> int:
-        """Where the line after one of them begins."""
+        """Return where the line after a record begins."""
         return min(record.offset + size_of(record), self._range.end)
 
 
 def read_long(range_: Range, offset: int, length: int) -> BinaryIO:
-    """A temporary file with a line that is too long to be held; the caller closes it.
+    """Return a temporary file with a line too long for memory; the caller closes it.
 
     Raises:
         SourceError: the file cannot be read, or is no longer what it was.
@@ -176,7 +176,7 @@ def read_long(range_: Range, offset: int, length: int) -> BinaryIO:
 
 
 def _pieces(range_: Range, start: int, size: int) -> Iterator[bytes]:
-    """The bytes up to the end of a range, in pieces that end at multiples of `size`."""
+    """Yield the bytes up to the end of a range, in pieces that end at multiples of `size`."""
     path = range_.path
     descriptor = open_file(range_.file)
     try:

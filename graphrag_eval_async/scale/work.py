@@ -1,4 +1,4 @@
-"""What a worker process does with a range of a file: evaluate responses, or aggregate results."""
+"""The work on a range of a file: evaluating responses, or aggregating results."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from graphrag_eval_async.scale.ranges import Range
 
 REPLY_BYTES = 32 << 20
-"""A reply that has become so long ends early: results may be far longer than the responses they are of."""
+"""Size at which a reply ends early: results may be far longer than their responses."""
 
 PART_BYTES = 1 << 15
-"""Results are sent in parts of about this size, which a CPU cache holds, and which no thread has to write."""
+"""Approximate size of the parts in which results are sent; fits in a CPU cache."""
 
 NUMBER_DIGITS = 19
 """Of the number that stands for that of a sample; it fits in 64 bits."""
 
 REJECT_BYTES = 1 << 14
-"""What a reject counts for besides its line: the parent unpickles all those of a reply in one go."""
+"""Bytes a reject counts for besides its line: the parent unpickles all rejects of a reply at once."""
 
 
 class Part(NamedTuple):
@@ -50,7 +50,7 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class Reply:
-    """What came of a range, or of its beginning.
+    """The outcome of a range, or of its beginning.
 
     Attributes:
         end: bytes of the file before what is left of the range.
@@ -75,7 +75,7 @@ class Reply:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """The options of both kinds of work.
+    """Options of both kinds of work.
 
     Attributes:
         max_line_bytes: longer lines are rejected.
@@ -155,7 +155,7 @@ class _Results:
 
     @property
     def size(self) -> int:
-        """How many bytes their text has."""
+        """Size of their text in bytes."""
         return self._sent + self._part_size
 
     def _begin_part(self) -> None:

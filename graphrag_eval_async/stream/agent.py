@@ -1,4 +1,4 @@
-"""Evaluating an agent that is called here, question by question."""
+"""Calls an agent with every question and evaluates its answers."""
 
 from __future__ import annotations
 

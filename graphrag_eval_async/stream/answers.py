@@ -1,4 +1,4 @@
-"""What an agent answers: what its function returns or raises, in whatever thread."""
+"""Turns what an agent returns or raises into a response."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from graphrag_eval_async.traces import TraceFormat
 
 MAX_ERROR_CHARACTERS = 10_000
-"""How much of the message of an exception a response keeps."""
+"""Characters of an exception's message that a response keeps."""
 
 
 class NoResponse(Exception):  # noqa: N818
-    """What the agent returned is no response."""
+    """The agent returned something that is not a response."""
 
     def __init__(self, value: Any, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class NoResponse(Exception):  # noqa: N818
 
 
 def as_response(value: Any, question_id: str, traces: TraceFormat | None = None) -> dict[str, Any]:
-    """A response of what an agent returned: a history of its format where it returns `traces`.
+    """Return the response for what an agent returned; with `traces`, that is a history in this format.
 
     Raises:
         NoResponse: it is none.
@@ -64,7 +64,7 @@ def as_response(value: Any, question_id: str, traces: TraceFormat | None = None)
 
 
 def message_of(error: BaseException) -> str:
-    """The type of an exception and what it says."""
+    """Return the type and the message of an exception."""
     try:
         text = str(error)
     except Exception:  # noqa: BLE001  (it is the agent's)
@@ -80,7 +80,7 @@ def message_of(error: BaseException) -> str:
 def call_in_thread(
     function: Callable[[Question], Any], question: Question
 ) -> asyncio.Future[tuple[Any, BaseException | None]]:
-    """What a function returns or raises, called in a thread that nobody waits for at the end."""
+    """Call a function in a daemon thread; return what it returns, or raise what it raises."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 

@@ -39,12 +39,12 @@ LOGGER = logging.getLogger("graphrag_eval_async.agent")
 MAX_CONCURRENCY = 8
 
 SEED = 0
-"""Shuffles questions where the results are to decide something, as it does the lines of files."""
+"""Shuffles the questions of a stream with `until`; files have the same seed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Agent:
-    """What is asked, and how; see `evaluate_agent`.
+    """Whom to ask, and how; see `evaluate_agent`.
 
     Raises:
         UsageError: an option has an invalid value.
@@ -68,14 +68,14 @@ class Agent:
 
     @property
     def blocks(self) -> bool:
-        """Whether it is a plain function, which may keep its thread for as long as it likes."""
+        """Whether the agent is a plain function, which runs in a thread and cannot be cancelled."""
         return not iscoroutinefunction(self.function) and not iscoroutinefunction(
             getattr(self.function, "__call__", None)  # noqa: B004  (of an object, what is called)
         )
 
 
 class Asking:
-    """Asks the questions, and has the answers evaluated.
+    """Asks the questions and passes on the answers.
 
     The stream reads the questions from it, each as a line that names the question and the repeat. A journal
     recognizes answered questions by this line. A question is read only when there is a slot for it, so
@@ -110,7 +110,7 @@ class Asking:
             resuming.retry_errors = agent.retry_errors
 
     async def batches(self) -> AsyncGenerator[list[Record]]:
-        """The questions, all before any is repeated; in random order if they are to decide something."""
+        """Return the questions, all once before any repeats; in random order with `until`."""
         order: Sequence[int] = range(self.lines)
         if self._shuffled:
             import random  # Takes a millisecond to import, as few streams need.
@@ -127,7 +127,7 @@ class Asking:
         return self._questions[index], repeat + 1
 
     def evaluate(self, record: Record) -> Outcome:
-        """An awaitable for the answer to a question; None if an earlier run answered it."""
+        """Return an awaitable for the answer to a question; None if an earlier run answered it."""
         source = None
         if self._resuming is not None:
             source = self._resuming.admission.admit(record)
@@ -164,7 +164,7 @@ class Asking:
         return self._intake.take(record, response, source, repeat)
 
     async def _ask(self, question: Question) -> dict[str, Any] | NoResponse:
-        """What the agent answers, as a response."""
+        """Return the agent's answer as a response."""
         started = perf_counter()
         call = asyncio.create_task(self._call(question))
         try:
@@ -196,7 +196,7 @@ class Asking:
         return response
 
     async def _call(self, question: Question) -> tuple[dict[str, Any], BaseException | None]:
-        """Call the agent; the slot is free again once it has returned, even if nobody waits for that."""
+        """Call the agent; its slot stays taken until it returns, even after a timeout."""
         thread = None
         try:
             if self._blocks:
@@ -222,7 +222,7 @@ class Asking:
         self._overdue -= 1
 
     def _complain(self) -> None:
-        """Say so if no question can be asked any more for now."""
+        """Warn if agents that timed out hold all slots."""
         if self._overdue == self._agent.max_concurrency:
             LOGGER.warning(
                 "all %d slots are taken by calls of the agent that timed out and have not returned; no "

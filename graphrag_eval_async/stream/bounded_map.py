@@ -24,18 +24,18 @@ R = TypeVar("R")
 
 
 HANDED_OVER = 20
-"""Results handed over at a time. More would live long enough for the garbage collector to walk them."""
+"""Results handed over at once; more would live long enough to burden the garbage collector."""
 
 
 class Source(Protocol[T_co]):
-    """Items, in batches of those that are already there; `aclose` gives up all it holds, begun or not."""
+    """Yields batches of the items that are available; `aclose` drops all others."""
 
     def __aiter__(self) -> AsyncIterator[Sequence[T_co]]: ...
     async def aclose(self) -> None: ...
 
 
 class Later(Generic[R]):
-    """A result that has to be waited for; it counts as `weight` items until it is handed out.
+    """A result that takes time; it counts as `weight` items until it is handed out.
 
     `call` is given a function that hands out a result at once, before the one that it returns, regardless of
     the order. It may return another `Later`, of another weight, instead of the result.
@@ -59,7 +59,7 @@ class Unread(Generic[R]):
 
 
 class BoundedMap(Generic[R]):
-    """The results of `function` over the items of `source`, as an asynchronous iterator.
+    """Maps `function` over the items of `source`, as an asynchronous iterator.
 
     The function returns its result, None for none, a `Later` or, before any of these, an `Unread`; only a
     `Later` costs a task. Results come as they complete, or in the order of their items if `ordered`. At most
@@ -101,7 +101,7 @@ class BoundedMap(Generic[R]):
 
     @property
     def in_flight(self) -> int:
-        """How many items, by their weights, are admitted and not yet handed out."""
+        """Total weight of items that are admitted and not yet handed out."""
         return self._exchange.admitted
 
     @property
@@ -156,7 +156,7 @@ class BoundedMap(Generic[R]):
 
 
 class _Work(Generic[T, R]):
-    """What the owner task does; it holds the task group, and knows nothing of the iterator."""
+    """The work of the owner task, which holds the task group and does not know the iterator."""
 
     def __init__(
         self,
@@ -222,7 +222,7 @@ class _Work(Generic[T, R]):
                 self._workers.cancel_scope.cancel()
 
     async def _commit_all(self, commit: Callable[[Sequence[R]], Awaitable[None]]) -> None:
-        """Commit and publish what is complete, even under cancellation: it has been paid for."""
+        """Commit and publish complete results, even when cancelled: they have been paid for."""
         exchange = self._exchange
         with anyio.CancelScope(shield=True):
             try:
@@ -274,7 +274,7 @@ class _Work(Generic[T, R]):
                 due = await self._pause()
 
     async def _pause(self) -> float:
-        """Let others run, and wait for room; returns when the next pause is due."""
+        """Yield to other tasks and wait for room; return the time of the next pause."""
         await asyncio.sleep(0)
         await self._exchange.wait_for_room()
         return monotonic() + SLICE_SECONDS

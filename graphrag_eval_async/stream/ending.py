@@ -1,4 +1,4 @@
-"""Ending a stream as soon as its results decide a question."""
+"""Ends a stream as soon as its results decide a condition."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a stream found out about the condition that it was to end by.
+    """What a stream found out about its `until` condition.
 
     Attributes:
         condition: the condition.
@@ -75,7 +75,7 @@ class Decision:
 
 
 def as_until(until: str | Until, evaluator: Evaluator, *, resumed: bool) -> Until:
-    """What a stream is to end by.
+    """Return the condition that ends a stream.
 
     Args:
         until: as it was given.
@@ -105,14 +105,14 @@ def as_until(until: str | Until, evaluator: Evaluator, *, resumed: bool) -> Unti
 
 
 def in_fair_order(responses: Responses) -> Responses:
-    """Shuffled, if it is a path of what can be, since files are often sorted by template."""
+    """Return a path's lines in random order if they can be shuffled: files are often sorted by template."""
     if isinstance(responses, str | os.PathLike) and read_jsonl(responses).can_be_shuffled:
         return read_jsonl(responses, shuffle=0)
     return responses
 
 
 class Seen(NamedTuple):
-    """What counts of a line that is done.
+    """What a finished line contributes to the decision.
 
     Attributes:
         sample: what counts of its result, if anything.
@@ -126,7 +126,7 @@ class Seen(NamedTuple):
 
 
 class UntilDecided:
-    """Lets results out in the order of their lines, and counts them so, until they decide.
+    """Hands out and counts results in the order of their lines, until they decide.
 
     Quick answers are not a fair sample: what is complete waits for all lines before it, and what is behind
     the result that decides never comes out. Of a line whose work raises, and behind it, nothing is counted
@@ -144,7 +144,7 @@ class UntilDecided:
         resuming: Resuming | None,
         responses: Responses | Asking,
     ) -> None:
-        """Count what `intake` makes of `responses`, and what `resuming` brings back of earlier runs."""
+        """Count the results that `intake` makes from `responses`, and those that `resuming` restores."""
         self.end: Callable[[], object] = _do_nothing
         self._until = until
         self._deciding = Deciding(until)
@@ -159,14 +159,14 @@ class UntilDecided:
             resuming.on_restored = self._restore
 
     def _restore(self, line: KeptLine, result: dict[str, Any] | None) -> None:
-        """Keep what counts of a line of an earlier run until it comes again."""
+        """Keep the contribution of a line from an earlier run until the line is read again."""
         digest, occurrence, *_ = line
         seen = Seen() if result is None else self._see(result)
         self._restored.setdefault(digest, {})[occurrence] = seen._replace(is_new=False)
         self._kept += 1
 
     def evaluate(self, record: Record) -> Outcome | Unread[Evaluation]:
-        """What the intake makes of a record, once lines before it are done."""
+        """Return what the intake makes of a record, once all lines before it are done."""
         outcome = self._intake.evaluate(record)
         if isinstance(outcome, Unread):
             return Unread(partial(self._evaluate_large, record, outcome), weight=outcome.weight)
@@ -216,12 +216,12 @@ class UntilDecided:
         return Seen(self._deciding.read(result), judged)
 
     def _take_restored(self, record: Record) -> Seen:
-        """What counts of a line that has no result in this run."""
+        """Return the contribution of a line that has no result in this run."""
         found = self._restored.get(digest_of(record)) if self._restored else None
         return found.pop(min(found)) if found else Seen()
 
     def _let_out(self, seen: Seen, result: Evaluation | None) -> Evaluation | None:
-        """The result, which is counted now; nothing behind one that decided."""
+        """Count a result and return it; return None after the result that decided."""
         if self._is_decided():
             return None
         self._out += seen.is_new
@@ -247,7 +247,7 @@ class UntilDecided:
 
     @property
     def decision(self) -> Decision:
-        """As it is now."""
+        """The decision so far."""
         deciding = self._deciding
         low, high = deciding.interval
         lines = self._responses.lines if isinstance(self._responses, JsonlFiles | Asking) else None
@@ -283,4 +283,4 @@ class UntilDecided:
 
 
 def _do_nothing() -> None:
-    """Until there is a stream to end."""
+    """Stands in until there is a stream to end."""

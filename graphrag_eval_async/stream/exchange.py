@@ -1,4 +1,4 @@
-"""What the two ends of a bounded map share."""
+"""The state that both ends of a bounded map share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Staged = list[tuple[int, R, int]]
 
 
 class Exchange(Generic[R]):
-    """What the owner task and the iterator share: results, and how many items are on their way to one.
+    """The state that the owner task and the iterator share: results, and the weight of items in progress.
 
     Attributes:
         limit: how many items may be on their way.
@@ -23,7 +23,7 @@ class Exchange(Generic[R]):
     """
 
     def __init__(self, limit: int, ordered: bool, *, staged: bool = False) -> None:
-        """With `staged`, results wait until what `stage` gives is published."""
+        """With `staged`, results wait until they are published."""
         self.limit = limit
         self._ordered = ordered
         self._stages = staged
@@ -42,13 +42,13 @@ class Exchange(Generic[R]):
         self._complete = False
 
     def admit(self, weight: int = 1) -> int:
-        """Count one more item in, as so many; returns its place in the order."""
+        """Admit an item with a weight; return its place in the order."""
         self.admitted += weight
         self._places += 1
         return self._places - 1
 
     def add(self, result: R | None) -> None:
-        """Count one more item in, of which the result is there already."""
+        """Admit an item whose result is already known."""
         if self._ordered or self._stages or self.abandoned:
             self.put(self.admit(), result)
         elif result is not None:
@@ -57,7 +57,7 @@ class Exchange(Generic[R]):
             self._result.set()
 
     def put(self, place: int, result: R | None, weight: int = 1) -> None:
-        """Hand over what became of the item at `place`."""
+        """Hand over the result of the item at `place`."""
         if result is not None and self._stages:
             self._staged.append((place, result, weight))
             self._change.set()
@@ -65,12 +65,12 @@ class Exchange(Generic[R]):
             self._publish(place, result, weight)
 
     def hand_out(self, result: R) -> None:
-        """Hand over a result at once that stands for no item."""
+        """Hand over an additional result at once."""
         if not self.abandoned:
             self._release(result, 0)
 
     async def stage(self) -> Staged[R]:
-        """Everything that is staged, once there is something; empty at the end."""
+        """Wait for staged results and return them all; empty at the end."""
         while not self._staged and not self._complete:
             self._change.clear()
             await self._change.wait()
@@ -83,7 +83,7 @@ class Exchange(Generic[R]):
         self._change.set()
 
     def publish(self, staged: Staged[R]) -> None:
-        """Let staged results be taken."""
+        """Make staged results available."""
         for place, result, weight in staged:
             self._publish(place, result, weight)
 
@@ -107,7 +107,7 @@ class Exchange(Generic[R]):
             self._result.set()
 
     def take(self) -> R | None:
-        """A result that is there already, or None."""
+        """Return a result if one is available, else None."""
         if not self.ready:
             return None
         result, weight = self.ready.popleft()
@@ -120,7 +120,7 @@ class Exchange(Generic[R]):
         await self._result.wait()
 
     async def wait_for_room(self, weight: int = 1) -> None:
-        """Wait until so much more can be admitted; anything can if nothing else is admitted."""
+        """Wait until this weight can be admitted; with nothing else admitted, any weight can."""
         while self.admitted and self.admitted + weight > self.limit:
             self._room.clear()
             await self._room.wait()

@@ -1,4 +1,4 @@
-"""What happens to each record of a stream: it is read, numbered and evaluated, or rejected."""
+"""Reads, numbers and evaluates each record of a stream, or rejects it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Result = dict[str, Any]
 
 
 class Intake:
-    """Makes results of records, one after the other.
+    """Turns records into results, in order.
 
     It knows nothing of the stream, so that dropping the stream ends the work.
     """
@@ -57,7 +57,7 @@ class Intake:
             self._read_trace = evaluator.reader(options.max_line_bytes)
 
     def evaluate(self, record: Record) -> Outcome | Unread[Evaluation]:
-        """The evaluation, or an awaitable for it; None if there is none."""
+        """Return the evaluation of a record, or an awaitable for it; None if there is none."""
         if is_large(record):
             return Unread(partial(self._evaluate_large, record), weight=max(1, weight(record)))
         return self.take(record, *self._read(record))
@@ -74,7 +74,7 @@ class Intake:
                 record.content.close()
 
     def _read(self, record: Record) -> tuple[Response | Reject | None, Source | None]:
-        """What a record holds, None if it was evaluated before; a thread reads large ones, one at a time."""
+        """Read a record; None if it was already evaluated. A thread reads large ones, one at a time."""
         source = None
         if self._resuming is not None:
             source = self._resuming.admission.admit(record)
@@ -91,7 +91,7 @@ class Intake:
         source: Source | None,
         number: int | None = None,
     ) -> Outcome:
-        """Evaluate or reject what was read of a record; `number` is that of the sample, where it has one."""
+        """Evaluate or reject a record that was read; `number` is its sample number, if any."""
         if response is None:
             return None
         if isinstance(response, Reject):
@@ -116,7 +116,7 @@ class Intake:
         source: Source | None,
         hand_out: Callable[[Evaluation], None],
     ) -> Evaluation | None:
-        """The slow part: scoring large steps, and judging; None if its calls must not be sent."""
+        """Do the slow part, scoring large steps and judging; None if its calls must not be sent."""
         if evaluation is None:
             evaluation = await self._evaluator.score_in_thread(response, sample)
             evaluation.source = source
@@ -131,7 +131,7 @@ class Intake:
         return None
 
     def _is_due(self, plan: Plan) -> bool:
-        """Whether there is something to judge."""
+        """Whether anything needs a judge."""
         if self._session is None:
             return False
         self._session.usage.outcomes["skipped"] += plan.skipped
@@ -144,7 +144,7 @@ class Intake:
         self._hand_out(reject)
 
     async def reject_large(self, reject: Reject, source: Source | None) -> None:
-        """Keep a reject, or hand it out; what can write in a thread does so."""
+        """Keep a reject or hand it out; a writer of files writes large ones in a thread."""
         self._count(reject)  # Before anything can be cancelled.
         if self._resuming is not None and source is not None:
             await self._resuming.reject_large(reject, source)

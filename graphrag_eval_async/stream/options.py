@@ -26,7 +26,7 @@ OnReject = Literal["collect", "raise"] | Callable[[Reject], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """How a stream reads, orders, keeps and ends; see `evaluate_stream`.
+    """The options of a stream; see `evaluate_stream`.
 
     Raises:
         UsageError: an option has an invalid value.
@@ -65,7 +65,7 @@ def check_on_reject(on_reject: object) -> None:
 
 
 class StreamKeywords(EvaluatorOptions, total=False):
-    """The options of `evaluate_stream`: besides these, those of an evaluator."""
+    """The options of `evaluate_stream`, in addition to those of an evaluator."""
 
     ordered: bool
     max_in_flight: int

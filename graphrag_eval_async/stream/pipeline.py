@@ -298,7 +298,7 @@ def evaluate_stream(
 def _open(
     responses: Responses | Asking, options: StreamOptions, resuming: Resuming | None, evaluator: Evaluator
 ) -> Source:
-    """The lines of any source; with a journal, without those that are done."""
+    """Yield the lines of any source; with a journal, skip those that are done."""
     written = [] if options.journal is None else options.journal.paths
     spool = callable(options.on_reject) or options.journal is not None
     if isinstance(responses, Asking):

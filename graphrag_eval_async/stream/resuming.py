@@ -31,7 +31,7 @@ LOGGER = logging.getLogger("graphrag_eval_async")
 
 
 class Tally:
-    """What a stream knows of the results and rejects so far; a journal brings back that of earlier runs.
+    """The results and rejects of a stream so far; a journal restores those of earlier runs.
 
     Attributes:
         aggregates: of the stream.
@@ -52,7 +52,7 @@ class Tally:
         self._spent = 0
 
     def warn_of_rejects(self) -> None:
-        """Warn, once, of rejects that the caller has not asked for; where warnings are errors, log them."""
+        """Warn once of rejects that the caller has not looked at; log them if warnings are errors."""
         if self.heeded or not len(self.rejects):
             return
         self.heeded = True
@@ -69,21 +69,21 @@ class Tally:
             LOGGER.warning("%s", text)
 
     def take_sample(self, question_id: str) -> int:
-        """The number of one more sample of a question: the lowest that no other has."""
+        """Return the number of the next sample of a question: the lowest that is free."""
         if self._scattered and question_id in self._scattered:
             return self._scattered[question_id].take()
         sample = self.samples[question_id] = self.samples.get(question_id, 0) + 1
         return sample
 
     def give_back_sample(self, question_id: str) -> None:
-        """Take back that a question was answered once more; its samples keep their numbers."""
+        """Undo counting one answer to a question; its samples keep their numbers."""
         if question_id not in self._scattered:  # Of which there are others, in the journal.
             self.samples[question_id] -= 1
             if not self.samples[question_id]:
                 del self.samples[question_id]
 
     def _add_sample(self, question_id: str, sample: int) -> None:
-        """Note the number of a sample of an earlier run, which may leave a gap."""
+        """Record the number of a sample from an earlier run, which may leave a gap."""
         taken = self.samples.setdefault(question_id, 0)
         numbers = self._scattered.get(question_id)
         if numbers is None and sample == taken + 1:
@@ -95,7 +95,7 @@ class Tally:
         numbers.add(sample)
 
     def restore_result(self, result: Mapping[str, Any]) -> None:
-        """Count a result of an earlier run.
+        """Count a result from an earlier run.
 
         Raises:
             AggregationError, KeyError, TypeError, ValueError: it is none, and nothing of it was counted.
@@ -110,7 +110,7 @@ class Tally:
             self.usage.restored_dollars = self._spent / ONE
 
     def restore_reject(self, reason: Any) -> None:
-        """Count a reject of an earlier run.
+        """Count a reject from an earlier run.
 
         Raises:
             ValueError: there is no such reason.
@@ -151,7 +151,7 @@ class Resuming:
         self._incomplete: set[str] = set()
 
     async def read(self, records: Records, follower: Follower | None) -> AsyncGenerator[list[Record]]:
-        """The batches of a source, after the journal was opened and what it has was counted.
+        """Open the journal, count what it holds, then yield the batches of a source.
 
         Raises:
             JournalError: the journal cannot be gone on with.
@@ -222,7 +222,7 @@ class Resuming:
         )
 
     async def _keep(self, origins: Mapping[str, int], copies: Mapping[str, str]) -> None:
-        """Keep where reading begins: earlier than in an earlier run in what proves to be no copy."""
+        """Record where reading begins: for a file that proves not to be a copy, earlier than before."""
         assert self.journal is not None  # noqa: S101
         changed = {
             key: offset for key, offset in origins.items() if offset < self.admission.done.passed_over(key)
@@ -231,7 +231,7 @@ class Resuming:
         await self.journal.note(origins, copies)
 
     async def commit(self, evaluations: Sequence[Evaluation]) -> None:
-        """Keep whole results, in their order.
+        """Write complete results to the journal, in order.
 
         Raises:
             JournalError: they cannot be kept.
@@ -249,7 +249,7 @@ class Resuming:
             self.journal.reject(reject, source)
 
     async def reject_large(self, reject: Reject, source: Source) -> None:
-        """The same in a thread; a file that holds the line is read, and positioned at its start again."""
+        """Do the same in a thread; a file that holds the line is read and rewound."""
         if self.journal is not None and not self._stands_there(reject, source):
             await self.journal.reject_large(reject, source)
             if reject.content is not None and not isinstance(reject.content, bytes):
@@ -273,7 +273,7 @@ class Resuming:
 
 
 def _costs(result: Mapping[str, Any]) -> list[float]:
-    """What judging a result has cost, part by part, in US dollars, as far as that is known."""
+    """Return the known costs of judging a result, in US dollars, by part."""
     costs = [result[key] for key in result if key.endswith(COST)]
     for step in result.get("actual_steps") or ():
         if isinstance(step, dict):

@@ -1,4 +1,4 @@
-"""Responses of the traces whose spans a source has, each as soon as its trace is complete."""
+"""Turns the spans of a source into responses, each as soon as its trace is complete."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOT_JSON = "lines that are not JSON"
 
 
 class TraceLine(Line):
-    """The response that a trace makes, at the place of its first span.
+    """The response of a trace, at the place of its first span.
 
     Attributes:
         identity: what a journal knows the trace by, whatever spans come late.
@@ -52,7 +52,7 @@ def grouped(
     is_stopped: Callable[[], bool] = lambda: False,
     is_known: Callable[[bytes], bool] = lambda _: False,
 ) -> Source:
-    """The source itself or, of a format whose traces have parts in several lines, one of their responses.
+    """Return the source; for formats whose traces span several lines, a source of their responses.
 
     Of a source that is not live, such as a file, all spans of a trace are waited for. Of one that has ended
     because it was stopped, traces without their root span make no response. Of a trace whose identity is
@@ -68,7 +68,7 @@ def grouped(
 
 
 class SpanReader:
-    """Groups the spans of a source to traces, and makes responses of them."""
+    """Groups the spans of a source by trace and turns each trace into a response."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class SpanReader:
         self._files: dict[FileId, FileId] = {}
 
     async def batches(self, records: AsyncIterable[list[Record]]) -> AsyncGenerator[list[Record]]:
-        """Batches of responses, and of the lines that are no spans, which are rejected later."""
+        """Yield batches of responses, and of lines that are not spans, which are rejected later."""
         source = aiter(records)
         following: asyncio.Task[list[Record]] | None = None
         try:
@@ -139,7 +139,7 @@ class SpanReader:
         return found, others
 
     def _once(self, file: FileId | None) -> FileId | None:
-        """The same file, of which a line is not known by its place: a trace has lines in many places."""
+        """Return the file without places: a trace has lines in many places."""
         if file is None or not file.followed:
             return file
         return self._files.setdefault(file, FileId(file.path, file.key))
@@ -192,7 +192,7 @@ def _traced(place: Line, data: bytes, identity: bytes) -> TraceLine:
 
 
 class _Ended(Exception):  # noqa: N818
-    """A source has no more batches; a task cannot raise StopAsyncIteration."""
+    """Signals the end of a source, since a task cannot raise StopAsyncIteration."""
 
 
 async def _next(source: object) -> list[Record]:
