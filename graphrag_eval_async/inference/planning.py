@@ -24,6 +24,9 @@ REPEATS = (1, 2, 3, 5, 10)
 CORRELATION = 0.5
 """Assumed correlation of the scores of a question in two runs, if only one is known."""
 
+ROUNDING = 1e-12
+"""A variance of changes below this share of the variance of the scores is rounding."""
+
 
 class Variances(NamedTuple):
     """Variance of one score of one run: between questions, and between samples of a question, if known."""
@@ -112,6 +115,12 @@ def plan(
     change = _change_variance(runs) if len(runs) == 2 else None
     if not first.of_mean(1) + second.of_mean(1):
         raise UsageError(f"{metric}: all values agree, so nothing can be planned; give a standard deviation")
+    total = first.of_mean(1) + second.of_mean(1)
+    if _paired_variance(first, second, change, 1) <= ROUNDING * total:
+        raise UsageError(
+            f"{metric}: every question changes by the same amount between the two runs, so paired numbers "
+            "cannot be planned; give results of one run, or of two that differ"
+        )
     rows = []
     for repeats in REPEATS if repeated else (1,):
         paired = _paired_variance(first, second, change, repeats)

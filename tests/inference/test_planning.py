@@ -129,3 +129,10 @@ def test_runs_of_other_questions_cannot_be_paired() -> None:
     other = [each | {"question_id": f"other {i}"} for i, each in enumerate(one)]
     with pytest.raises(UsageError, match="the two runs share 0 questions"):
         plan_questions(0.1, one, other)
+
+
+@pytest.mark.parametrize("fall", [0.0, 0.1])
+def test_the_same_change_of_every_question_plans_nothing(fall: float) -> None:
+    scores = np.array([[0.2], [0.7], [0.9], [0.4]])
+    with pytest.raises(UsageError, match="every question changes by the same amount"):
+        plan_questions(0.05, results(scores), results(scores - fall))
