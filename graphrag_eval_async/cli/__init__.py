@@ -1,4 +1,4 @@
-"""The command line: it translates arguments, calls the public API, and renders."""
+"""The command line: translates arguments, calls the public API, and renders."""
 
 from __future__ import annotations
 

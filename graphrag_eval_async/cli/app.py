@@ -1,4 +1,4 @@
-"""From arguments to a command, and from a command to an exit code."""
+"""Parses the command line, runs the command, and returns its exit code."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ EXIT_CODES = (
     "lines were rejected (unless interrupted), 1 a gate failed, 130 Ctrl-C, 143 SIGTERM, 0 none of these."
 )
 WIDTH = 120
-"""Columns of help texts, at most: longer lines are hard to read."""
+"""Maximum columns of help texts: longer lines are hard to read."""
 
 COMPLETING = "_GRAPHRAG_EVAL_ASYNC_COMPLETE"
 """The environment variable by which a shell asks for completions."""
@@ -126,7 +126,7 @@ class _Escaped(logging.Formatter):
 
 
 class _Logged(logging.Handler):
-    """Shows on stderr what no other handler takes, as `logging` itself does, but escaped."""
+    """Prints unhandled log records on stderr, like `logging` itself, but escaped."""
 
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(OSError):
@@ -139,7 +139,7 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 
 
 def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:
-    """Run the command line and exit; any failure is told in one line."""
+    """Run the command line and exit; a failure prints one line."""
     logging.lastResort = _Logged(logging.WARNING)
     logging.lastResort.setFormatter(_Escaped())
     warnings.showwarning = _show_warning  # type: ignore[assignment]
@@ -159,7 +159,7 @@ def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:
 
 
 def _parse(arguments: Sequence[str] | None) -> Command | int:
-    """The command that `arguments` ask for, or an exit code where they asked for a text, which is shown.
+    """Return the command in `arguments`; print help or a version, and return the exit code.
 
     Nothing is left for typer to print, which has exit codes of its own where nobody reads.
     """
@@ -179,6 +179,6 @@ def _parse(arguments: Sequence[str] | None) -> Command | int:
 
 
 def _shown(error: Any) -> str:
-    """What typer would print: the usage, and what is wrong with it."""
+    """Return what typer would print: the usage and the error."""
     error.show(text := StringIO())
     return text.getvalue().removesuffix("\n")

@@ -52,7 +52,7 @@ class MaxDrop:
 
 
 def parse_max_drop(text: str) -> MaxDrop:
-    """The gate that ``METRIC=X`` asks for.
+    """Parse ``METRIC=X``.
 
     Raises:
         ValueError: the text has another form.
@@ -208,7 +208,7 @@ def render_comparison(snapshot: Mapping[str, Any], *, worst: int, candidate: str
 
 
 def verdict(snapshot: Mapping[str, Any]) -> str:
-    """What came out, in a sentence."""
+    """Return the outcome in one sentence."""
     rows = {metric: row for metric, row in snapshot["overall"].items() if is_score(metric)}
     if not {*rows} - {ERROR_RATE}:
         return "Nothing to compare: no question has a score on both sides."
@@ -226,7 +226,7 @@ def verdict(snapshot: Mapping[str, Any]) -> str:
 
 
 def regressions(snapshot: Mapping[str, Any]) -> list[str]:
-    """Why a candidate counts as a regression: scores got worse, lost values, or do not exist."""
+    """Return why a candidate is a regression: scores got worse, lost values, or do not exist."""
     scores = [metric for metric in snapshot["overall"] if is_score(metric)]
     reasons = [] if {*scores} - {ERROR_RATE} else ["no question has a score on both sides"]
     groups = [("", snapshot["overall"])]
@@ -246,7 +246,7 @@ def regressions(snapshot: Mapping[str, Any]) -> list[str]:
 
 
 def sentences(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What is known of each score while results still arrive."""
+    """Return a sentence for each score while results still arrive."""
     return [f"{metric}: {_sentence(row)}" for metric, row in rows.items() if is_score(metric)]
 
 
@@ -349,7 +349,7 @@ def _worst(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int, candida
 
 
 def lines_of_questions(path: str, questions: Collection[str]) -> dict[str, str]:
-    """The place of the first result of each question in a plain file of results, as ``NAME:LINE``."""
+    """Return the place of each question's first result in a file, as ``NAME:LINE``."""
     found: dict[str, str] = {}
     if not questions or not os.path.isfile(path):
         return found
@@ -368,7 +368,7 @@ def lines_of_questions(path: str, questions: Collection[str]) -> dict[str, str]:
 
 
 def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
-    """What only one side has: questions, pending ones, and values of metrics."""
+    """Yield what only one side has: questions, pending ones, and values of metrics."""
     lone = {f"only in the {side}": snapshot[f"only_in_{side}"] for side in ("baseline", "candidate")}
     lone |= {f"pending in the {side}, and not compared": ids for side, ids in snapshot["pending"].items()}
     for told, ids in lone.items():

@@ -23,10 +23,10 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, EvaluationStream, evaluate_stream
 
 CALLS_AHEAD = 8
-"""How many times as many rows are in work as calls may be in flight: a slow row holds up those behind."""
+"""Rows in progress per allowed call: a slow row delays the ones behind it."""
 
 MODEL = "openai/gpt-4o-mini"
-"""The LLM that judges if there is only a key of OpenAI, as in the published library."""
+"""The default LLM, if there is only an OpenAI key, as in the published library."""
 
 COUNTS = ("answer_reference_claims_count", "answer_actual_claims_count", "answer_matching_claims_count")
 
@@ -111,7 +111,7 @@ class AnswerCorrectness:
 
 
 def _stream(answers: Sequence[Answer], start: int, config: Config, *, ahead: int) -> EvaluationStream:
-    """The results of the answers from `start` on, in their order; each is a question of its own."""
+    """Yield the results of the answers from `start` on, in order; each is a question of its own."""
     questions, responses = [], []
     for row, answer in enumerate(answers[start:], start):
         known = {"question_text": answer.question, "reference_answer": answer.reference_answer}

@@ -143,7 +143,7 @@ class Evaluate(RunOptions):
         )
 
     def _run_to_table(self, path: str, interrupts: Interrupts) -> Exit:
-        """Write results as lines first: which columns a table has is known at its end."""
+        """Write results as lines first: the columns of a table are known only at the end."""
         if self.is_resumable:
             raise UsageError(f"--resume needs a JSONL output, not {path}; use another name")
         check_table(path)

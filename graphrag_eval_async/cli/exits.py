@@ -1,4 +1,4 @@
-"""How the process ends: exit codes, Ctrl-C and SIGTERM, and runs that write what they have."""
+"""Ends the process: exit codes, Ctrl-C and SIGTERM, and writing what a run has so far."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sinks import LineFile
 
 DRAIN_SECONDS = 25.0
-"""How long a run may take to finish what is in progress; service managers kill a process soon after that."""
+"""Seconds to finish work in progress; service managers kill a process soon after."""
 
 SAME_SECONDS = 0.5
-"""Signals within this time are one: a wrapper may pass on a Ctrl-C that the terminal has already sent."""
+"""Signals within this time count as one: a wrapper may pass on a Ctrl-C that the terminal also sent."""
 
 POLL_MILLISECONDS = 100
 
@@ -122,7 +122,7 @@ class Ending(NamedTuple):
     error: Exception | None = None
 
     def attempt(self, action: Callable[[], object]) -> Ending:
-        """Do one more thing; an `OSError` becomes the error of the run, unless it has one."""
+        """Run an action; its `OSError` becomes the error of the run, unless there is one already."""
         try:
             action()
         except OSError as error:
@@ -130,7 +130,7 @@ class Ending(NamedTuple):
         return self
 
     def code(self, *, rejects: bool, gates: bool = False) -> Exit:
-        """The exit code, given whether lines were rejected and whether a gate fails."""
+        """Return the exit code, given whether lines were rejected and whether a gate failed."""
         codes = {
             # Such as a package that cannot be imported, or a journal of another configuration.
             Exit.USAGE: isinstance(self.error, ConfigError | JournalLocked | JournalMismatch),
@@ -144,7 +144,7 @@ class Ending(NamedTuple):
 def run_to_end(
     work: Coroutine[Any, Any, None], interrupts: Interrupts, *, drain: Callable[[], object] | None = None
 ) -> Ending:
-    """Run `work` until it ends or fails; a closed pipe is no error, since nobody wants more.
+    """Run `work` until it ends or fails; a closed pipe is not an error: its reader has enough.
 
     A signal calls `drain` on the event loop, and `work` then has `DRAIN_SECONDS` to finish; after that, or at
     a second signal, it is cancelled. Without `drain`, the first signal cancels it.
@@ -185,7 +185,7 @@ async def _run(
 
 
 class Sending:
-    """Sends results, and gives up on a reader that does not read once the run should end."""
+    """Sends results; once the run should end, gives up on a reader that does not read."""
 
     def __init__(self, lines: LineFile | None, stop: Callable[[], object]) -> None:
         """`lines` takes the results, if anything does; `stop` makes the run stop reading."""
@@ -206,7 +206,7 @@ class Sending:
             await self.send_lines(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
 
     async def send_lines(self, lines: bytes) -> None:
-        """Send results that are lines of JSON already.
+        """Send results that are already lines of JSON.
 
         Raises:
             InterruptedError: nobody reads them, and the run should end.

@@ -138,7 +138,7 @@ def open_output(kind: Callable[[str], T], path: str) -> T:
 
 
 def open_lines(path: str, interrupts: Interrupts | None = None) -> LineFile:
-    """A file for lines of JSON; with `interrupts`, Ctrl-C works even while it waits for the reader of a pipe.
+    """Open a file for lines of JSON; with `interrupts`, Ctrl-C works while waiting for the reader of a pipe.
 
     Raises:
         UsageError: it cannot be opened for writing.

@@ -1,4 +1,4 @@
-"""Gates: thresholds that a run has to meet."""
+"""Gates: conditions that a run must meet."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Gate:
 
 
 def parse_gate(text: str, *, option: str, operator: str) -> Gate:
-    """The gate that a condition asks for, or ``[TEMPLATE:]METRIC=VALUE`` with `operator` as `option` has it.
+    """Parse a condition, or ``[TEMPLATE:]METRIC=VALUE``, for which `option` implies `operator`.
 
     A template's name may hold colons and equals signs.
 
@@ -122,7 +122,7 @@ def check_run(
     reference: Reference | None = None,
     missing: Collection[str] = (),
 ) -> tuple[list[str], list[str]]:
-    """The gates that failed and those that held, a line each.
+    """Check gates; return a line for each that failed, and for each that held.
 
     `missing` has the ids of the questions without a response.
     """
@@ -155,7 +155,7 @@ def _check(gate: Gate, values: Mapping[str | None, Mapping[str, float]]) -> tupl
 
 
 def _rounded(value: float, gate: Gate) -> str:
-    """A value in few digits, but on the same side of the bound."""
+    """Return a value in few digits that is on the same side of the bound."""
     for digits in range(3, 17):
         text = f"{value:.{digits}g}"
         if all(

@@ -1,4 +1,4 @@
-"""The judge that a command line asks for, and what judging took, in words."""
+"""Reads the judge options of a command line, and describes what judging took."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def judge_config(
     *,
     prepare: Callable[[Any], object] = lambda _: None,
 ) -> Config | None:
-    """The configuration that `--config`, `--llm` and `--embedding` ask for; None if none is given.
+    """Return the configuration from `--config`, `--llm` and `--embedding`; None if none is given.
 
     `prepare` changes what was read from the file before it is checked.
 
@@ -78,7 +78,7 @@ def keep_answer_correctness(given: Any) -> None:
 
 
 def judge_of(config: Config | None) -> str | None:
-    """The LLM that judges; None where no metric is on."""
+    """Return the name of the judging LLM; None if no metric is on."""
     if config is None or config.llm is None or config.llm.generation is None or not metrics_on(config):
         return None
     return one_line(config.llm.generation.model)
@@ -90,7 +90,7 @@ def is_counted_cost(metric: str) -> bool:
 
 
 def judging(model: str, usage: JudgeUsage) -> list[str]:
-    """What the judge did, in a few lines."""
+    """Return a few lines about what the judge did."""
     about = "about " if usage.unmetered and usage.dollars is not None else ""
     shared = f", {usage.shared_calls} shared" if usage.shared_calls else ""
     failed = sum(usage.errors.values())

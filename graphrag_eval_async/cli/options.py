@@ -1,4 +1,4 @@
-"""Options that several commands have, and what reads their values.
+"""Options of several commands, and their parsers.
 
 A command is a frozen dataclass that typer calls. Its fields are its arguments and options. Typer evaluates
 the types of fields, also inherited ones, so modules of commands cannot have `from __future__ import
@@ -72,7 +72,7 @@ def trace_format(
     failed: list[str],
     step_names: list[tuple[str, str]],
 ) -> TraceFormat | None:
-    """What `--format` and the options that need it say; None without it.
+    """Return the format from `--format` and the options that need it; None without it.
 
     Raises:
         UsageError: they do not go together, or a path is empty.

@@ -26,7 +26,7 @@ SCORE_SECONDS = 1.0  # between two looks at the score
 
 
 class Source(Protocol):
-    """What is read: `consumed` of `size`, which is None if it is unknown."""
+    """A source of which `consumed` of `size` is read; `size` is None if unknown."""
 
     @property
     def size(self) -> int | None: ...
@@ -42,7 +42,7 @@ def progress(
     usage: JudgeUsage | None = None,
     aggregates: RunningAggregates | None = None,
 ) -> Iterator[Callable[[], None]]:
-    """A bar on stderr while the context is open; call what it gives once for each result.
+    """Show a bar on stderr while the context is open; call the yielded function for each result.
 
     With the usage of a judge whose prices are known, the bar shows the dollars spent, and with aggregates
     the mean so far of the first of `SCORES` that has values.
@@ -55,7 +55,7 @@ def progress(
 
 
 class _Bar(Progress):
-    """Looks at its sources whenever it is drawn, since not every line gives a result."""
+    """Reads the position of its sources when drawn, since not every line gives a result."""
 
     def __init__(
         self, sources: Sequence[Source], usage: JudgeUsage | None, aggregates: RunningAggregates | None
@@ -77,7 +77,7 @@ class _Bar(Progress):
         self.add_task("", total=sum(sizes) if len(sizes) == len(sources) else None)
 
     def count(self) -> None:
-        """Count a result. The score is looked at here, since another thread draws."""
+        """Count a result. Reads the score here, since another thread draws."""
         self._results += 1
         if self._aggregates is not None and monotonic() - self._scored >= SCORE_SECONDS:
             micro = self._aggregates.snapshot()["micro"]
@@ -85,7 +85,7 @@ class _Bar(Progress):
             self._score, self._scored = next(means, ""), monotonic()
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """What is drawn, ten times a second."""
+        """Return the bar, which is drawn ten times a second."""
         pace = f"{self._results / max(monotonic() - self._start, MIN_SECONDS):.1f}/s"
         if self._usage is not None and self._usage.dollars is not None:
             pace += f", {dollars(self._usage.dollars)}"

@@ -1,4 +1,4 @@
-"""Reading results, as ``aggregate`` and ``compare`` do."""
+"""Reads results for ``aggregate``, ``compare``, ``plan`` and ``plot``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read_to_end(
     max_reject_bytes: int,
     max_line_bytes: int,
 ) -> tuple[Rejects, Ending]:
-    """Read paths one after the other, each with what takes its results.
+    """Read paths in order, each with the function that takes its results.
 
     Raises:
         UsageError: the file `rejects` cannot be opened.
@@ -64,7 +64,7 @@ def read_to_end(
 def collecting(
     path: str | None, max_bytes: int, interrupts: Interrupts
 ) -> Iterator[tuple[Rejects, Callable[[Reject], object]]]:
-    """Rejects, and what takes them: it writes each to the file at `path`, or keeps it if there is none.
+    """Yield rejects and a function that takes them: it writes to the file at `path`, or keeps them.
 
     Raises:
         UsageError: the file cannot be opened.
@@ -88,7 +88,7 @@ def collecting(
 def processes_for(
     jobs: int, paths: Sequence[str], *, judged: bool = False, traces: TraceFormat | None = None
 ) -> int:
-    """How many worker processes read files; 1 if this process reads them, and stderr says why."""
+    """Return the number of worker processes; 1 means that this process reads, and stderr says why."""
     jobs = count_jobs(jobs)
     if jobs > 1:
         reason = "judged metrics share one limit and one budget" if judged else None

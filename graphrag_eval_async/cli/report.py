@@ -1,4 +1,4 @@
-"""What a run tells at its end: rejects, aggregates, a table, and the gates that fail."""
+"""Reports a run at its end: rejects, aggregates, the page of scores, and gates."""
 
 import sys
 from collections.abc import Iterable, Mapping
@@ -115,7 +115,7 @@ def end(ending: Ending, rejects: Rejects | None = None, failures: Iterable[str] 
 
 
 def list_rejects(rejects: Rejects) -> None:
-    """Show the first rejects that no file takes, then how many there are by reason."""
+    """Print the first rejects that are not in a file, then the counts by reason."""
     for reject in rejects[:LISTED_REJECTS]:
         tell(sys.stderr, one_line(f"{reject.path or '-'}: {reject}"))
     more = rejects.total - LISTED_REJECTS
@@ -126,7 +126,7 @@ def list_rejects(rejects: Rejects) -> None:
 
 
 def journaling(stream: EvaluationStream) -> list[str]:
-    """What the journal had, in a line, if there is one."""
+    """Return a line about what the journal held, if there is one."""
     journal = stream.journal
     if journal is None:
         return []
@@ -138,7 +138,7 @@ def journaling(stream: EvaluationStream) -> list[str]:
 
 
 def deciding(decision: Decision, *, judged: bool) -> list[str]:
-    """What was decided about the condition, and what that saved, in lines."""
+    """Return lines about what was decided, and what that saved."""
     found = {None: "is open", True: "holds", False: "does not hold"}[decision.holds]
     failed = f", {decision.failed} of them failed" if decision.failed else ""
     interval = f"{percent(decision.level)}: {decision.low:.4g} to {decision.high:.4g}"

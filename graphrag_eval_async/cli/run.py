@@ -1,4 +1,4 @@
-"""What ``evaluate`` and ``watch`` have in common: options, files, the stream, and its report."""
+"""The common part of ``evaluate`` and ``watch``: options, files, the stream, and its report."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,7 +30,7 @@ from graphrag_eval_async.traces import TraceFormat
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(ReportOptions):
-    """The options of a command that evaluates, which gives `output` its help."""
+    """The options of a command that evaluates; the command defines `output`."""
 
     reference: options.ReferencePath
     output: str | None = None
@@ -218,7 +218,7 @@ class RunOptions(ReportOptions):
         )
 
     def stopping(self, stream: EvaluationStream, stop: Callable[[], object]) -> Callable[[], None]:
-        """What a first signal calls: `stop`; and what a journal leaves to the next run is not paid for."""
+        """Return what a first signal calls: `stop`; with a journal, unsent calls are left to the next run."""
 
         def stop_paying() -> None:
             stop()

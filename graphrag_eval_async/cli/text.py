@@ -19,7 +19,7 @@ INVISIBLE = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
     + "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
 )
-"""Characters without a shape that `str.isprintable` takes for printable: fillers and variation selectors."""
+"""Invisible characters that `str.isprintable` accepts: fillers and variation selectors."""
 
 
 def tell(stream: TextIO | None, text: str) -> None:
@@ -43,7 +43,7 @@ def tell(stream: TextIO | None, text: str) -> None:
 
 
 def escape(text: str, *, how: Callable[[str], str] = lambda c: c.encode("unicode_escape").decode()) -> str:
-    """Text that is safe on a terminal: newlines stay, and `how` spells every other character without a shape.
+    """Return text that is safe on a terminal: keeps newlines; `how` spells other invisible characters.
 
     These are control characters (C0, DEL and C1), bidirectional and other format characters, separators but
     for the space, unassigned and private characters, lone surrogates, and `INVISIBLE`.
@@ -103,7 +103,7 @@ def counts(of: Mapping[Any, int]) -> str:
 
 
 def by_frequency(of: Mapping[str, int]) -> str:
-    """The same, the most frequent first."""
+    """Do the same, the most frequent first."""
     return ", ".join(f"{-rank} {kind}" for rank, kind in sorted((-count, kind) for kind, count in of.items()))
 
 

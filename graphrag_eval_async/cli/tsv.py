@@ -71,7 +71,7 @@ def _answer(row: list[str], indexes: list[int], columns: int) -> Answer:
 
 
 def read_written(path: str, rows: int) -> tuple[int, int]:
-    """How many of `rows` rows the output at `path` has, and the number of bytes up to their end.
+    """Return how many of `rows` rows the output at `path` holds, and the number of bytes up to their end.
 
     A last row that is cut off does not count.
 
@@ -108,7 +108,7 @@ def encode(cells: Iterable[str]) -> bytes:
 
 
 class Output:
-    """Adds rows to a file, each at once, so that it outlives whatever ends the process.
+    """Appends rows to a file, each at once, so that they survive the end of the process.
 
     Attributes:
         size: how many rows there should be.
@@ -127,7 +127,7 @@ class Output:
         self._escape_formulas = escape_formulas
 
     def __enter__(self) -> Self:
-        """Open or create the file, and cut off what is not whole.
+        """Open or create the file, and cut off an incomplete row.
 
         Raises:
             UsageError: it cannot be opened.

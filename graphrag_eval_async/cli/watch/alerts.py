@@ -52,7 +52,7 @@ class Alert:
 
 
 def parse_alert(text: str) -> Alert:
-    """The alert that ``[TEMPLATE:] METRIC <|<=|>|>= VALUE [over WINDOW]`` or ``no lines for TIME`` asks for.
+    """Parse ``[TEMPLATE:] METRIC <|<=|>|>= VALUE [over WINDOW]`` or ``no lines for TIME``.
 
     A template's name may hold colons and spaces.
 
@@ -111,7 +111,7 @@ class Watched:
         self._held = -inf
 
     def add(self, value: float, now: float) -> Change | None:
-        """Count one value, and look; `now` is in seconds, of any clock that only goes forward."""
+        """Count a value and return what changed; `now` is in seconds, of any monotonic clock."""
         self._begin = min(self._begin, self._position(now))
         self._added += 1
         units = to_units(value)
@@ -120,7 +120,7 @@ class Watched:
         return self.look(now)
 
     def look(self, now: float) -> Change | None:
-        """What changed, if anything: seconds may also pass without values."""
+        """Return what changed, if anything: time may also pass without values."""
         position = self._position(now)
         while self._values and self._values[0][0] <= position - self._size:
             self._units -= self._values.popleft()[1]
@@ -146,7 +146,7 @@ class Watched:
             self.add(value, arrived)
 
     def resume(self, kept: Change | None, now: float) -> Change | None:
-        """Go on with the alert as it was last told, None if it was off; returns what has changed since.
+        """Restore the alert, None if it was off; return what has changed since.
 
         A window of seconds counts as full at once if the alert was on: it ends if it does not hold again.
         """
@@ -181,7 +181,7 @@ class Watched:
         }
 
     def _position(self, now: float) -> float:
-        """How far things have come, by what the window is measured in: values, or seconds."""
+        """Return the position in units of the window: values or seconds."""
         return self._added if isinstance(self._window, Last) else now
 
 
@@ -207,7 +207,7 @@ class Alerts:
             watched.restore(value, arrived)
 
     def resume(self, kept: Mapping[str, Change], now: float) -> None:
-        """Go on with the alerts that were on by the end of an earlier run, after its results are restored."""
+        """Restore the alerts that were on at the end of an earlier run, after its results are restored."""
         for silence in self._silences:
             silence.resume(kept.get(silence.text), now)
         for watched in self._watched:
@@ -230,7 +230,7 @@ class Alerts:
                         yield watched, value
 
     def look(self, now: float, lines: object = None) -> None:
-        """See what time alone has changed; `lines` is another value than before if lines were read."""
+        """Return what time alone has changed; `lines` differs from before if lines were read."""
         changes = [watched.look(now) for watched in self._watched]
         changes += [silence.look(now, lines) for silence in self._silences]
         for change in filter(None, changes):

@@ -1,4 +1,4 @@
-"""When the results in a journal came: its lines do not say, so marks of time are kept beside it."""
+"""Records when the results in a journal arrived, in marks of time beside it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEAST_SECONDS = 1.0
 
 
 class Arrivals:
-    """When results came, for windows of time.
+    """The times at which results arrived, for windows of time.
 
     A mark is a time, by the system's clock, and the number of results by then. A result counts as having come
     at the time of the first mark that includes it, which is right to a second or a hundredth of the longest
@@ -55,14 +55,14 @@ class Arrivals:
         return age if age < self.seconds else None
 
     def resume(self) -> None:
-        """Go on from the last result in the journal."""
+        """Continue from the last result in the journal."""
         when = self._marks[self._at][0] if self._marks else 0.0
         self._marks = deque(mark for mark in self._marks if mark[1] < self._restored)
         if self._restored:
             self._marks.append((when, self._restored))
 
     def note(self, added: int, *, last: bool = False) -> bool:
-        """Note how many results came in this run so far; returns whether there is a new mark.
+        """Record the number of results so far in this run; return whether there is a new mark.
 
         Marks are a second or more apart, except for the `last` one.
         """

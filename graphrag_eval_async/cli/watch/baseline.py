@@ -1,4 +1,4 @@
-"""The run that a watched one is compared with."""
+"""Compares a watched run with a baseline."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _change(row: Mapping[str, Any]) -> str:
 
 
 def final_lines(comparison: RunningComparison, level: float) -> list[str]:
-    """What is told at the end; without the sign test, which is not valid for a run watched all the time."""
+    """Return the lines printed at the end, without tests: these are not valid for a watched run."""
     live, found = comparison.live_rows(level=level), comparison.facts_of_questions()
     rows = live["overall"]
     warnings = folded(f"warning: {warning}" for warning in found["warnings"])

@@ -1,4 +1,4 @@
-"""What runs when an alert starts or ends."""
+"""Runs commands when an alert starts or ends."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Commands:
             self._say("--on-alert: not all commands were run to their end")
 
     async def aclose(self) -> None:
-        """End what is running, and run no more."""
+        """Kill running commands and start no more."""
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""What is known of results besides the aggregates of all of them: the window, and the last or the worst."""
+"""Counts recent results, and keeps the last or the worst ones."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Counting:
             self.alerts.restore(seen.template_id, seen.values, arrived, failed=seen.failed)
 
     def _count(self, result: Mapping[str, Any]) -> Evaluation | None:
-        """Count a result where it does not matter when it came; None if it is pending."""
+        """Count a result, whenever it arrived; return None if it is pending."""
         if "pending" in result:
             return None
         seen = observe(result, include_errors=self._include_errors)

@@ -1,4 +1,4 @@
-"""What outlives `watch` besides its journal: which alerts are on, and when results came."""
+"""Keeps the state of `watch` beside its journal: which alerts are on, and when results arrived."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Kept:
         self._earlier: dict[str, Change] | None = {} if self._path is None else _read(self._path, arrivals)
 
     def resume(self) -> bool:
-        """Go on with the alerts of an earlier run once its results are restored; returns whether they are."""
+        """Restore the alerts of an earlier run once its results are restored; return whether they are."""
         if self._earlier is not None and self._has_begun():
             earlier, self._earlier = self._earlier, None
             self._arrivals.resume()
@@ -55,7 +55,7 @@ class Kept:
         return self._earlier is None
 
     def note(self, added: int, *, last: bool = False) -> None:
-        """Note how many results came in this run so far."""
+        """Record the number of results so far in this run."""
         if self._earlier is None and self._arrivals.note(added, last=last):
             self.changed.set()
 

@@ -1,4 +1,4 @@
-"""Keys that somebody presses at the terminal of `watch`."""
+"""Reads keys at the terminal of `watch`."""
 
 from __future__ import annotations
 

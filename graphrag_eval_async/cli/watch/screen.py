@@ -192,7 +192,7 @@ class _Screen:
 
 
 def _differs(group: Mapping[str, Any]) -> bool:
-    """Whether the window has not all results of a group: only then are its means others."""
+    """Whether the window lacks results of a group: only then do its means differ."""
     samples = group["samples"]
     return bool(samples["total"] != samples["window"])
 
@@ -214,7 +214,7 @@ def _quote(text: str) -> str:
 
 
 def _status(facts: Mapping[str, Any], width: int) -> list[Text]:
-    """How the work goes, in as many lines as it takes."""
+    """Return lines about the progress of the work."""
     lines = [Text(f"not there yet: {_quote(path)}", "bold red") for path in facts["not_found"][:SHOWN_PATHS]]
     lines += [*_more(len(facts["not_found"]) - len(lines), "path", "bold red"), Text()]
     for name, value in _parts(facts):

@@ -1,4 +1,4 @@
-"""Alerts on logs that nobody writes to any more."""
+"""Alerts on logs that have fallen silent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Silence:
         self._lines: object = None
 
     def resume(self, kept: dict[str, Any] | None, _now: float) -> None:
-        """Go on with the alert as it was last told: it is on until a line comes."""
+        """Restore the alert: it stays on until a line comes."""
         self.started = kept
 
     def look(self, now: float, lines: object) -> dict[str, Any] | None:

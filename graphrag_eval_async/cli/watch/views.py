@@ -1,4 +1,4 @@
-"""Where facts go: to a terminal, or to stdout as lines of JSON."""
+"""Shows facts on a terminal, or prints them as lines of JSON."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Screen:
 
 
 class _Said(StringIO):
-    """Says each line that is written to it."""
+    """Prints each line that is written to it."""
 
     def __init__(self, say: Callable[[str], object]) -> None:
         super().__init__()
@@ -161,7 +161,7 @@ class _Said(StringIO):
 
 
 class Lines:
-    """The same without a terminal: facts on stdout at an interval, and messages on stderr.
+    """Prints facts on stdout at an interval, and messages on stderr, without a terminal.
 
     `write` makes bytes of facts.
     """

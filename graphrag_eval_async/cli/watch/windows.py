@@ -1,4 +1,4 @@
-"""Windows of the latest results: how options name them, and how their means went."""
+"""Parses windows of recent results, and records the trends of their means."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def window_facts(window: Last | Seconds) -> dict[str, float]:
 
 
 class Trends:
-    """The past of every value of a window: a point for each eighth of a window, over eight windows."""
+    """The history of each value of a window: a point per eighth of a window, over eight windows."""
 
     def __init__(self, window: Last | Seconds) -> None:
         self._window = window
