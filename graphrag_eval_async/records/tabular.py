@@ -53,11 +53,11 @@ def statistics_of(snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _numbers(stats: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if not isinstance(stats, Mapping):
+    if isinstance(stats, Mapping):
+        for key, value in stats.items():
+            yield from _numbers(value, f"{path}.{key}" if path else key)
+    elif not isinstance(stats, str):  # Such as the kind of an interval.
         yield path or "count", stats
-        return
-    for key, value in stats.items():
-        yield from _numbers(value, f"{path}.{key}" if path else key)
 
 
 def means_table(snapshot: Mapping[str, Any]) -> str:

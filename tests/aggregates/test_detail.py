@@ -91,6 +91,15 @@ def test_what_a_detailed_snapshot_adds(results: list[dict[str, Any]], level: flo
     assert aggregates.snapshot() == plain
 
 
+@given(RESULTS)
+def test_rows_have_numbers_only(results: list[dict[str, Any]]) -> None:
+    rows = counted(results).to_rows(detail=True, interval="one_look")
+    assert {type(row["value"]) for row in rows} <= {int, float}
+    statistics_ = {row["statistic"] for row in rows if row["metric"] == "steps_score"}
+    assert "interval.kind" not in statistics_
+    assert "quantiles.p95" in statistics_
+
+
 def check_questions(results: list[Any], extra: dict[str, Any], mean: float) -> None:
     """Take what is clustered by question out of a snapshot, and compare it with numpy's arithmetic."""
     by_question: dict[Any, list[float]] = {}
