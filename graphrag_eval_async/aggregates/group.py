@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from math import fsum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from graphrag_eval_async.aggregates.coverage import Tallies, add_tallies, bounds, count, coverage, reasons
@@ -25,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.histogram import Weights
-    from graphrag_eval_async.aggregates.window import Row, Sample
+    from graphrag_eval_async.aggregates.window import Row, WindowedResult
     from graphrag_eval_async.records.evaluation import StepKinds
     from graphrag_eval_async.records.outcomes import Tally
 
-Detailed: TypeAlias = "tuple[dict[str, Any], dict[str, Weights]]"
+Details: TypeAlias = "tuple[dict[str, Any], dict[str, Weights]]"
 """Details without intervals, and the weights to compute a confidence sequence for each metric."""
 
 Columns: TypeAlias = "tuple[tuple[tuple[float, ...], ...], tuple[str, ...], tuple[bool, ...]]"
@@ -42,7 +41,7 @@ ByQuestion: TypeAlias = "Callable[[str], list[tuple[float, int]] | None]"
 """Returns the mean and the number of values of each question, for a score; None if not all are known."""
 
 
-class Detail(NamedTuple):
+class DetailOptions(NamedTuple):
     """Options for the detailed snapshot of a group.
 
     Attributes:
@@ -78,7 +77,7 @@ class Group:
         self.series: dict[str, Series] = {}
         self.places: dict[str, int] = {}
         self._shown: dict[str, Any] | None = None
-        self._detailed: tuple[Detail, Detailed] | None = None
+        self._detailed: tuple[DetailOptions, Details] | None = None
 
     def count(self, failed: bool, steps: StepKinds, tallies: Sequence[Tally], times: int) -> None:
         """Count `times` results that share all these properties, but not their values."""
@@ -93,7 +92,7 @@ class Group:
         if tallies:
             count(self.tallies, tallies, times)
 
-    def slide(self, new: Sequence[Sample], gone: Sequence[Sample]) -> None:
+    def replace(self, new: Sequence[WindowedResult], gone: Sequence[WindowedResult]) -> None:
         """Add new samples and remove old ones that were added before."""
         self.touch()
         for sign, samples in ((1, new), (-1, gone)):
@@ -102,7 +101,7 @@ class Group:
                 self.successes += sign * (not sample.failed)
                 add_steps(self.steps, sample.steps, sign)
                 count(self.tallies, sample.failures, sign)
-        slide(self.series, new, gone, self.places)
+        replace_samples(self.series, new, gone, self.places)
 
     def add(self, metrics: Sequence[str], rows: Sequence[Row], micro: dict[str, Series]) -> None:
         """Add the values of results with these metrics, also to `micro`."""
@@ -157,7 +156,7 @@ class Group:
         """The counts of steps to show and store."""
         return trimmed(self.steps, self._expected)
 
-    def snapshot(self, detail: Detail | None = None) -> dict[str, Any]:
+    def snapshot(self, detail: DetailOptions | None = None) -> dict[str, Any]:
         """Return this group's part of a snapshot; the caller may change it."""
         if self._shown is None:
             self._shown = show(self.errors, self.successes, self.trimmed_steps, self.series)
@@ -168,7 +167,7 @@ class Group:
             return fresh
         return add_detail(fresh, self.series, self.tallies, detail, by_question([self]))
 
-    def detailed(self, detail: Detail) -> Detailed:
+    def detailed(self, detail: DetailOptions) -> Details:
         """Return a detailed snapshot and its weights, cached until the next change; do not modify them."""
         if self._detailed is None or self._detailed[0] != detail:
             weights = bounded_weights(self.series, detail.fractions)
@@ -185,13 +184,14 @@ def first_values(
         return
     for name in dict.fromkeys(metrics if rows else ()):
         own = [place for place, other in enumerate(metrics) if other == name]
-        yield name, [fsum([row[place] for place in own]) / len(own) for row in rows]
+        sums = [sum_units([row[place] for place in own]) for row in rows]
+        yield name, [mean(units, len(own), integral=False) for units in sums]
 
 
-def slide(
+def replace_samples(
     series: dict[str, Series],
-    new: Sequence[Sample],
-    gone: Sequence[Sample],
+    new: Sequence[WindowedResult],
+    gone: Sequence[WindowedResult],
     places: dict[str, int] | None = None,
 ) -> None:
     """Add values of new samples and remove those of old ones; drop metrics without values.
@@ -200,17 +200,17 @@ def slide(
     """
     came, went = _by_metric(new), _by_metric(gone)
     for name in {**came, **went}:
-        metric(series, name, by_question=places is not None).slide(came[name], went[name])
+        metric(series, name, by_question=places is not None).replace(came[name], went[name])
     for sign, samples in ((1, new), (-1, gone)):
         for sample in samples:
-            _slide_questions(series, sample, sign, places)
+            _replace_by_question(series, sample, sign, places)
     for name in {**came, **went}:
         if not series[name]:
             del series[name]
 
 
-def _slide_questions(
-    series: Mapping[str, Series], sample: Sample, sign: int, places: dict[str, int] | None
+def _replace_by_question(
+    series: Mapping[str, Series], sample: WindowedResult, sign: int, places: dict[str, int] | None
 ) -> None:
     """Add a sample to the histograms and to the values by question, or with a `sign` of -1 remove it."""
     if sample.is_first:
@@ -224,7 +224,7 @@ def _slide_questions(
                 (questions.add if sign > 0 else questions.remove)(place, [value])
 
 
-def _by_metric(samples: Iterable[Sample]) -> defaultdict[str, list[float]]:
+def _by_metric(samples: Iterable[WindowedResult]) -> defaultdict[str, list[float]]:
     numbers: defaultdict[str, list[float]] = defaultdict(list)
     for sample in samples:
         for metric, number in zip(sample.metrics, sample.numbers, strict=True):
@@ -293,7 +293,7 @@ def add_detail(
     shown: dict[str, Any],
     series: Mapping[str, Series],
     tallies: Tallies,
-    detail: Detail,
+    detail: DetailOptions,
     by_question: ByQuestion,
 ) -> dict[str, Any]:
     """Return what `show` laid out, with coverage, bounds, quantiles, intervals and reasons of failure."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from array import array
+from contextlib import suppress
 from itertools import repeat
 from math import fsum, isnan, nan, sqrt
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from graphrag_eval_async.aggregates.exact import ONE, to_units
+from graphrag_eval_async.aggregates.exact import ONE, sum_floats, to_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -124,14 +125,15 @@ def clusters(means: Sequence[tuple[float, int]], mean: float) -> Clusters:
     """
     questions, values = len(means), sum(count for _, count in means)
     se = None
-    if questions > 1:
-        squares = fsum([((own - mean) * count) ** 2 for own, count in means])
-        se = sqrt(questions / (questions - 1) * squares) / values
+    with suppress(OverflowError):  # Of an output near the largest double.
+        if questions > 1:
+            squares = fsum([((own - mean) * count) ** 2 for own, count in means])
+            se = sqrt(questions / (questions - 1) * squares) / values
     repeated = values > questions
     ones = [own for own, _ in means if own in (0, 1)]
     even = not repeated or len({count for _, count in means}) == 1
     unanimous = int(sum(ones)) if len(ones) == questions and even else None
-    of_questions = fsum([own for own, _ in means]) / questions if repeated else mean
+    of_questions = sum_floats([own for own, _ in means]) / (questions * ONE) if repeated else mean
     return Clusters(questions, mean, of_questions, se, unanimous, repeated)
 
 

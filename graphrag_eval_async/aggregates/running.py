@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from graphrag_eval_async.aggregates import state
 from graphrag_eval_async.aggregates.coverage import covered_metrics
 from graphrag_eval_async.aggregates.group import (
-    Detail,
+    DetailOptions,
     Group,
     add_detail,
     bounded_weights,
@@ -19,14 +19,14 @@ from graphrag_eval_async.aggregates.group import (
     first_values,
     macro_of,
     metric,
+    replace_samples,
     show_micro,
-    slide,
     tallies_of,
 )
 from graphrag_eval_async.aggregates.pending import Pending
 from graphrag_eval_async.aggregates.questions import UNKNOWN
 from graphrag_eval_async.aggregates.steps import checked_names
-from graphrag_eval_async.aggregates.window import Alike, Last, Row, Sample, Seconds, Sliding
+from graphrag_eval_async.aggregates.window import Alike, Last, Row, Seconds, Sliding, WindowedResult
 from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.records.evaluation import Evaluation
 from graphrag_eval_async.records.results import observe
@@ -34,7 +34,7 @@ from graphrag_eval_async.records.results import observe
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from graphrag_eval_async.aggregates.group import Detailed, Intervals
+    from graphrag_eval_async.aggregates.group import Details, Intervals
     from graphrag_eval_async.aggregates.series import Series
 
 # Maximum results to count in one batch, which takes about a millisecond.
@@ -175,7 +175,7 @@ class Aggregates:
         ]
         return [(question, mean) for mean, question in nsmallest(count, means)]
 
-    def overall(self) -> Detailed:
+    def overall(self) -> Details:
         """Return `micro` of a detailed snapshot without intervals, and the weights to compute them by metric.
 
         This is fast, however many templates there are; each interval takes half a millisecond.
@@ -183,7 +183,7 @@ class Aggregates:
         self._flush()
         return self._detailed_micro(self._detail(None)), bounded_weights(self._micro, self._fractions)
 
-    def per_template(self) -> dict[str, Detailed]:
+    def per_template(self) -> dict[str, Details]:
         """Return the same for each template. Do not change it: unchanged templates are cached."""
         self._flush()
         groups = self._groups_of(self._detail(None))
@@ -197,7 +197,7 @@ class Aggregates:
             yield
 
     def _details(self, intervals: Intervals | None = None) -> dict[str, Any]:
-        """Return a detailed snapshot; see `Detail` for `intervals`."""
+        """Return a detailed snapshot; see `DetailOptions` for `intervals`."""
         self._flush()
         detail = self._detail(intervals)
         per_template = {name: group.snapshot(own) for name, (group, own) in self._groups_of(detail).items()}
@@ -210,18 +210,18 @@ class Aggregates:
         }
         return {"per_template": per_template, "micro": micro, "macro": macro}
 
-    def _detail(self, intervals: Intervals | None) -> Detail:
+    def _detail(self, intervals: Intervals | None) -> DetailOptions:
         """Return the options to show all results in detail."""
         pending = sum(self._pending.by_template().values(), Counter[str]())
         metrics = covered_metrics(self._micro, tallies_of(self._groups.values()), pending)
-        return Detail(intervals, metrics, frozenset(self._fractions), pending)
+        return DetailOptions(intervals, metrics, frozenset(self._fractions), pending)
 
-    def _detailed_micro(self, detail: Detail) -> dict[str, Any]:
+    def _detailed_micro(self, detail: DetailOptions) -> dict[str, Any]:
         groups = self._groups.values()
         micro = show_micro(groups, self._micro, self._expected)
         return add_detail(micro, self._micro, tallies_of(groups), detail, by_question(groups))
 
-    def _groups_of(self, detail: Detail) -> dict[str, tuple[Group, Detail]]:
+    def _groups_of(self, detail: DetailOptions) -> dict[str, tuple[Group, DetailOptions]]:
         """Return the templates in order, even if all their results are pending, with options for details."""
         pending = self._pending.by_template()
         groups = {name: Group() for name in pending} | self._groups
@@ -304,18 +304,20 @@ class Aggregates:
                 group.add(metrics, rows, self._micro)
 
     def _slide(self, sliding: Sliding) -> None:
-        new, gone = sliding.slide()
+        new, gone = sliding.advance()
         if len(gone) > len(sliding.samples):  # Rebuilding is less work than removing.
             self._groups, self._micro = {}, {}
             new, gone = [*sliding.samples], []
-        slide(self._micro, new, gone)
-        changes: defaultdict[str, tuple[list[Sample], list[Sample]]] = defaultdict(lambda: ([], []))
+        replace_samples(self._micro, new, gone)
+        changes: defaultdict[str, tuple[list[WindowedResult], list[WindowedResult]]] = defaultdict(
+            lambda: ([], [])
+        )
         for side, samples in enumerate((new, gone)):
             for sample in samples:
                 changes[sample.template][side].append(sample)
         for name, (came, went) in changes.items():
             group = self._group(name)
-            group.slide(came, went)
+            group.replace(came, went)
             if not group.errors + group.successes:
                 del self._groups[name]
 

@@ -37,7 +37,7 @@ class Series:
     when statistics are read. `integral` says whether all values are ints; they are stored as doubles even so,
     except ints that no double equals.
 
-    To remove values, use only `slide` to add and remove them: it counts floats to keep `integral` right.
+    To remove values, use only `replace` to add and remove them: it counts floats to keep `integral` right.
 
     Attributes:
         histogram: for a metric that may be from 0 to 1, one value of each question; filled by the owner.
@@ -115,8 +115,8 @@ class Series:
         self._ordered.extend(values)
         self._units += sum_units(values) if wide else sum_floats(values)
 
-    def slide(self, new: Sequence[float], gone: Sequence[float]) -> None:
-        """Add `new` floats and ints; remove `gone` ones, which were added by `slide`."""
+    def replace(self, new: Sequence[float], gone: Sequence[float]) -> None:
+        """Add `new` floats and ints; remove `gone` ones, which were added by `replace`."""
         moved = [*new, *map(neg, gone)]
         self._floats += len(new) - len(gone)
         if int in map(type, moved):

@@ -57,7 +57,7 @@ Alike: TypeAlias = "tuple[str, bool, tuple[str, ...], StepKinds, tuple[Tally, ..
 """Properties that many results share: template, whether the agent failed, metrics, steps and tallies."""
 
 
-class Sample(msgspec.Struct, frozen=True, gc=False):
+class WindowedResult(msgspec.Struct, frozen=True, gc=False):
     """The parts of a result that count, and when it arrived; `numbers` are the values of `metrics`.
 
     Not tracked by the garbage collector: there may be millions, and they form no cycles.
@@ -77,16 +77,16 @@ class Sample(msgspec.Struct, frozen=True, gc=False):
 class Sliding:
     """The samples in a window, in order of arrival.
 
-    Samples added since the last call of `slide` are kept apart: those that leave the window before the next
+    Samples added since the last call of `advance` are kept apart: those that leave the window before the next
     call are never counted.
     """
 
     __slots__ = ("_new", "_window", "samples")
 
     def __init__(self, window: Last | Seconds) -> None:
-        self.samples: deque[Sample] = deque()
+        self.samples: deque[WindowedResult] = deque()
         self._window = window
-        self._new: list[Sample] = []
+        self._new: list[WindowedResult] = []
 
     def add(self, alike: Alike, row: Row, age: float) -> None:
         """Add a result that arrived `age` seconds ago."""
@@ -94,10 +94,12 @@ class Sliding:
         numbers, question, is_first = row
         arrived = monotonic() - age
         self._new.append(
-            Sample(arrived, question, is_first, template, failed, metrics, numbers, counts_of(steps), tallies)
+            WindowedResult(
+                arrived, question, is_first, template, failed, metrics, numbers, counts_of(steps), tallies
+            )
         )
 
-    def slide(self) -> tuple[list[Sample], list[Sample]]:
+    def advance(self) -> tuple[list[WindowedResult], list[WindowedResult]]:
         """Update `samples`; return the samples that entered and those that left since the last call."""
         known, new = len(self.samples), self._new
         self.samples.extend(new)

@@ -49,9 +49,10 @@ class SubsetMeans:
     def __init__(self, changes: Sequence[float], *, thorough: bool = False) -> None:
         """Find the means of subsets of `changes`, at least one; `thorough` always takes all `DRAWS`."""
         self._size = max(map(abs, changes)) or 1.0
-        self._tolerance = 1e-12 * self._size * len(changes)
+        self._tolerance = 1e-12 * len(changes)
+        changes = [change / self._size for change in changes]
         # Equal up to rounding: such as 0.3 - 0.2 and 0.1.
-        values = Counter(round(change / self._size, 12) * self._size for change in changes)
+        values = Counter(round(change, 12) for change in changes)
         zeros = values.pop(0.0, 0)
         found = self._enumerate(values, zeros)
         self.is_exact = found is not None
@@ -113,9 +114,12 @@ class SubsetMeans:
 
         An end is infinite if there are too few subsets to find it.
         """
-        return self._end(alpha, self._means, self._weights), -self._end(
-            alpha, [-mean for mean in reversed(self._means)], self._weights[::-1]
+        mirrored = [-mean for mean in reversed(self._means)]
+        low, high = (
+            self._end(alpha, self._means, self._weights),
+            -self._end(alpha, mirrored, self._weights[::-1]),
         )
+        return low * self._size, high * self._size
 
     def _end(self, alpha: float, means: Sequence[float], weights: Sequence[int]) -> float:
         if 2 * self._always >= alpha * self.total:

@@ -209,6 +209,19 @@ def test_which_metrics_are_bounded() -> None:
     assert bounded == {"answer_recall", "retrieval_context_f1"}
 
 
+def test_outputs_near_the_largest_double() -> None:
+    """Their sums and squares are larger; what cannot be told is left out."""
+    judge = {"outputs": ["size"]}
+    steps = [{"name": "retrieval", "x_cost": 1.7e308}] * 3
+    some = [
+        {"template_id": "a", "question_id": f"q{i // 2}", "judge": judge, "size": size, "actual_steps": steps}
+        for i, size in enumerate([1.7e308, 1.6e308, -1.7e308, 1.7e308, 1.7e308])
+    ]
+    size = counted(some).snapshot(detail=True, interval="one_look")["micro"]["size"]
+    assert {"se", "interval"} & {*size} == set()
+    assert math.isfinite(size["mean_of_questions"])
+
+
 @each("level", [0, 1, 1.0, 0.0, -0.5, 95, "0.95", None, math.nan])
 def test_levels(level: Any) -> None:
     with pytest.raises(UsageError, match="level: expected a number between 0 and 1, got"):

@@ -91,6 +91,16 @@ def test_few_changes_among_many_questions_are_exact() -> None:
     assert SubsetMeans([0.0] * 100).p == 1.0
 
 
+@each("size", [1e-300, 1e300])
+def test_sizes_do_not_matter(size: float) -> None:
+    for count in (9, 40):
+        changes = [0.1 * i - 0.3 for i in range(count)]
+        test, large = SubsetMeans(changes), SubsetMeans([size * change for change in changes])
+        assert large.p == test.p
+        expected = tuple(size * end for end in test.interval(0.05))
+        assert large.interval(0.05) == pytest.approx(expected, rel=1e-9, abs=0)
+
+
 def test_sampling_is_reproducible_and_its_error_is_known() -> None:
     numbers = random.Random(1)
     changes = [numbers.gauss(0.1, 1) for _ in range(300)]
