@@ -13,9 +13,10 @@ never disagree.
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from math import comb, inf, sqrt
+from math import ceil, comb, inf, sqrt
 from random import Random
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -29,8 +30,8 @@ EXACT = 1 << 17
 FEW_DRAWS, DRAWS = 1_999, 19_999
 """Subsets that are sampled at first, and in all if p may be below 0.1."""
 
-ZERO_COUNTS = 17
-"""So many numbers of unchanged questions stand for all, if there are many."""
+MANY_ZEROS, ZERO_COUNTS = 500, 17
+"""With more unchanged questions than the first, so many of their numbers stand for all."""
 
 BITS = 32
 """Bits to which changes are rounded for sampling, if many of them differ."""
@@ -79,7 +80,7 @@ class SubsetMeans:
             size *= number + 1
         if size * min(zeros + 1, ZERO_COUNTS) > EXACT:
             return None
-        if size * (zeros + 1) <= EXACT:
+        if zeros <= MANY_ZEROS and size * (zeros + 1) <= EXACT:
             counts = [(k, comb(zeros, k)) for k in range(zeros + 1)]
         else:
             # The sign of a mean, and so p, does not depend on them.
@@ -122,11 +123,11 @@ class SubsetMeans:
         return low * self._size, high * self._size
 
     def _end(self, alpha: float, means: Sequence[float], weights: Sequence[int]) -> float:
-        if 2 * self._always >= alpha * self.total:
+        wanted = ceil(Fraction(alpha) * self.total / 2)  # Of integers beyond the largest double.
+        if self._always >= wanted:
             return -inf
         below = accumulate(weights, initial=self._always)
         next(below)
-        wanted = alpha * self.total / 2
         return next(mean for mean, number in zip(means, below, strict=True) if number >= wanted)
 
     def _pairs(self) -> Iterator[tuple[float, int]]:

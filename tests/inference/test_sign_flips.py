@@ -88,7 +88,14 @@ def test_few_changes_among_many_questions_are_exact() -> None:
     low, high = test.interval(0.05)
     mean = fmean(changes)
     assert low < mean < high < 0
-    assert SubsetMeans([0.0] * 100).p == 1.0
+    for zeros in (100, 10_000):
+        unchanged = SubsetMeans([0.0] * zeros)
+        assert (unchanged.p, unchanged.interval(0.05)) == (1.0, (0.0, 0.0))
+    # Subsets beyond the largest double.
+    many = SubsetMeans([-0.5] * 1000 + [0.25] * 100)
+    assert many.is_exact
+    assert many.p < 1e-99
+    assert -0.5 < many.interval(0.05)[0] < many.interval(0.05)[1] < -0.4
 
 
 @each("size", [1e-300, 1e300])
