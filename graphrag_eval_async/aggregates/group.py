@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from graphrag_eval_async.aggregates.coverage import Tallies, add_tallies, bounds, count, coverage, reasons
 from graphrag_eval_async.aggregates.exact import mean, sum_units
-from graphrag_eval_async.aggregates.questions import UNKNOWN, Clusters, clusters, mean_of, renumber
+from graphrag_eval_async.aggregates.questions import (
+    FIRST,
+    UNKNOWN,
+    Clusters,
+    clusters,
+    mean_of,
+    name_of,
+    renumber,
+)
 from graphrag_eval_async.aggregates.series import Series
 from graphrag_eval_async.aggregates.steps import (
     MOST_NAMES,
@@ -31,7 +39,7 @@ if TYPE_CHECKING:
 Details: TypeAlias = "tuple[dict[str, Any], dict[str, Weights]]"
 """Details without intervals, and the weights to compute a confidence sequence for each metric."""
 
-Columns: TypeAlias = "tuple[tuple[tuple[float, ...], ...], tuple[str, ...], tuple[bool, ...]]"
+Columns: TypeAlias = "tuple[tuple[tuple[float, ...], ...], tuple[Any, ...], tuple[Any, ...]]"
 """The columns of several `Row`."""
 
 Intervals: TypeAlias = "Callable[[Weights | None, Clusters | None], dict[str, Any]]"
@@ -105,16 +113,16 @@ class Group:
 
     def add(self, metrics: Sequence[str], rows: Sequence[Row], micro: dict[str, Series]) -> None:
         """Add the values of results with these metrics, also to `micro`."""
-        numbers, questions, are_first = cast("Columns", zip(*rows, strict=True))
+        numbers, questions, samples = cast("Columns", zip(*rows, strict=True))
         known = self.places
-        places = [known.setdefault(question, len(known)) for question in questions]
+        places = [known.setdefault(name, len(known)) for name in map(name_of, questions)]
         for name, values in zip(metrics, zip(*numbers, strict=True), strict=True):
             own, of_all = metric(self.series, name, by_question=True), metric(micro, name)
             own.add(values)
             of_all.add(values)
             if own.questions is not None:
                 own.questions.add(places, values)
-        firsts = [row for row, is_first in zip(numbers, are_first, strict=True) if is_first]
+        firsts = [row for row, sample in zip(numbers, samples, strict=True) if sample in FIRST]
         for name, counted in first_values(metrics, firsts):
             for each in (self.series[name], micro[name]):
                 if each.histogram is not None:

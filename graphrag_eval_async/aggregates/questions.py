@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 UNKNOWN = ""
 """Stands for the question of results that name none."""
 
+FIRST = (1, None)
+"""Numbers of first samples; results of other programs may not number them."""
+
+
+def name_of(question: object) -> str:
+    """Return the name under which the values of a question are kept."""
+    return question if type(question) is str else UNKNOWN if question is None else str(question)
+
+
 Several: TypeAlias = tuple[int, int]
 """Several values of a question: their exact sum, in units of 2**-1074, and their number."""
 
@@ -48,14 +57,16 @@ class QuestionValues:
         self._single = array("d")  # NaN for a place without a value, or with several.
         self._several: dict[int, Several] = {}
 
-    def add(self, places: Iterable[int], values: Iterable[float]) -> None:
+    def add(self, places: list[int], values: Sequence[float]) -> None:
         """Add a value to each of the questions at `places`."""
-        single = self._single
+        if places == [*range(len(self._single), len(self._single) + len(places))]:  # All are new.
+            self._single.extend(values)
+            return
+        by_place: dict[int, list[float]] = {}
         for place, value in zip(places, values, strict=True):
-            if place == len(single):  # Mostly: questions come one after the other.
-                single.append(value)
-            else:
-                self.merge_one(place, float(value))
+            by_place.setdefault(place, []).append(float(value))
+        for place, own in by_place.items():
+            self.merge_one(place, (sum_floats(own), len(own)) if len(own) > 1 else own[0])
 
     def merge_one(self, place: int, value: float | Several, sign: int = 1) -> None:
         """Add the value or values of one question, or with a `sign` of -1 remove them."""

@@ -24,7 +24,6 @@ from graphrag_eval_async.aggregates.group import (
     tallies_of,
 )
 from graphrag_eval_async.aggregates.pending import Pending
-from graphrag_eval_async.aggregates.questions import UNKNOWN
 from graphrag_eval_async.aggregates.steps import checked_names
 from graphrag_eval_async.aggregates.window import Alike, Last, Row, Seconds, Sliding, WindowedResult
 from graphrag_eval_async.errors import UsageError, describe
@@ -136,9 +135,7 @@ class Aggregates:
         if seen is result and seen.failed and not self._include_errors:
             seen = seen.without_values()
         alike = (seen.template_id, seen.failed, seen.metrics, seen.steps, seen.tallies)
-        sample = seen.sample
-        question = UNKNOWN if seen.question_id is None else str(seen.question_id)
-        row = seen.numbers, question, sample == 1 or sample is None
+        row = seen.numbers, seen.question_id, seen.sample
         if self._sliding is not None:
             self._sliding.add(alike, row, age)
         elif (same := self._waiting.get(alike)) is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from graphrag_eval_async.aggregates.questions import FIRST, name_of
 from graphrag_eval_async.aggregates.steps import counts_of
 from graphrag_eval_async.errors import UsageError, check_integer, describe
 from graphrag_eval_async.records.caching import remember
@@ -50,8 +51,8 @@ class Seconds:
             raise UsageError(f"seconds: expected a finite number above 0, got {describe(self.seconds)}")
 
 
-Row: TypeAlias = "tuple[tuple[float, ...], str, bool]"
-"""The values of a result, the id of its question, and whether it is the question's first sample."""
+Row: TypeAlias = "tuple[tuple[float, ...], Any, Any]"
+"""The values of a result, and the id of its question and the number of its sample, unchecked."""
 
 Alike: TypeAlias = "tuple[str, bool, tuple[str, ...], StepKinds, tuple[Tally, ...]]"
 """Properties that many results share: template, whether the agent failed, metrics, steps and tallies."""
@@ -91,7 +92,8 @@ class Sliding:
     def add(self, alike: Alike, row: Row, age: float) -> None:
         """Add a result that arrived `age` seconds ago."""
         template, failed, metrics, steps, tallies = map(_shared, alike)
-        numbers, question, is_first = row
+        numbers, question, sample = row
+        question, is_first = name_of(question), sample in FIRST
         arrived = monotonic() - age
         self._new.append(
             WindowedResult(

@@ -56,13 +56,18 @@ def test_the_interval_inverts_the_test(changes: list[float], alpha: float) -> No
             assert plain_p(changes, end - outward * 1e-3) >= alpha or low == high
 
 
-@each("n", [12, 16, 60, 400])
+@each("n", [12, 60, 400])
 @each("shift", [0.0, 0.15, 0.4])
 def test_p_of_scipy(n: int, shift: float) -> None:
     changes = np.random.default_rng(n).normal(shift, 1, n)
     test = SubsetMeans(changes.tolist(), thorough=True)
     expected = stats.permutation_test(
-        (changes,), np.mean, permutation_type="samples", vectorized=True, n_resamples=2**16, rng=1
+        (changes,),
+        np.mean,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=2**14 if n > 16 else 2**16,
+        rng=1,
     )
     assert test.is_exact is (n <= 16)
     error = 0.0 if test.is_exact else 5 * (test.p_error + 0.001)
@@ -143,7 +148,7 @@ def skewed(numbers: np.random.Generator) -> np.ndarray:
     return numbers.choice([-0.05, 0.3, 0.0], 200, p=[0.6, 0.1, 0.3])
 
 
-@pytest.mark.parametrize("runs", [60, pytest.param(1000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("runs", [20, pytest.param(1000, marks=pytest.mark.soak)])
 def test_a_few_questions_that_break_are_noticed(runs: int) -> None:
     worse, better = power(broken, runs, seed=1)
     print(f"a few break: worse {worse:.3f}, better {better:.3f}")  # noqa: T201
@@ -151,8 +156,8 @@ def test_a_few_questions_that_break_are_noticed(runs: int) -> None:
     assert better == 0
 
 
-@pytest.mark.parametrize("runs", [100, pytest.param(2000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("runs", [40, pytest.param(2000, marks=pytest.mark.soak)])
 def test_many_small_losses_for_few_large_wins_are_no_change(runs: int) -> None:
     worse, better = power(skewed, runs, seed=2)
     print(f"mean unchanged: worse {worse:.3f}, better {better:.3f}")  # noqa: T201
-    assert worse + better <= 0.08 if runs > 1000 else 0.12
+    assert worse + better <= (0.08 if runs > 1000 else 0.15)
