@@ -147,6 +147,15 @@ def compare() -> str:
     return svg_of([Text(line) for line in done.stdout.splitlines()], "graphrag-eval-async compare")
 
 
+def report() -> str:
+    """The page that `evaluate` prints of the examples."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "graphrag_eval_async", "evaluate", REFERENCE]
+        command += [EXAMPLES / "responses.jsonl", "-o", "results.jsonl", "--gate", "steps_score >= 0.5"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return svg_of([Text(line) for line in done.stdout.splitlines()], "graphrag-eval-async evaluate")
+
+
 def plot() -> str:
     """What `plot` draws of two runs of 60 questions."""
     chance = Random(5)
@@ -240,6 +249,7 @@ def flow() -> str:
 MADE = {
     "configuration.md": configuration,
     "pictures/watch.svg": watch,
+    "pictures/report.svg": report,
     "pictures/compare.svg": compare,
     "pictures/interval.svg": interval,
     "pictures/flow.svg": flow,
