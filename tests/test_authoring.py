@@ -101,12 +101,12 @@ def test_options_of_a_step() -> None:
 
 
 @each("results", ["no JSON", "[1]", b"{}", 5, None, {"head": {}}, [TABLE], {"head": {1}}])
-def test_what_is_no_table(results: Any) -> None:
+def test_invalid_tables(results: Any) -> None:
     with pytest.raises(UsageError):
         reference_step_from_sparql("x", results)
 
 
-def test_a_column_that_is_not_there() -> None:
+def test_unknown_columns() -> None:
     with pytest.raises(UsageError, match="required_columns"):
         reference_step_from_sparql("x", TABLE, required_columns=["actor"])
 
@@ -139,7 +139,7 @@ VALUES = st.recursive(
 
 
 @given(TEXTS, TEXTS, st.none() | TEXTS, st.dictionaries(TEXTS, VALUES, max_size=3), VALUES)
-def test_what_is_saved_loads_back_equal(
+def test_saved_sets_load_back_equal(
     template: str, text: str, answer: str | None, args: dict[str, Any], output: Any
 ) -> None:
     step = {"name": text, "args": args, "output": "x" if output is None else output}
@@ -175,7 +175,7 @@ def test_a_real_set(tmp_path: Path) -> None:
     assert "PREFIX" in (tmp_path / "r.yaml").read_text()
 
 
-def test_what_cannot_be_saved_leaves_the_file_as_it_is(tmp_path: Path) -> None:
+def test_failed_save_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "r.yaml"
     path.write_text("old")
     with pytest.raises(ReferenceDataError):

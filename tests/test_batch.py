@@ -84,7 +84,7 @@ async def test_a_dict_by_question_id() -> None:
         ({"q0": {"actual_steps": 1}}, "invalid_field"),
     ],
 )
-async def test_what_is_wrong_in_a_dict(by_id: Any, reason: str) -> None:
+async def test_errors_in_a_dict(by_id: Any, reason: str) -> None:
     with pytest.raises(RejectedResponses) as caught:
         await run_evaluation(REFERENCE, by_id)
     assert [reject.reason for reject in caught.value.rejects] == [reason]
@@ -184,13 +184,13 @@ def test_aggregates_of_results() -> None:
 
 
 @pytest.mark.parametrize("results", [[None], [{}], [{"template_id": "a", "input_tokens": "1"}]])
-def test_what_are_no_results(results: Any) -> None:
+def test_invalid_results(results: Any) -> None:
     with pytest.raises(AggregationError):
         compute_aggregates(results)
 
 
 @pytest.mark.parametrize("results", [None, 5, "results", b"", {"template_id": "a"}])
-def test_what_is_no_iterable_of_results(results: Any) -> None:
+def test_results_that_are_not_iterable(results: Any) -> None:
     with pytest.raises(UsageError, match="results: expected"):
         compute_aggregates(results)
 
@@ -248,7 +248,7 @@ async def test_comparing_where_an_event_loop_runs(tmp_path: Path) -> None:
         (b'{"template_id": "t", "question_id": "q", "steps_score": "?"}', "'q': steps_score: must be"),
     ],
 )  # fmt: skip
-def test_a_line_that_is_no_result_has_its_place(tmp_path: Path, line: bytes, told: str) -> None:
+def test_invalid_result_lines_have_a_place(tmp_path: Path, line: bytes, told: str) -> None:
     candidate = write(tmp_path / "b.jsonl", CANDIDATE)
     candidate.write_bytes(candidate.read_bytes() + line + b"\n")
     with pytest.raises(AggregationError) as error:
@@ -263,7 +263,7 @@ def test_comparing_what_cannot_be_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("nothing", [None, 7, b"a.jsonl", {"q": {}}])
-def test_what_cannot_be_compared(nothing: Any) -> None:
+def test_invalid_comparisons(nothing: Any) -> None:
     with pytest.raises(UsageError, match=r"^candidate: expected a path or an iterable of results"):
         compare(BASELINE, nothing)
 

@@ -8,7 +8,7 @@ from graphrag_eval_async import MissingResponses, UsageError, run_evaluation, ru
 from tests.conftest import answer, templates
 
 
-def test_it_returns_and_raises_what_the_coroutine_does() -> None:
+def test_returns_and_raises_like_the_coroutine() -> None:
     results = run_evaluation_sync(templates(2), [answer(1), answer(0)])
     assert [(result["question_id"], result["steps_score"]) for result in results] == [("q0", 1), ("q1", 1)]
     with pytest.raises(MissingResponses):
@@ -16,7 +16,7 @@ def test_it_returns_and_raises_what_the_coroutine_does() -> None:
     assert len(run_evaluation_sync(templates(2), [answer(0)], missing="skip")) == 1
 
 
-async def test_where_a_loop_runs_it_says_what_to_do() -> None:
+async def test_error_inside_an_event_loop_says_what_to_do() -> None:
     with pytest.raises(UsageError, match=r"use `await run_evaluation\(\.\.\.\)` there"):
         run_evaluation_sync(templates(2), [])
 

@@ -38,7 +38,7 @@ async def test_one_response(evaluator: Evaluator) -> None:
     assert (await evaluator.evaluate(answer(1), sample=7))["sample"] == 7
 
 
-async def test_it_is_what_a_stream_gives(evaluator: Evaluator) -> None:
+async def test_equals_a_stream(evaluator: Evaluator) -> None:
     response = answer(2, actual_answer="42", x={"y": [1.5, None]})
     text = json.dumps(response)
     (expected,) = [result async for result in evaluate_stream(evaluator.reference, [response])]
@@ -75,7 +75,7 @@ async def test_every_kind_of_reference(tmp_path: Path) -> None:
         ([], "not_an_object"),
     ],
 )
-async def test_what_cannot_be_evaluated(evaluator: Evaluator, response: Any, reason: str) -> None:
+async def test_invalid_responses(evaluator: Evaluator, response: Any, reason: str) -> None:
     with pytest.raises(RejectedResponse) as caught:
         await evaluator.evaluate(response)
     assert caught.value.reject.reason == reason

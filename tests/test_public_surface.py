@@ -159,7 +159,7 @@ def test_the_arguments(function: Any) -> None:
 
 
 @pytest.mark.parametrize("function", [package.run_evaluation, package.evaluate_file])
-def test_an_argument_that_is_not_there(function: Any) -> None:
+def test_unknown_arguments(function: Any) -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'stages'"):
         asyncio.run(function([{"template_id": "t", "questions": []}], "-", stages=True))
 

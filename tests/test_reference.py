@@ -32,7 +32,7 @@ def steps(*group: Any) -> list[dict[str, Any]]:
     return question(reference_steps=[list(group)])
 
 
-def test_what_a_reference_holds() -> None:
+def test_reference_attributes() -> None:
     raw = [*templates(2), {"template_id": "none yet", "questions": []}]
     reference = load_reference(raw)
     assert list(reference.questions) == ["q0", "q1"]
@@ -159,7 +159,7 @@ def test_problems_of_a_question_do_not_hide_those_of_its_steps() -> None:
 
 
 @each("raw", [None, [], {}, (), {"template_id": "t", "questions": []}, 5, iter([]), b"[]", [None], [[]]])
-def test_what_is_no_list_of_templates(raw: Any) -> None:
+def test_templates_that_are_not_a_list(raw: Any) -> None:
     assert len(problems(raw)) == 1
 
 

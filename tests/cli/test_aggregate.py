@@ -55,7 +55,7 @@ def test_shards_of_any_cut_give_the_same(
     assert list(snapshot["per_template"]) == [COLOURS, ODD]
 
 
-def test_what_evaluate_writes_aggregates_to_the_same(folder: Folder) -> None:
+def test_aggregate_equals_evaluate(folder: Folder) -> None:
     deep: Any = 0
     for _ in range(198):
         deep = [deep]
@@ -121,7 +121,7 @@ BAD = [
 ]
 
 
-def test_what_is_no_result_is_rejected(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_invalid_results_are_rejected(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     first = folder.write("first", b"\xef\xbb\xbf\r\n \n" + to_jsonl([GOOD, *[line for line, _ in BAD]]))
     second = folder.write("second", b"nonsense\n" + orjson.dumps(GOOD))
     options = ["--max-line-bytes", "200000", "--rejects", folder.file("rejects")]

@@ -71,7 +71,7 @@ def test_golden(folder: Folder, capfd: pytest.CaptureFixture[str], name: str, ca
     assert not err
 
 
-def test_what_is_pending_is_told(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_pending_results_are_listed(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     broken_off = [GOOD[0], *(each | {"pending": ["answer_f1"]} for each in GOOD[1:14])]
     assert run(*both(folder, GOOD[:14], broken_off)) == 0
     out, err = capfd.readouterr()
@@ -137,9 +137,7 @@ def test_all_reasons_are_told(folder: Folder, capfd: pytest.CaptureFixture[str])
     assert [each.split(": ")[1] for each in others] == ["error_rate is worse", "t:error_rate is worse"]
 
 
-def test_templates_are_shown_where_they_are_decided(
-    folder: Folder, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_only_decided_templates_are_shown(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     a = scored("s", [1.0] * 5) + scored("t", [1.0] * 12) + scored("u", [1.0] * 12)
     assert run(*both(folder, a, [each | {"steps_score": 0.0} for each in a])) == 0
     lines = capfd.readouterr().out.splitlines()
@@ -198,7 +196,7 @@ def test_fewer_errors_are_no_drop(folder: Folder) -> None:
     [[], scored("other", [1.0] * 5), [result("lines-1", "lines", total_tokens=900)]],
     ids=["empty", "other questions", "no score"],
 )
-def test_nothing_to_compare_is_no_success(
+def test_nothing_to_compare_fails_the_gate(
     folder: Folder, capfd: pytest.CaptureFixture[str], candidate: list[Any]
 ) -> None:
     command = both(folder, GOOD, candidate)
@@ -219,7 +217,7 @@ def test_all_is_written(folder: Folder, capfd: pytest.CaptureFixture[str]) -> No
     assert yaml.safe_load((folder.path / "c.yaml").read_bytes()) == compare(GOOD, WORSE)
 
 
-def test_lines_that_are_no_results(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_invalid_result_lines(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     command = both(folder, [*GOOD, b"{"], [*WORSE, {"template_id": "t"}])
     assert run(*command, "--fail-on-regression") == 3
     out, err = capfd.readouterr()
@@ -234,7 +232,7 @@ def test_lines_that_are_no_results(folder: Folder, capfd: pytest.CaptureFixture[
     assert [each["file"] for each in folder.read("r")] == [folder.file("a"), folder.file("b")]
 
 
-def test_what_is_quoted_is_one_line_without_control_characters(
+def test_quoted_text_is_one_line_without_control_characters(
     folder: Folder, capfd: pytest.CaptureFixture[str]
 ) -> None:
     odd = [result(f"q\n\x1b[2J{i}", "t\x1b\n", steps_score=1.0) for i in range(15)]
@@ -246,7 +244,7 @@ def test_what_is_quoted_is_one_line_without_control_characters(
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_of_an_interrupted_run_nothing_is_told(folder: Folder) -> None:
+def test_interrupted_runs_print_no_comparison(folder: Folder) -> None:
     rejects = folder.path / "rejects"
     command = ["compare", folder.lines(*GOOD, b"{", name="a"), "-", "--rejects", str(rejects)]
     process = start(*command, stdin=-1)

@@ -244,7 +244,7 @@ def test_rows_that_fail_say_why(folder: Folder, capfd: pytest.CaptureFixture[str
     assert "metrics: 3 ok, 0 skipped, 2 failed (1 invalid_request, 1 refused)" in err
 
 
-def test_it_goes_on_where_it_stopped(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_resume_continues_where_the_run_stopped(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     rows = numbered(6)
     write(folder.path / "in.tsv", rows)
     with serving() as server:

@@ -84,13 +84,13 @@ def test_the_level_is_shown_as_it_is(level: float, shown: str) -> None:
     assert percent(level) == shown
 
 
-def test_what_is_pending() -> None:
+def test_pending_results() -> None:
     snapshot = detail([{"steps_score": 1.0}, {"question_id": "q", "pending": ["answer_relevance"]}])
     row = next(line for line in render(snapshot).splitlines() if line.startswith("answer_relevance"))
     assert row.split() == ["answer_relevance", "0", "1", "pending"]
 
 
-def test_nothing_is_shown_of_nothing() -> None:
+def test_no_tables_without_results() -> None:
     assert render(detail([])) == ""
     assert failure_reasons(detail([])) == []
     assert render(detail([{"elapsed_sec": 1}])).splitlines()[-1].split() == ["elapsed_sec", *"1111"]

@@ -140,7 +140,7 @@ def test_a_cache_path_from_the_environment_is_not_shown(
     assert "hidden" not in shown
 
 
-def test_no_package_is_needed_for_what_needs_no_ragas(monkeypatch: pytest.MonkeyPatch, dry: Dry) -> None:
+def test_metrics_without_ragas_need_no_package(monkeypatch: pytest.MonkeyPatch, dry: Dry) -> None:
     monkeypatch.setattr("graphrag_eval_async.judge.openai_client.find_spec", lambda _: None)
     shown = dry(*EXAMPLES, "--llm", "openai/gpt-4o-mini")
     assert "7 completions of gpt-4o-mini\n" in shown
@@ -153,7 +153,7 @@ def test_files_and_gates_are_left_alone(folder: Folder, dry: Dry) -> None:
     dry(*EXAMPLES, "--llm", "openai/gpt-4o-mini", "--stages", "--ordered", *outputs)
 
 
-def test_a_price_that_is_not_known(dry: Dry) -> None:
+def test_unknown_price(dry: Dry) -> None:
     shown = dry(*EXAMPLES, "--llm", "openai/own")
     assert shown.endswith("  cost: price not known\n")
 
@@ -168,7 +168,7 @@ def test_rejects_are_reported(folder: Folder, capfd: pytest.CaptureFixture[str])
 
 
 @pytest.mark.filterwarnings("ignore:configuration. every metric")
-def test_where_nothing_is_judged(folder: Folder, dry: Dry) -> None:
+def test_without_a_judge(folder: Folder, dry: Dry) -> None:
     (folder.path / "steps.yaml").write_text("steps: {groups: all}")
     (folder.path / "off.yaml").write_text(json.dumps({"answer_correctness": {"enabled": False}}))
     for options in ([], ["-c", "steps.yaml"], ["-c", "off.yaml"]):

@@ -93,7 +93,7 @@ def test_results_on_stdout_leave_the_table_to_stderr(
     assert "results: 1, rejected lines: 0, questions without a response: 2 of 3" in err
 
 
-def test_the_table_has_stdout_where_it_is_free(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_page_uses_stdout_if_free(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     assert run("evaluate", folder.reference, folder.lines(response("q1")), "-o", folder.file("r")) == 0
     out, err = capfd.readouterr()
     assert "all results" in out

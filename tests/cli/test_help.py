@@ -55,7 +55,7 @@ def test_no_such_command(capfd: pytest.CaptureFixture[str], arguments: list[str]
     assert "Usage: graphrag-eval-async " in capfd.readouterr().err
 
 
-def test_the_library_does_without_what_the_command_line_needs() -> None:
+def test_the_library_loads_no_command_line() -> None:
     code = "import sys, graphrag_eval_async; print({'typer', 'rich', 'click'} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=60) == "set()\n"
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_what_it_writes_works(
+def test_written_folder_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -48,7 +48,7 @@ def previous() -> Iterator[object]:
         signal.signal(number, handler)
 
 
-def test_the_first_raises_while_there_is_nothing_to_write_out(clock: Clock) -> None:
+def test_the_first_signal_raises_before_there_is_output(clock: Clock) -> None:
     with Interrupts() as interrupts:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
@@ -71,7 +71,7 @@ def test_the_first_stops_and_a_later_one_ends(clock: Clock) -> None:
         assert stopped == [1000, 0]
 
 
-def test_a_later_one_cancels_what_does_not_end(clock: Clock) -> None:
+def test_a_later_signal_cancels(clock: Clock) -> None:
     called: list[str] = []
     with Interrupts() as interrupts:
         interrupts.stop = lambda: called.append("stop")
@@ -84,7 +84,7 @@ def test_a_later_one_cancels_what_does_not_end(clock: Clock) -> None:
             signal.raise_signal(signal.SIGINT)
 
 
-def test_sigterm_has_a_code_of_its_own(clock: Clock) -> None:
+def test_sigterm_has_its_own_code(clock: Clock) -> None:
     with Interrupts() as interrupts:
         interrupts.stop = lambda: None
         signal.raise_signal(signal.SIGTERM)

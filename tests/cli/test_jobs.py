@@ -86,7 +86,7 @@ def test_gates(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_questions_count_as_answered_where_results_cannot_be_written(
+def test_questions_count_as_answered_if_writing_fails(
     folder: Folder, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """As their results count in the aggregates."""
@@ -105,7 +105,7 @@ def test_questions_count_as_answered_where_results_cannot_be_written(
         ["--dedupe", "content"],
     ],
 )
-def test_what_needs_one_process(
+def test_options_that_need_one_process(
     folder: Folder, paths: list[str], capfd: pytest.CaptureFixture[str], more: list[str]
 ) -> None:
     assert run("evaluate", *paths, "-o", folder.file("results"), "--jobs", "2", *more) == 2
@@ -121,7 +121,7 @@ def test_no_number_of_processes(paths: list[str], command: str, jobs: str) -> No
     assert run(command, *paths, "--jobs", jobs) == 2
 
 
-def test_one_process_where_files_cannot_be_split(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_one_process_for_unsplittable_files(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     path = folder.write("responses.jsonl.gz", gzip.compress(to_jsonl([response("q1"), response("q2")])))
     assert run("evaluate", folder.reference, path, "-o", folder.file("results"), "--jobs", "3") == 0
     told = capfd.readouterr().err
@@ -186,7 +186,7 @@ def check_whole(folder: Folder) -> int:
     return len(samples)
 
 
-def test_ctrl_c_finishes_what_was_handed_out(folder: Folder) -> None:
+def test_ctrl_c_finishes_handed_out_ranges(folder: Folder) -> None:
     process = started(folder)
     for pid in [*workers_of(process), process.pid]:  # As a terminal does.
         os.kill(pid, signal.SIGINT)

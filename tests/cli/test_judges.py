@@ -249,9 +249,7 @@ def test_failures_and_retries_are_in_the_report(
     )
 
 
-def test_a_price_that_is_not_known(
-    folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_price(folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     with serving() as server:
         generation = {"provider": "openai", "model": "own\x1b", "base_url": server.base_url}
         path = config(folder.path, server, llm={"generation": generation, "pricing": {}})
@@ -261,7 +259,7 @@ def test_a_price_that_is_not_known(
     assert "cost" not in out
 
 
-def test_what_is_cached_costs_nothing(
+def test_cached_calls_cost_nothing(
     folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     with serving() as server:
@@ -330,7 +328,7 @@ def test_gates_on_what_is_judged(folder: Folder, names: list[str]) -> None:
             assert run("evaluate", *names, "-o", folder.file("out"), "-c", path, *gate) == code
 
 
-def test_with_a_journal_ctrl_c_pays_for_what_was_sent_and_no_more(folder: Folder, names: list[str]) -> None:
+def test_ctrl_c_with_a_journal_finishes_sent_calls_only(folder: Folder, names: list[str]) -> None:
     answers = [RESPONSES[0] | {"actual_answer": f"red word{i}"} for i in range(60)]
     lines = folder.lines(*answers, b"{")
     with serving(latency=0.5) as server:
@@ -350,7 +348,7 @@ def test_with_a_journal_ctrl_c_pays_for_what_was_sent_and_no_more(folder: Folder
     assert sorted(result["source"]["line"] for result in folder.read("journal")) == [*range(1, 61)]
 
 
-def test_ctrl_c_leaves_what_was_judged(folder: Folder, names: list[str]) -> None:
+def test_ctrl_c_keeps_judged_results(folder: Folder, names: list[str]) -> None:
     with serving(failing("word1", Never())) as server:
         path = config(folder.path, server)
         process = start("evaluate", *names, "-c", path, "--aggregates", folder.file("a.json"))

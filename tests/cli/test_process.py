@@ -124,7 +124,7 @@ def test_each_result_comes_out_before_the_next_response_goes_in(
 
 
 @pytest.mark.parametrize("bad", [[], [b"{"]], ids=["clean", "with a reject"])
-def test_ctrl_c_writes_out_what_was_computed(
+def test_ctrl_c_writes_computed_results(
     folder: Folder, trickle: subprocess.Popen[bytes], bad: list[bytes]
 ) -> None:
     send(trickle, *bad, response("q1"))
@@ -255,7 +255,7 @@ def test_a_closed_pipe_and_gates(folder: Folder, gate: str, code: int) -> None:
 
 
 @pytest.mark.parametrize("command", ["evaluate", "aggregate", "validate"])
-def test_nobody_reads_anything(folder: Folder, command: str) -> None:
+def test_output_without_readers(folder: Folder, command: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     lines = folder.lines(*[b"{"] * 1000, response("q1"))
@@ -277,7 +277,7 @@ USAGE = [
 
 
 @pytest.mark.parametrize(("command", "code"), USAGE, ids=[command for command, _ in USAGE])
-def test_usage_that_nobody_reads(folder: Folder, command: str, code: int) -> None:
+def test_usage_without_a_reader(folder: Folder, command: str, code: int) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     folder.lines()
@@ -365,7 +365,7 @@ def test_results_to_a_closed_stdout_are_wrong_usage(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("command", ["evaluate", "validate"])
-def test_stdin_of_nothing_and_of_a_file(folder: Folder, command: str) -> None:
+def test_empty_stdin_and_a_file(folder: Folder, command: str) -> None:
     assert finish(start(command, folder.reference, "-"))[0] == 0
     with open(folder.lines(response("q1"), b"{"), "rb") as responses:
         assert finish(start(command, folder.reference, "-", stdin=responses))[0] == 3
@@ -386,7 +386,7 @@ def test_progress_knows_how_much_of_stdin_there_is(folder: Folder) -> None:
     assert "100%" in shown
 
 
-def test_no_progress_where_it_would_go_through_the_results(folder: Folder) -> None:
+def test_no_progress_bar_between_results(folder: Folder) -> None:
     command = ["evaluate", folder.reference, folder.lines(response("q1"))]
     shown = terminal_output(*command, "-o", "-", stdout=True)
     assert '"question_id":"q1"' in shown

@@ -26,7 +26,7 @@ def command(folder: Folder) -> list[str]:
     return ["evaluate", folder.reference, responses, "-o", folder.file("journal"), "--resume"]
 
 
-def test_started_again_it_evaluates_nothing(
+def test_a_second_start_evaluates_nothing(
     folder: Folder, command: Sequence[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     told = []
@@ -43,7 +43,7 @@ def test_started_again_it_evaluates_nothing(
     assert tables[0] == tables[1]
 
 
-def test_what_is_missing_is_evaluated(folder: Folder, command: Sequence[str]) -> None:
+def test_missing_lines_are_evaluated(folder: Folder, command: Sequence[str]) -> None:
     run(*command)
     whole = (folder.path / "journal").read_bytes()
     folder.write("journal", whole[:-30])
@@ -79,7 +79,7 @@ def test_rejects_in_a_file_of_their_own(folder: Folder, command: Sequence[str]) 
         (["--aggregates", "a.json", "--rejects", "a.json"], "given twice"),
     ],
 )
-def test_what_does_not_go_with_it(
+def test_incompatible_options(
     folder: Folder, command: Sequence[str], more: Sequence[str], told: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run(*command, *more) == 2
@@ -164,7 +164,7 @@ def contents(folder: Folder) -> dict[str, bytes]:
         (".", 4, ".: cannot be opened"),
     ],
 )
-def test_what_cannot_begin_leaves_everything_as_it_was(
+def test_failed_start_changes_nothing(
     folder: Folder, command: str, journal: str, expected: int, told: str
 ) -> None:
     other = folder.write("other.json", orjson.dumps(REFERENCE[:1]))
@@ -174,7 +174,7 @@ def test_what_cannot_begin_leaves_everything_as_it_was(
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_lets_it_write_what_it_has(folder: Folder, number: signal.Signals, code: int) -> None:
+def test_a_signal_writes_pending_output(folder: Folder, number: signal.Signals, code: int) -> None:
     outputs = ["-o", folder.file("journal"), "--resume", "--aggregates", folder.file("a.json")]
     process = start("evaluate", folder.reference, "-", *outputs, stdin=PIPE)
     assert process.stdin is not None
@@ -191,7 +191,7 @@ def test_a_signal_lets_it_write_what_it_has(folder: Folder, number: signal.Signa
     assert len(from_jsonl((folder.path / "journal").read_bytes())) == 1
 
 
-def test_what_is_no_file(folder: Folder) -> None:
+def test_not_a_file(folder: Folder) -> None:
     (folder.path / "journal").symlink_to("/dev/full")
     process = start(
         "evaluate", folder.reference, folder.lines(response("q1")), "-o", folder.file("journal"), "--resume"
@@ -204,7 +204,7 @@ def test_what_is_no_file(folder: Folder) -> None:
 @pytest.mark.parametrize("source", ["logs", "logs/*"])
 @pytest.mark.parametrize("more", [["-o", "logs/out.jsonl"], ["--rejects", "logs/bad.jsonl", "-o", "r"]])
 @pytest.mark.parametrize("command", ["evaluate", "watch"])
-def test_what_is_written_is_not_read_again(
+def test_own_output_is_not_read(
     folder: Folder,
     command: str,
     source: str,

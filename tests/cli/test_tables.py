@@ -50,7 +50,7 @@ def test_parquet_has_whole_results_only(folder: Folder) -> None:
     assert sorted(parquet.read_table(path)["question_id"].to_pylist()) == ["q1", "q2", "q3"]
 
 
-def test_results_are_kept_where_the_table_cannot_be_written(
+def test_results_are_kept_if_the_table_fails(
     folder: Folder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: str, path: str) -> None:

@@ -104,7 +104,7 @@ def test_rows_that_cannot_be_judged(path: Path, row: str, problem: str | None) -
         (HEADER.encode("utf-16"), "is not UTF-8"),
     ],
 )
-def test_what_is_no_such_table(path: Path, text: str | bytes, problem: str) -> None:
+def test_tables_without_the_columns(path: Path, text: str | bytes, problem: str) -> None:
     with pytest.raises(UsageError) as error:
         answers(path, text)
     assert str(path) in str(error.value)
@@ -114,7 +114,7 @@ def test_what_is_no_such_table(path: Path, text: str | bytes, problem: str) -> N
 @SMALL
 @given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS)))
 @pytest.mark.parametrize("end", ["\r\n", "\n"])
-def test_what_the_csv_module_writes_is_read(path: Path, end: str, rows: list[tuple[str, str, str]]) -> None:
+def test_output_of_the_csv_module_is_read(path: Path, end: str, rows: list[tuple[str, str, str]]) -> None:
     text = io.StringIO(newline="")
     writer = csv.writer(text, "excel-tab", lineterminator=end, quoting=csv.QUOTE_ALL)
     writer.writerows([("Question", "Reference answer", "Actual answer"), *rows])
@@ -126,7 +126,7 @@ def rows_of(data: bytes) -> list[list[str]]:
 
 
 @given(st.lists(TEXTS, min_size=5, max_size=5))
-def test_what_is_written_can_be_read(cells: list[str]) -> None:
+def test_written_files_can_be_read(cells: list[str]) -> None:
     data = encode(cells)
     assert rows_of(data) == [cells]
     assert data.endswith(b"\n")
@@ -201,7 +201,7 @@ ROW = b"1\t1\t1\t\t\n"
         (encode(OUT) + b"\n" + ROW, "its row 1 was not"),
     ],
 )
-def test_what_is_no_output_of_this_input(path: Path, content: bytes, problem: str) -> None:
+def test_output_of_another_input_is_refused(path: Path, content: bytes, problem: str) -> None:
     path.write_bytes(content)
     with pytest.raises(UsageError) as error:
         read_written(str(path), 3)

@@ -76,7 +76,7 @@ def test_it_ends_when_it_is_decided(
     assert err.splitlines() == order + [f"gate failed: {condition}: decided so"] * code
 
 
-def test_what_is_not_decided_does_not_hold(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_undecided_conditions_fail(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     assert evaluate(folder, "--until", "steps_score > 0.5", items=[*[response("q1")] * 5, failed("q3")]) == 1
     out, err = capfd.readouterr()
     assert out.splitlines()[-1].startswith(
@@ -125,7 +125,7 @@ def test_standard_input_has_its_order(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gzip", "pipe", "directory"])
-def test_what_cannot_be_shuffled_has_its_order(
+def test_unshufflable_input_keeps_its_order(
     folder: Folder, capfd: pytest.CaptureFixture[str], kind: str
 ) -> None:
     """It is decided by the first template alone, which comes first."""
@@ -153,7 +153,7 @@ def test_what_cannot_be_shuffled_has_its_order(
         assert (code, "all results" in out) == ((2, False) if kind == "gzip" else (4, True))
 
 
-def test_what_was_saved(folder: Folder, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_saved_calls(folder: Folder, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     reference = [
         {
             "template_id": "t",
@@ -195,7 +195,7 @@ def test_what_was_saved(folder: Folder, tmp_path: Path, capfd: pytest.CaptureFix
         (["--shuffle", "-1"], "-1"),
     ],
 )
-def test_what_cannot_be(
+def test_invalid_values(
     folder: Folder, capfd: pytest.CaptureFixture[str], options: list[str], told: str
 ) -> None:
     assert evaluate(folder, *options) == 2
@@ -211,7 +211,7 @@ def test_standard_input_cannot_be_shuffled(
     assert "cannot shuffle standard input" in capfd.readouterr().err
 
 
-def test_it_goes_on_where_it_was(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_position_is_restored(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     options = ("--until", "steps_score >= 0.8", "--resume")
     assert evaluate(folder, *options) == 1
     first, results = capfd.readouterr().out.splitlines()[-2:], folder.read("results.jsonl")

@@ -52,7 +52,7 @@ def test_every_problem_of_responses(folder: Folder, capfd: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("end", ["Ctrl-C", "error"])
-def test_what_was_not_read_is_not_missing(folder: Folder, end: str) -> None:
+def test_unread_lines_are_not_missing(folder: Folder, end: str) -> None:
     # Can be opened, and then not read.
     source = "-" if end == "Ctrl-C" else "/proc/self/mem"
     process = start("validate", folder.reference, source, stdin=subprocess.PIPE)
@@ -114,9 +114,7 @@ def test_probable_mistakes(folder: Folder, capfd: pytest.CaptureFixture[str]) ->
     assert capfd.readouterr() == (f"reference set: 1 problem in {reference}\n  {doubt}\n", "")
 
 
-def test_where_warnings_are_errors_they_are_wrong_usage(
-    folder: Folder, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_warnings_as_errors_are_wrong_usage(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     questions = [question("q1", "a") | {"refrence_answer": "x"}]
     reference = folder.write("r.json", orjson.dumps([{"template_id": "t", "questions": questions}]))
     assert run("evaluate", reference, folder.lines(response("q1"))) == 2

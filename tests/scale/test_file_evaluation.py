@@ -50,7 +50,7 @@ def small(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 0])
-async def test_processes_give_what_one_gives(
+async def test_processes_give_equal_results(
     path: Path, tmp_path: Path, jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small(monkeypatch, 1500)
@@ -166,7 +166,7 @@ async def test_a_file_that_is_missing_comes_after_the_results_before(path: Path,
     assert b"".join(lines).count(b"\n") == 81
 
 
-async def test_what_cannot_be_split_is_evaluated_here(tmp_path: Path) -> None:
+async def test_unsplittable_files_are_evaluated_in_this_process(tmp_path: Path) -> None:
     path = tmp_path / "responses.jsonl.gz"
     path.write_bytes(gzip.compress(b"\n".join(LINES)))
     found = await evaluate_file(REFERENCE, path, jobs=3, results=tmp_path / "results")

@@ -70,7 +70,7 @@ async def test_each_item_has_its_parts_and_its_reply() -> None:
         (("raise", 1), SourceError, "^cannot be read$"),
     ],
 )
-async def test_what_goes_wrong_is_told_for_its_item(item: Any, error: type[Exception], message: str) -> None:
+async def test_errors_name_their_item(item: Any, error: type[Exception], message: str) -> None:
     workers = Workers(work, 1)
     try:
         async with asyncio.timeout(SECONDS):
@@ -92,7 +92,7 @@ async def test_others_live_on() -> None:
         await workers.aclose()
 
 
-async def test_closing_ends_what_hangs() -> None:
+async def test_closing_ends_hanging_work() -> None:
     workers = Workers(work, 2)
     futures = [workers.submit(("hang",)) for _ in range(4)]
     async with asyncio.timeout(SECONDS):

@@ -137,7 +137,7 @@ def test_aggregates_of_any_ranges(files: Any, size: int, reply_bytes: int) -> No
 
 
 @pytest.mark.parametrize("fault", ["limit", "disk"])
-def test_a_line_that_is_not_kept_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+def test_lines_not_kept_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     def no_room(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -187,7 +187,7 @@ def test_a_file_that_changes_is_an_error(tmp_path: Path) -> None:
         list(RangeLines(range_, 100))
 
 
-def test_what_cannot_be_split(tmp_path: Path) -> None:
+def test_unsplittable_files(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"")
     assert unsplittable([str(path)]) is None

@@ -119,7 +119,7 @@ async def test_steps_or_text() -> None:
     assert "actual_steps" not in first
 
 
-async def test_what_the_agent_says_itself() -> None:
+async def test_agent_may_set_fields_itself() -> None:
     async def agent(question: Question) -> dict[str, Any]:
         more: dict[str, Any] = {"q0": {"elapsed_sec": 99}, "q1": {"elapsed_sec": None, "error": "mine"}}
         return {"question_id": question.id, "actual_steps": STEPS, **more.get(question.id, {})}
@@ -168,7 +168,7 @@ NO_RESPONSES: list[tuple[Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("value", "reason", "message"), NO_RESPONSES, ids=range(len(NO_RESPONSES)))
-async def test_what_is_no_response_is_a_reject_that_names_the_question(
+async def test_invalid_responses_become_rejects_with_their_question(
     value: Any, reason: str, message: str
 ) -> None:
     async def agent(question: Question) -> Any:
@@ -459,7 +459,7 @@ async def test_an_agent_that_cleans_up_is_waited_for() -> None:
     assert sorted(cleaned) == ["q0", "q1", "q2"]
 
 
-async def test_stopping_asks_no_more_and_delivers_what_was_asked() -> None:
+async def test_stopping_delivers_answers_in_flight() -> None:
     agent = Agent(opened=False)
     agent.gate("q0").set()
     stream = evaluate_agent(REFERENCE, agent, max_concurrency=2, repeats=10)

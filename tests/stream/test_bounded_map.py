@@ -589,7 +589,7 @@ async def test_closing_again_does_not_cut_short_the_clean_up() -> None:
         assert cleaned == [True]
 
 
-async def test_what_is_ready_is_dropped_on_closing() -> None:
+async def test_closing_drops_ready_results() -> None:
     results = mapped(Source("abc"), ready)
     await anext(results)
     await settle()
@@ -743,7 +743,7 @@ async def test_an_iterator_without_a_name_is_not_dropped_while_it_is_waited_for(
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
-def test_what_ends_the_process_is_not_wrapped(error: type[BaseException]) -> None:
+def test_system_exit_is_not_wrapped(error: type[BaseException]) -> None:
     def end(_: str) -> str:
         raise error(3)
 
@@ -862,7 +862,7 @@ class Ledger:
             raise self.error
 
 
-async def test_nothing_comes_out_before_it_is_committed() -> None:
+async def test_no_result_before_its_commit() -> None:
     ledger = Ledger()
     async with leaving_nothing():
         results = mapped(Source("abcdef"), ready, limit=3, commit=ledger)
@@ -918,7 +918,7 @@ async def test_a_commit_that_fails_ends_all_work_at_once() -> None:
 
 
 @pytest.mark.parametrize("way", ["aclose", "drop", "cancel"])
-async def test_what_is_complete_is_committed_whatever_comes(way: str) -> None:
+async def test_complete_results_are_committed_despite_errors(way: str) -> None:
     gates, ledger = Gates(), Ledger()
     async with leaving_nothing():
         results = mapped(Source("abc"), gates, commit=ledger)
@@ -950,7 +950,7 @@ async def test_what_is_complete_is_committed_whatever_comes(way: str) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
-async def test_stopped_it_finishes_what_was_admitted(when: str) -> None:
+async def test_stop_finishes_admitted_items(when: str) -> None:
     gates = Gates()
     source = Source("abcdef")
     async with leaving_nothing():
@@ -972,7 +972,7 @@ async def test_stopped_it_finishes_what_was_admitted(when: str) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
-async def test_aborted_it_gives_up_what_was_admitted(when: str) -> None:
+async def test_abort_drops_admitted_items(when: str) -> None:
     gates = Gates()
     async with leaving_nothing():
         results = mapped(Source("abc"), gates)
@@ -1026,7 +1026,7 @@ async def test_an_exception_after_the_cancellation_is_not_complained_about() -> 
     assert not complaints
 
 
-async def test_what_comes_of_work_in_a_thread() -> None:
+async def test_outcome_of_work_in_a_thread() -> None:
     def fail() -> None:
         raise KeyError("no")
 

@@ -78,7 +78,7 @@ async def drain(results: BoundedMap[Any], commit: Commit) -> tuple[list[Any], Ba
     st.randoms(use_true_random=False),
 )
 @settings(deadline=None)
-def test_what_comes_out_was_committed(
+def test_results_are_committed_before_delivery(
     pauses: list[int], limit: int, ordered: bool, fail_at: int | None, draw: random.Random
 ) -> None:
     """Items are (number, turns of the loop that it takes); without any, the result is there at once."""
@@ -122,7 +122,7 @@ async def test_results_that_are_ready_together_are_committed_together() -> None:
     assert commit.batches == [list(range(20))]
 
 
-async def test_what_completes_during_a_commit_waits_for_the_next() -> None:
+async def test_results_during_a_commit_wait_for_the_next() -> None:
     commit, gates = Commit(), Gates()
     results = mapped(Source(range(3)), gates, commit=commit)
     first = asyncio.create_task(anext(results))
@@ -206,7 +206,7 @@ async def test_the_last_commit_fails() -> None:
 
 
 @pytest.mark.parametrize("error", [TimeoutError, KeyError])
-async def test_the_error_of_a_source_comes_after_what_was_committed(error: type[Exception]) -> None:
+async def test_the_error_of_a_source_follows_committed_results(error: type[Exception]) -> None:
     commit = Commit()
     results = mapped(Source([1, 2], end=error()), ready, commit=commit)
     taken, raised = await drain(results, commit)
@@ -255,7 +255,7 @@ async def leave_by_aclose_twice(results: BoundedMap[Any]) -> None:
 
 @pytest.mark.parametrize("leave", [leave_by_aclose, leave_by_aclose_twice])
 @pytest.mark.parametrize("ordered", [False, True])
-async def test_what_is_complete_is_committed_whoever_leaves(
+async def test_complete_results_are_committed_when_consumers_leave(
     leave: Callable[[BoundedMap[Any]], Any], ordered: bool
 ) -> None:
     commit, gates, finish = Commit(), Gates(), Counted()
@@ -278,7 +278,7 @@ async def test_what_is_complete_is_committed_whoever_leaves(
         assert await anext(results, None) is None
 
 
-async def test_what_is_complete_is_committed_when_the_map_is_dropped() -> None:
+async def test_complete_results_are_committed_when_the_map_is_dropped() -> None:
     commit, gates, finish = Commit(), Gates(), Counted()
     async with leaving_nothing():
         results = mapped(Source(range(4)), gates, commit=commit, finish=finish)

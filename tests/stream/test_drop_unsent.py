@@ -37,7 +37,7 @@ class Gate(Judge):
 
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 13, 50])
-async def test_what_was_not_sent_is_left_to_the_next_run(tmp_path: Path, ordered: bool, turns: int) -> None:
+async def test_unsent_calls_are_left_to_the_next_run(tmp_path: Path, ordered: bool, turns: int) -> None:
     path = tmp_path / "results.jsonl"
     judge = Gate()
     async with (

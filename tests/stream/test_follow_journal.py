@@ -82,7 +82,7 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path / "logs")
 
 
-async def test_rotated_while_nobody_looked(log: Log) -> None:
+async def test_rotated_between_looks(log: Log) -> None:
     log.append(log.text(), log.text(1))
     assert await log.follow() == ["r1", "r2"]
     log.append(log.text())
@@ -105,7 +105,7 @@ async def test_rotated_before_the_first_run(log: Log) -> None:
     assert await log.follow() == ["r2", "r3"]
 
 
-async def test_from_the_end_what_was_rotated_before_is_passed_over(log: Log) -> None:
+async def test_start_at_the_end_skips_rotated_files(log: Log) -> None:
     log.append(log.text())
     log.rotate("log.jsonl.7")
     assert await log.follow(start="end") == []
@@ -333,7 +333,7 @@ async def test_a_log_that_was_missing_for_a_while_is_another_one(log: Log) -> No
 
 
 @pytest.mark.parametrize("left", [False, True])
-async def test_a_folder_that_is_copied(log: Log, left: bool) -> None:
+async def test_copied_folder(log: Log, left: bool) -> None:
     for name in ("a.jsonl", "b.jsonl", "log.jsonl"):
         log.append(log.text(), log.text())
         log.copy(name) if name != "log.jsonl" else None
@@ -406,7 +406,7 @@ MEMBER = "log-20260101.jsonl"
 @pytest.mark.parametrize("way", ["deleted", "made anew", "truncated"])
 @pytest.mark.parametrize("name", [MEMBER, "log.jsonl.1"])
 @pytest.mark.parametrize("place", ["log.jsonl", "."])
-async def test_copied_and_truncated_while_nobody_looked(log: Log, place: str, name: str, way: str) -> None:
+async def test_copied_and_truncated_between_looks(log: Log, place: str, name: str, way: str) -> None:
     path = log.path.parent / place
     log.append(log.text(), log.text())
     assert await log.follow(path) == ["r1", "r2"]

@@ -84,7 +84,7 @@ def test_each_result_is_a_line(tmp_path: Path) -> None:
     assert (stream.journal.restored, stream.journal.rejected, stream.journal.damaged) == (0, 0, 0)
 
 
-def test_what_a_reject_beside_it_says(tmp_path: Path) -> None:
+def test_rejects_beside_the_journal(tmp_path: Path) -> None:
     _, stream = complete([b'{"question_id": "q9"}'], tmp_path / "results.jsonl")
     (record,) = results_of(tmp_path / "results.jsonl.rejects")
     (reject,) = stream.rejects
@@ -102,7 +102,7 @@ def test_the_rejects_may_be_elsewhere(tmp_path: Path) -> None:
     assert not (tmp_path / "results.jsonl.rejects").exists()
 
 
-def test_a_stream_of_nothing(tmp_path: Path) -> None:
+def test_empty_stream(tmp_path: Path) -> None:
     for _ in range(2):
         assert complete([], tmp_path / "results.jsonl")[0] == []
     assert (tmp_path / "results.jsonl").read_bytes() == b""
@@ -292,7 +292,7 @@ def test_a_reject_that_ends_the_stream_is_kept(tmp_path: Path) -> None:
     assert names_of(path) == names(LINES[:8])
 
 
-def test_missing_counts_what_was_there(tmp_path: Path) -> None:
+def test_missing_counts_answered_questions(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     assert complete(LINES[:1], path)[1].missing == ["q1", "q2", "q3", "q4"]
     assert complete([orjson.dumps(response(2))], path)[1].missing == ["q1", "q3", "q4"]
@@ -323,7 +323,7 @@ def test_by_content_a_reject_comes_once(tmp_path: Path) -> None:
         assert stream.rejects.total == len(lines_of(f"{path}.rejects")) == 1
 
 
-def test_without_a_journal_nothing_is_left_out() -> None:
+def test_without_a_journal_all_lines_are_evaluated() -> None:
     results, stream = complete([orjson.dumps(response(1))] * 3, None)
     assert len(results) == 3
     assert (stream.skipped, stream.journal) == (0, None)
@@ -338,7 +338,7 @@ def test_without_a_journal_nothing_is_left_out() -> None:
         ({"journal": Path}, "journal"),
     ],
 )
-def test_what_they_cannot_be(options: dict[str, Any], name: str) -> None:
+def test_invalid_values(options: dict[str, Any], name: str) -> None:
     with pytest.raises(UsageError, match=f"^{name}: "):
         evaluate_stream(REFERENCE, [], **options)
 
@@ -358,7 +358,7 @@ def test_what_they_cannot_be(options: dict[str, Any], name: str) -> None:
         {"on_restored": "print"},
     ],
 )
-def test_what_a_journal_cannot_be(options: dict[str, Any]) -> None:
+def test_invalid_journals(options: dict[str, Any]) -> None:
     (name,) = options
     with pytest.raises(UsageError, match=f"^journal.{name}: "):
         Journal("results.jsonl", **options)
@@ -488,7 +488,7 @@ def fingerprints_of(generation: dict[str, Any] | None = None, **more: Any) -> di
         ({"generation": {"parameters": {"seed": 1}}}, False),
     ],
 )
-def test_what_of_a_model_counts(options: dict[str, Any], same: bool) -> None:
+def test_fingerprint_of_a_model(options: dict[str, Any], same: bool) -> None:
     before, after = fingerprints_of(), fingerprints_of(**options)
     assert (after["configuration"] == before["configuration"]) == same
     assert after["reference"] == before["reference"]
@@ -520,7 +520,7 @@ def test_a_journal_without_results_is_begun_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b'{"question_id": "q0"}\n', b"text", b"\n"])
-def test_a_file_that_is_no_journal(tmp_path: Path, content: bytes) -> None:
+def test_not_a_journal(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "results.jsonl"
     path.write_bytes(content)
     with pytest.raises(JournalMismatch, match=r"not empty, but its file .*results\.jsonl\.run is missing"):
@@ -545,7 +545,7 @@ def test_a_file_that_is_no_journal(tmp_path: Path, content: bytes) -> None:
     ids=lambda content: content[:60],
 )
 @pytest.mark.parametrize("force", [False, True])
-def test_what_stands_beside_is_something_else(tmp_path: Path, content: bytes, force: bool) -> None:
+def test_foreign_file_beside_the_journal(tmp_path: Path, content: bytes, force: bool) -> None:
     path = tmp_path / "results.jsonl"
     begun(path)
     (tmp_path / "results.jsonl.run").write_bytes(content)
@@ -553,7 +553,7 @@ def test_what_stands_beside_is_something_else(tmp_path: Path, content: bytes, fo
         begun(Journal(path, force=force))  # type: ignore[arg-type]
 
 
-def test_what_stands_beside_is_a_directory(tmp_path: Path) -> None:
+def test_directory_beside_the_journal(tmp_path: Path) -> None:
     (tmp_path / "results.jsonl.run").mkdir()
     with pytest.raises(JournalError, match=r"results\.jsonl\.run: cannot be written: Is a directory"):
         begun(tmp_path / "results.jsonl")
@@ -562,7 +562,7 @@ def test_what_stands_beside_is_a_directory(tmp_path: Path) -> None:
 # Judges
 
 
-def test_what_earlier_runs_have_cost(tmp_path: Path) -> None:
+def test_costs_of_earlier_runs(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     _, first = complete(LINES[:10], path, **judged())
     _, second = complete(LINES, path, **judged())

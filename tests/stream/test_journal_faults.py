@@ -192,7 +192,7 @@ def make_link_to_nowhere(path: Path) -> None:
         *product([".run", ".run.tmp"], [make_directory]),
     ],
 )
-async def test_what_cannot_be_opened(path: Path, suffix: str, make: Callable[[Path], None]) -> None:
+async def test_unopenable_files(path: Path, suffix: str, make: Callable[[Path], None]) -> None:
     make(Path(f"{path}{suffix}"))
     async with leaving_no_trace():
         source = Source(LINES)
@@ -222,7 +222,7 @@ SIZES = [0, 1, 300, 1000, 2000, 5000, 9000]
     "room", [*SIZES, *(pytest.param(n, marks=pytest.mark.soak) for n in range(0, 9000, 50))]
 )
 @pytest.mark.parametrize("ordered", [False, True])
-async def test_a_disk_that_is_full(path: Path, faults: Faults, room: int, ordered: bool) -> None:
+async def test_full_disk(path: Path, faults: Faults, room: int, ordered: bool) -> None:
     quiet = path.with_name("quiet.jsonl")
     async with stream_of(LINES, quiet) as undisturbed:
         await collect(undisturbed)

@@ -76,7 +76,7 @@ async def test_no_warning_is_needed(heeded: str, caplog: pytest.LogCaptureFixtur
     assert not caplog.records
 
 
-async def test_where_warnings_are_errors_all_results_come(caplog: pytest.LogCaptureFixture) -> None:
+async def test_all_results_come_if_warnings_are_errors(caplog: pytest.LogCaptureFixture) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         async with evaluate_stream(templates(1), RESPONSES) as stream:

@@ -196,7 +196,7 @@ async def test_aggregates_are_those_of_the_results_so_far() -> None:
         assert stream.aggregates.snapshot() == compute_aggregates(results)
 
 
-async def test_aggregates_of_the_callers_go_on_counting() -> None:
+async def test_own_aggregates_continue_counting() -> None:
     aggregates = RunningAggregates()
     aggregates.add({"template_id": "a first"})
     for n in (1, 2):
@@ -333,7 +333,7 @@ async def test_a_long_line_is_spooled_to_a_file_that_is_closed_afterwards() -> N
     assert stream.rejects.counts == {"too_long": 3}
 
 
-async def test_raising_on_a_reject_lets_out_what_came_before() -> None:
+async def test_raising_on_a_reject_delivers_earlier_results() -> None:
     with gated() as (gate, comparators):
         responses = [heavy(0), answer(1), {"question_id": "q9"}, answer(2)]
         stream = evaluate_stream(REFERENCE, responses, on_reject="raise", comparators=comparators)
@@ -578,7 +578,7 @@ async def test_so_does_a_plain_iterable() -> None:
         await anext(stream)
 
 
-async def test_what_cannot_be_read(tmp_path: Path) -> None:
+async def test_unreadable_files(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "absent", "nul\0byte"):
         stream = evaluate_stream(REFERENCE, path)
         with pytest.raises(SourceError, match="cannot be"):

@@ -169,7 +169,7 @@ recalls = st.lists(st.sampled_from([0, 1, 1, 1, "none", "error", None]), min_siz
 
 @settings(deadline=None)
 @given(recalls, st.randoms(use_true_random=False), st.booleans(), st.sampled_from([1, 3, 100]))
-def test_the_decision_does_not_depend_on_who_is_quick(
+def test_the_decision_does_not_depend_on_timing(
     given_: list[int | str | None], random: Any, ordered: bool, at_once: int
 ) -> None:
     """And what comes out is what was counted, though some of it is complete at once: "error" is a response
@@ -264,7 +264,7 @@ async def test_calls_in_flight_are_cancelled_and_no_more_is_read(ordered: bool) 
     assert stream.aggregates.snapshot() == compute_aggregates(results, reference=REFERENCE)
 
 
-async def test_steps_alone_decide_at_the_very_response() -> None:
+async def test_steps_alone_decide_at_once() -> None:
     source = (answer(i % QUESTIONS) for i in itertools.count())
     stream = stream_of(source, until="sums:steps_score > 0.7")
     results = await collect(stream)
@@ -379,7 +379,7 @@ async def test_failures_of_agent_and_judge_count_against_either_answer() -> None
     assert decision_of(stream).high == 1.0
 
 
-async def test_whole_results_count_once_where_they_come_in_stages() -> None:
+async def test_staged_results_count_once() -> None:
     stream = stream_of([response(i, 1) for i in range(60)], Judge(), stages=True)
     results = await collect(stream)
     assert outcome(stream) == oracle([1] * 60)
@@ -403,7 +403,7 @@ def write(path: Path, recalls: Sequence[int | str]) -> list[bytes]:
     return lines
 
 
-async def test_files_are_shuffled_and_what_was_not_called_is_estimated(tmp_path: Path) -> None:
+async def test_files_are_shuffled_and_saved_calls_estimated(tmp_path: Path) -> None:
     path = tmp_path / "sorted.jsonl"
     write(path, [1] * 300 + [0] * 700)
     judge = Judge()
@@ -421,7 +421,7 @@ async def test_files_are_shuffled_and_what_was_not_called_is_estimated(tmp_path:
     assert decision_of(in_order).remaining is decision_of(in_order).saved_calls is None
 
 
-async def test_what_steps_alone_save(tmp_path: Path) -> None:
+async def test_calls_saved_by_steps_alone(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     write(path, [1] * 100)
     stream = stream_of(path, until="steps_score >= 0.5")
@@ -535,7 +535,7 @@ async def test_no_dollars_without_prices(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fsync", ["never", "always"])
-async def test_what_is_complete_is_in_the_journal(tmp_path: Path, fsync: Any) -> None:
+async def test_complete_results_are_in_the_journal(tmp_path: Path, fsync: Any) -> None:
     from graphrag_eval_async import Journal
 
     path, journal = tmp_path / "r.jsonl", tmp_path / "results.jsonl"
@@ -574,7 +574,7 @@ async def test_a_run_that_was_interrupted_decides_as_one_that_was_not(
 
 
 @pytest.mark.parametrize("dedupe", ["position", "content"])
-async def test_what_a_journal_has_does_not_remain(tmp_path: Path, dedupe: Any) -> None:
+async def test_journaled_lines_do_not_count_as_remaining(tmp_path: Path, dedupe: Any) -> None:
     """Rejected lines and copies, too, in whatever order they come."""
     path, journal = tmp_path / "r.jsonl", tmp_path / "results.jsonl"
     lines = write(path, [1] * 300)
@@ -592,7 +592,7 @@ async def test_what_a_journal_has_does_not_remain(tmp_path: Path, dedupe: Any) -
         assert (decision.saved_calls, decision.saved_dollars) == ((0, 0.0) if count == 303 else (None, None))
 
 
-async def test_what_remains_of_a_run_that_goes_on_in_another_order(tmp_path: Path) -> None:
+async def test_resuming_in_another_order_counts_remaining_lines(tmp_path: Path) -> None:
     path, journal = tmp_path / "r.jsonl", tmp_path / "results.jsonl"
     write(path, [1] * 300)
     done = await collect(stream_of(path, Judge(), journal=journal, max_in_flight=4))
@@ -627,13 +627,13 @@ def test_conditions_that_cannot_be_decided(until: Any, told: str) -> None:
         stream_of([], until=until)
 
 
-def test_what_is_judged_can_be_a_condition() -> None:
+def test_judged_metrics_can_be_conditions() -> None:
     assert stream_of([], Judge(), until="other: one:answer_f1 < 0.5").decision
     with pytest.raises(UsageError, match="retrieval_answer_f1 is not judged"):
         stream_of([], Judge(), until="retrieval_answer_f1 < 0.5")
 
 
-def test_no_journal_of_what_is_followed(tmp_path: Path) -> None:
+def test_following_allows_no_until_with_a_journal(tmp_path: Path) -> None:
     follower = follow_jsonl(tmp_path / "log.jsonl")
     with pytest.raises(UsageError, match="cannot be combined with a journal of followed files"):
         stream_of(follower, until="steps_score > 0.5", journal=tmp_path / "results.jsonl")

@@ -73,12 +73,12 @@ def test_parsing(text: str, parts: tuple[Any, ...]) -> None:
         "0.8 > steps_score < 0.9",
     ],
 )
-def test_what_is_no_alert(text: str) -> None:
+def test_invalid_alerts(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected|finite"):
         parse_alert(text)
 
 
-def test_what_no_result_has() -> None:
+def test_metrics_that_no_result_has() -> None:
     config = load_config(
         {
             "llm": {"generation": {"provider": "openai", "model": "m"}},
@@ -241,7 +241,7 @@ def test_time_alone_ends_an_alert() -> None:
     assert (ended["state"], ended["samples"], ended["value"]) == ("ended", 0, None)
 
 
-def test_alerts_look_at_what_concerns_them() -> None:
+def test_alerts_count_only_their_values() -> None:
     changes: list[Change] = []
     texts = [
         "error_rate >= 0.5 over 2",
@@ -306,7 +306,7 @@ def test_silence() -> None:
     assert not alerts.facts()
 
 
-def test_silence_goes_on_after_a_kill() -> None:
+def test_silence_continues_after_a_kill() -> None:
     first = Alerts([parse_alert("no lines for 10s")], Last(3))
     for now in (0.0, 10.0):
         first.look(now, 1)

@@ -56,7 +56,7 @@ def test_the_times_of_results_outlive_kills(runs: list[tuple[list[float], bool, 
         now += 7.0
 
 
-def test_without_a_window_of_time_nothing_is_noted() -> None:
+def test_without_a_time_window_no_marks_are_written() -> None:
     arrivals = Arrivals([Last(3), None])
     assert not arrivals.note(5)
     assert arrivals.restore() is None

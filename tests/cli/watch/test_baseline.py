@@ -77,7 +77,7 @@ def test_the_difference_is_shown_and_told(
     assert "sign test" not in err
 
 
-def test_without_one_there_is_no_comparison(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_baseline_no_comparison(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     folder.lines(*AFTER)
     assert run(*watch(folder, *IDLE)) == 0
     out, err = capfd.readouterr()
@@ -85,7 +85,7 @@ def test_without_one_there_is_no_comparison(folder: Folder, capfd: pytest.Captur
     assert "baseline" not in err
 
 
-def test_what_a_journal_has_already_is_compared(
+def test_journaled_results_are_compared(
     folder: Folder, baseline: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     options = (*IDLE, "--baseline", baseline, "--resume", "-o", folder.file("journal"))
@@ -114,7 +114,7 @@ def test_a_damaged_line_of_a_journal_is_not_compared(
     check_live(last["comparison"], compare(evaluated(BEFORE), evaluated(AFTER)))
 
 
-def test_what_makes_it_hard_to_compare_is_told(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_comparison_warnings_are_printed(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     before = [each | {"question_text": "Which?"} for each in evaluated(BEFORE[1:])]
     judged = [each | {"judge": {"model": model}} for model in "mn" for each in before]
     odd = before[0] | {"question_id": "q\n0"}
@@ -160,7 +160,7 @@ def test_templates_that_are_worse_are_named() -> None:
     assert "c is" not in told
 
 
-def test_nothing_in_common(folder: Folder, baseline: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_shared_questions(folder: Folder, baseline: str, capfd: pytest.CaptureFixture[str]) -> None:
     folder.lines()
     assert run(*watch(folder, *IDLE, "--baseline", baseline)) == 0
     out, err = capfd.readouterr()

@@ -51,7 +51,7 @@ def test_keys(keys: str, first: int) -> None:
 
 
 @given(LINES, st.integers(-2, 40), st.integers(0, 100))
-def test_what_is_shown_fits_and_no_room_is_wasted(lines: list[int], room: int, first: int) -> None:
+def test_the_view_fills_the_screen(lines: list[int], room: int, first: int) -> None:
     browsing = Browsing()
     browsing.first = first
     shown = browsing.fit(lines, room)

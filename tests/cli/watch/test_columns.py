@@ -64,7 +64,7 @@ def test_metrics_without_values_take_no_room() -> None:
     assert headings(80, answer_f1=0.5) == ["samples", "errors", "F1"]
 
 
-def test_other_metrics_come_where_there_is_room() -> None:
+def test_other_metrics_fill_the_room() -> None:
     metrics = {"own_score": 0.5, "a_metric_with_a_name": 0.5, "input_tokens": 5, "x_cost": 1.0}
     assert headings(80, steps_score=0.5, **metrics) == [
         *("samples", "errors", "steps", "own_scor", "a_metric", "in tok")

@@ -91,7 +91,7 @@ async def test_one_that_cannot_run_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     assert said == ["--on-alert cannot run: Resource temporarily unavailable: x < 1, started"]
 
 
-async def test_no_more_wait_than_can_be_run() -> None:
+async def test_admission_is_bounded() -> None:
     async with running("exec sleep 1000", seconds=0.3) as (commands, said):
         commands.run(change())
         await asyncio.sleep(0)
@@ -102,7 +102,7 @@ async def test_no_more_wait_than_can_be_run() -> None:
     assert said[-1] == "--on-alert: not all commands were run to their end"
 
 
-async def test_nothing_is_left_of_what_is_not_waited_for(tmp_path: Path) -> None:
+async def test_abandoned_tasks_are_cleaned_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     async with running(f"exec sleep 1000 > {tmp_path}/pipe") as (commands, said):
         commands.run(change())

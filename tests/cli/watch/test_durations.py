@@ -21,7 +21,7 @@ BAD = ["", "0", "0s", "-1", "5 m", "5d", "s", "1e3", "nan", "inf", "1.", ".5", "
 
 
 @each("text", [*BAD, "9" * 400])
-def test_what_is_no_duration(text: str) -> None:
+def test_invalid_durations(text: str) -> None:
     with pytest.raises(ValueError, match="expected a duration over 0"):
         parse_duration(text)
 
@@ -32,7 +32,7 @@ def test_windows(text: str, window: Last | Seconds) -> None:
 
 
 @each("text", [*BAD, "1.5", "9" * 400 + "s", "9" * 5000])
-def test_what_is_no_window(text: str) -> None:
+def test_invalid_windows(text: str) -> None:
     with pytest.raises(ValueError, match="expected a number, such as 200, or a duration with a unit"):
         parse_window(text)
 

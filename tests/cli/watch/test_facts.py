@@ -192,7 +192,7 @@ async def test_templates_have_details_if_there_are_not_too_many() -> None:
 
 
 @pytest.mark.parametrize(("pause", "turns"), [(-1.0, 4), (1e9, 0)])
-async def test_what_takes_long_lets_others_run(
+async def test_slow_work_does_not_block_the_loop(
     monkeypatch: pytest.MonkeyPatch, pause: float, turns: int
 ) -> None:
     """Between any two templates, of all results and of a comparison."""

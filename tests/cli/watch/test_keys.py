@@ -74,7 +74,7 @@ def test_a_signal_restores_the_terminal(watched: list[str], number: signal.Signa
         assert session.modes == session.modes_before
 
 
-def test_ctrl_c_is_no_key(watched: list[str]) -> None:
+def test_ctrl_c_is_not_a_key(watched: list[str]) -> None:
     """Behind a shell, since the terminal sends a signal only to those whom it controls."""
     with shell(watched) as session:
         session.until(notes)

@@ -96,7 +96,7 @@ def test_colours_do_not_change_the_text() -> None:
     )
 
 
-def test_what_is_quoted_is_one_line_without_control_characters() -> None:
+def test_quoted_text_is_one_line_without_control_characters() -> None:
     results = [{**result(3, judged=False), "question_id": "q\n\x1b[2J", "error": "e\n\x9b"}]
     odd = facts(
         templates=("t\x1b[31m\nx",), results=results, paths=["a\x07"], alerts=[{**ALERT, "alert": "\x1b"}]
@@ -113,7 +113,7 @@ def test_a_long_path_gives_its_name() -> None:
     )
 
 
-def test_the_window_has_a_line_only_where_it_differs() -> None:
+def test_the_window_line_appears_only_if_it_differs() -> None:
     """Which leaves room for more templates."""
     names = tuple(f"t{i:02}" for i in range(20))
     many = facts(judged=False, templates=names, alerts=[], results=[])
@@ -196,7 +196,7 @@ def test_results_have_lines_before_the_trust_in_templates(count: int) -> None:
     assert trusted == {0, count}
 
 
-def test_what_makes_a_comparison_hard_comes_first() -> None:
+def test_comparison_warnings_come_first() -> None:
     def first(**more: Any) -> tuple[str, Any]:
         lines = render(facts(comparison=COMPARISON | more), width=79, height=15)
         line = next(line for line in lines if line.plain.startswith("vs baseline: "))

@@ -84,7 +84,7 @@ def test_lines_come_and_go() -> None:
     assert screen.emulator.screen == []
 
 
-def test_what_stays_stands_above() -> None:
+def test_messages_stay_above_the_view() -> None:
     screen = Screen(20, 4)
     screen.show("view")
     for message in ("first", "second", "third " + "long " * 4):
@@ -118,7 +118,7 @@ def test_colours(monkeypatch: pytest.MonkeyPatch, variable: str, value: str, col
     assert screen.emulator.screen == ["one"]
 
 
-def test_where_the_cursor_cannot_be_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_without_cursor_movement(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Screen().is_usable
     monkeypatch.setenv("TERM", "dumb")
     assert not Screen().is_usable
@@ -155,7 +155,7 @@ STEPS = st.tuples(
 
 
 @given(SIZES, st.lists(STEPS, max_size=12), st.booleans())
-def test_nothing_of_what_was_shown_is_left_over(
+def test_view_is_erased_completely(
     size: tuple[int, int],
     steps: list[tuple[tuple[int, int] | None, list[str], list[str]]],
     reflow: bool,

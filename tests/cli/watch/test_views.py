@@ -55,7 +55,7 @@ def _shown() -> Any:
     return Shown()
 
 
-async def test_what_others_write_to_the_terminal_stands_above_the_view(
+async def test_foreign_output_appears_above_the_view(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("graphrag_eval_async.cli.watch.views.DRAW_SECONDS", 0.01)

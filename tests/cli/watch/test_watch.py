@@ -90,7 +90,7 @@ def test_standard_input_is_watched_until_it_ends(folder: Folder, number: int | N
 
 
 @pytest.mark.parametrize("option", [["--until-idle", "1s"], ["--start", "end"]])
-def test_what_is_for_files_does_not_go_with_standard_input(
+def test_file_options_reject_standard_input(
     folder: Folder, capfd: pytest.CaptureFixture[str], option: list[str]
 ) -> None:
     assert run("watch", folder.reference, "-", *option) == 2
@@ -337,7 +337,7 @@ def test_a_reader_that_goes_ends_it(folder: Folder) -> None:
     assert "Error" not in err
 
 
-def test_nobody_who_does_not_read_delays_anything(folder: Folder) -> None:
+def test_slow_readers_delay_nothing(folder: Folder) -> None:
     reader, writer = full_pipe()
     folder.lines(response("q1", False))
     options = ["--interval", "1ms", "-o", folder.file("r"), "--alert", "steps_score < 1 over 1"]
@@ -367,7 +367,7 @@ def test_ctrl_c_while_nobody_reads_facts(folder: Folder) -> None:
     os.close(writer)
 
 
-def test_what_cannot_be_followed(
+def test_invalid_sources_to_follow(
     folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(paths: list[str], **_options: object) -> None:
@@ -381,7 +381,7 @@ def test_what_cannot_be_followed(
     assert (folder.path / "results").read_bytes() == b"of an earlier run"
 
 
-def test_blanks_around_a_template_are_none_of_its_name(folder: Folder) -> None:
+def test_blanks_around_a_template_are_ignored(folder: Folder) -> None:
     folder.lines(response("q1", False))
     alert = ["--alert", f" {COLOURS} : steps_score < 0.5 over 1"]
     told = folder.path / "told"
@@ -403,7 +403,7 @@ def test_a_mistyped_path_is_an_error_at_the_end(folder: Folder, capfd: pytest.Ca
     assert f"{mistyped}: never existed" in err
 
 
-def test_a_path_that_is_not_there_yet_is_said_until_it_is(folder: Folder) -> None:
+def test_missing_paths_are_shown_until_they_exist(folder: Folder) -> None:
     process = start(*watch(folder, "--interval", "20ms"))
     next_facts(process, lambda facts: facts["not_found"] == [folder.file("responses.jsonl")])
     append(folder, *RESPONSES)
