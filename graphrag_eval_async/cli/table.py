@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from io import BytesIO, TextIOWrapper
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
@@ -44,14 +45,15 @@ def render_means(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     shown = [metric for metric in snapshot["macro"] if metric in means and _is_shown(metric)]
     samples = [sum(_counts(group)) for group in groups.values()]
     errors = [_counts(group)[0] for group in groups.values()]
+    sign = _plus_minus(stream)
     columns = [_column("samples", str, samples), _column("errors", str, errors)]
     for metric in shown:
         stats = [group.get(metric, {}) for group in groups.values()]
-        columns.append([SHOWN_RESOURCES.get(metric) or _heading(metric), *map(_mean, stats)])
+        columns.append([SHOWN_RESOURCES.get(metric) or _heading(metric), *map(partial(_mean, sign), stats)])
     names = [name_cell(name) for name in groups]
     width = _width(stream)
     table = draw((_means(names, part, width) for part in _parts(columns)), stream)
-    return "\n".join([table, *_captions(snapshot["micro"], shown)])
+    return "\n".join([table, *_captions(snapshot["micro"], shown, sign)])
 
 
 def _is_shown(metric: str) -> bool:
@@ -63,21 +65,29 @@ def _counts(group: Mapping[str, Any]) -> tuple[int, int]:
     return group["number_of_error_samples"], group["number_of_success_samples"]
 
 
-def _mean(stats: Mapping[str, Any]) -> str:
+def _plus_minus(stream: TextIO) -> str:
+    try:
+        "±".encode(stream.encoding or "utf-8")  # A `StringIO` has none.
+    except UnicodeEncodeError:
+        return "+-"
+    return "±"
+
+
+def _mean(sign: str, stats: Mapping[str, Any]) -> str:
     """A mean, and half the width of its interval."""
     if "mean" not in stats:
         return ""
     if (interval := stats.get("interval")) is None:
         return number(stats["mean"]) if abs(stats["mean"]) >= 1000 else f"{stats['mean']:.3g}"
-    return f"{stats['mean']:.3f} ±{(interval['high'] - interval['low']) / 2:.3f}"
+    return f"{stats['mean']:.3f} {sign}{(interval['high'] - interval['low']) / 2:.3f}"
 
 
-def _captions(micro: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
-    """What ± means, and which means are others over questions."""
+def _captions(micro: Mapping[str, Any], shown: Iterable[str], sign: str) -> list[str]:
+    """What `sign` means, and which means differ over questions."""
     stats = {metric: micro[metric] for metric in shown}
     kinds = {each["interval"]["kind"]: each["interval"] for each in stats.values() if "interval" in each}
     captions = [
-        f"±: half of the {percent(interval['level'])} interval, {KINDS[kind]} "
+        f"{sign}: half of the {percent(interval['level'])} interval, {KINDS[kind]} "
         f"({interval['questions']} questions)."
         for kind, interval in kinds.items()
     ]
