@@ -150,8 +150,8 @@ def compare() -> str:
 def report() -> str:
     """The page that `evaluate` prints of the examples."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "graphrag_eval_async", "evaluate", REFERENCE]
-        command += [EXAMPLES / "responses.jsonl", "-o", "results.jsonl", "--gate", "steps_score >= 0.5"]
+        command = [sys.executable, "-m", "graphrag_eval_async", "evaluate", str(REFERENCE)]
+        command += [f"{EXAMPLES}/responses.jsonl", "-o", "results.jsonl", "--gate", "steps_score >= 0.5"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     return svg_of([Text(line) for line in done.stdout.splitlines()], "graphrag-eval-async evaluate")
 
