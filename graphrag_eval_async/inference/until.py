@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,6 +9,7 @@ from graphrag_eval_async.aggregates.exact import ONE, mean, sum_units
 from graphrag_eval_async.aggregates.histogram import Histogram
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.confidence import Bet, check_level, confidence_sequence
+from graphrag_eval_async.records.conditions import Condition, parse_condition
 from graphrag_eval_async.records.metrics import (
     BOUNDED_METRICS,
     RESULT_METRICS,
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.records.evaluation import Evaluation
-
-_PARTS = re.compile(r"(.*)(>=|>|<=|<)(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +50,8 @@ class Until:
     level: float = 0.95
 
     def __post_init__(self) -> None:
-        parse_condition(self.condition)
+        condition_of(self.condition)
         check_level(self.level, name="until.level")
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """The parts of a condition.
-
-    Attributes:
-        template: id of the template; None for all templates.
-        metric: name of the metric.
-        over: whether the mean should be above the bound; otherwise below it.
-        bound: the bound, between 0 and 1.
-    """
-
-    template: str | None
-    metric: str
-    over: bool
-    bound: float
 
 
 def unknown_metric(metric: str, outputs: Sequence[str] = ()) -> UsageError:
@@ -82,33 +63,24 @@ def unknown_metric(metric: str, outputs: Sequence[str] = ()) -> UsageError:
     )
 
 
-def parse_condition(text: object) -> Condition:
-    """Parse a condition.
+def condition_of(text: object) -> Condition:
+    """Parse a condition that results can decide.
 
     Raises:
-        UsageError: `text` is not a valid condition.
+        UsageError: `text` is not such a condition.
     """
-    parts = _PARTS.fullmatch(text) if isinstance(text, str) else None
-    if parts is None:
-        raise UsageError(f"until: expected [TEMPLATE:]METRIC >= NUMBER, or with >, <= or <, got {text!r}")
-    name, operator, number = parts.groups()
-    template, colon, metric = name.strip().rpartition(":")
-    metric = metric.strip()
-    if metric.endswith(("=", "<", ">", "!")):
-        raise UsageError(f"until: expected one of the operators >=, >, <= and <, got {text!r}")
-    if not metric or not may_be_bounded(metric):
-        raise unknown_metric(metric)
-    number = number.strip()
     try:
-        bound = float(number)
-    except ValueError:
-        raise UsageError(f"until: expected a number such as 0.8 after {operator}, got {number!r}") from None
-    if not 0 < bound < 1:
+        condition = parse_condition(text if isinstance(text, str) else repr(text))
+    except ValueError as error:
+        raise UsageError(f"until: {error}") from None
+    if not may_be_bounded(condition.metric):
+        raise unknown_metric(condition.metric)
+    if not 0 < condition.bound < 1:
         raise UsageError(
-            f"until: expected a bound between 0 and 1, got {number!r}: "
+            f"until: expected a bound between 0 and 1, got {condition.bound:g}: "
             "at 0, at 1 or beyond, no number of results could decide"
         )
-    return Condition(template if colon else None, metric, operator in {">", ">="}, bound)
+    return condition
 
 
 class Sample(NamedTuple):
@@ -147,7 +119,7 @@ class Deciding:
     """
 
     def __init__(self, until: Until) -> None:
-        self.condition = parse_condition(until.condition)
+        self.condition = condition_of(until.condition)
         self.holds: bool | None = None
         self.results = self.samples = self.failed = 0
         self.questions: set[str] = set()

@@ -32,6 +32,11 @@ class Condition(NamedTuple):
     operator: str
     bound: float
 
+    @property
+    def over(self) -> bool:
+        """Whether the mean should be above the bound; otherwise below it."""
+        return self.operator in {">", ">="}
+
 
 def parse_condition(text: str) -> Condition:
     """Parse a condition.

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.inference.until import Deciding, Until, parse_condition, unknown_metric
+from graphrag_eval_async.inference.until import Deciding, Until, condition_of, unknown_metric
 from graphrag_eval_async.records.evaluation import Evaluation
 from graphrag_eval_async.records.metrics import is_bounded
 from graphrag_eval_async.records.outcomes import OF_PENDING
@@ -86,7 +86,7 @@ def as_until(until: str | Until, evaluator: Evaluator, *, resumed: bool) -> Unti
         UsageError: it cannot be found out.
     """
     checked = until if isinstance(until, Until) else Until(until)
-    condition = parse_condition(checked.condition)
+    condition = condition_of(checked.condition)
     templates = evaluator.reference.templates
     if condition.template is not None and condition.template not in templates:
         raise UsageError(f"until: no template {condition.template!r}; there are: {', '.join(templates)}")

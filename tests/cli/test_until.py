@@ -181,7 +181,7 @@ def test_saved_calls(folder: Folder, tmp_path: Path, capfd: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--until", "steps_score"], "expected [TEMPLATE:]METRIC >= NUMBER"),
+        (["--until", "steps_score"], "expected [TEMPLATE:]METRIC >= VALUE"),
         (["--until", "elapsed_sec < 0.5"], "'elapsed_sec' is none of the metrics from 0 to 1: steps_score, "),
         (["--until", "nobody:steps_score > 0.5"], f"no template 'nobody'; there are: {COLOURS}, {ODD}"),
         (["--until", "answer_f1 > 0.5"], "answer_f1 is not judged"),
@@ -191,7 +191,7 @@ def test_saved_calls(folder: Folder, tmp_path: Path, capfd: pytest.CaptureFixtur
             "missing_rate cannot be a gate with --until",
         ),
         (["--until", "steps_score > 0.9", "--until", "steps_score > 0.1"], "one condition only, got 2"),
-        (["--until", "steps_score >= 40%"], "expected a number such as 0.8 after >=, got '40%'"),
+        (["--until", "steps_score >= 40%"], "'40%' is not a finite number"),
         (["--shuffle", "-1"], "-1"),
     ],
 )
