@@ -16,7 +16,7 @@ from graphrag_eval_async.aggregates.questions import (
     name_of,
     renumber,
 )
-from graphrag_eval_async.aggregates.series import Series
+from graphrag_eval_async.aggregates.series import Series, packed
 from graphrag_eval_async.aggregates.steps import (
     MOST_NAMES,
     STEP_COUNTS,
@@ -116,17 +116,21 @@ class Group:
         numbers, questions, samples = cast("Columns", zip(*rows, strict=True))
         known = self.places
         places = [known.setdefault(name, len(known)) for name in map(name_of, questions)]
-        for name, values in zip(metrics, zip(*numbers, strict=True), strict=True):
+        columns = [packed(values) for values in zip(*numbers, strict=True)]
+        for name, values in zip(metrics, columns, strict=True):
             own, of_all = metric(self.series, name, by_question=True), metric(micro, name)
             own.add(values)
             of_all.add(values)
             if own.questions is not None:
                 own.questions.add(places, values)
-        firsts = [row for row, sample in zip(numbers, samples, strict=True) if sample in FIRST]
-        for name, counted in first_values(metrics, firsts):
+        counted: Iterable[tuple[str, Sequence[float]]] = zip(metrics, columns, strict=True)
+        if sum(map(samples.count, FIRST)) < len(rows) or len({*metrics}) < len(metrics):
+            firsts = [row for row, sample in zip(numbers, samples, strict=True) if sample in FIRST]
+            counted = first_values(metrics, firsts)
+        for name, values in counted:
             for each in (self.series[name], micro[name]):
                 if each.histogram is not None:
-                    each.histogram.add(counted)
+                    each.histogram.add(values)
 
     def merge(self, other: Group) -> None:
         """Add the contents of `other`."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 DOUBLE_INTS = 2**53
 
 _INTS = {int}
+_FLOATS = {float}
 
 QUANTILES = (50, 90, 95, 99)
 
@@ -28,6 +29,11 @@ def stored(value: float) -> float:
     """Return the double that equals `value`, or `value` itself if it is an int that no double equals."""
     double = float(value)
     return double if double == value else value
+
+
+def packed(values: Sequence[float]) -> Sequence[float]:
+    """Return floats as an array, which is several times faster to add; values with ints as they are."""
+    return array("d", values) if {*map(type, values)} == _FLOATS else values
 
 
 class Series:
@@ -57,6 +63,10 @@ class Series:
 
     def add(self, values: Sequence[float]) -> None:
         """Add finite floats and ints."""
+        if type(values) is array:
+            self.integral = False
+            self._wait(values)
+            return
         kinds = set(map(type, values))
         if kinds != _INTS:
             self.integral = False
@@ -65,6 +75,9 @@ class Series:
             wide = [value for value in values if type(value) is int]
             self._count(wide, wide=bool(wide))
             values = [value for value in values if type(value) is float]
+        self._wait(values)
+
+    def _wait(self, values: Sequence[float]) -> None:
         self._waiting.extend(values)
         if len(self._waiting) > CHUNK:
             self._settle()
