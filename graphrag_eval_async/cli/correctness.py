@@ -13,7 +13,13 @@ import typer
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import check_distinct, file_path, make_folder_of, resumable_path
-from graphrag_eval_async.cli.judges import judge_config, judge_of, judging, keep_answer_correctness
+from graphrag_eval_async.cli.judges import (
+    judge_config,
+    judge_of,
+    judging,
+    keep_answer_correctness,
+    nothing_judged,
+)
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.report import end
 from graphrag_eval_async.cli.text import counts, tell
@@ -102,6 +108,8 @@ class AnswerCorrectness:
         without = f"; not judged: {counts(errors)}" if errors else ""
         tell(sys.stderr, f"rows: {output.consumed} of {len(answers)}{before}{without}")
         tell(sys.stderr, "\n".join(judging(judge_of(config) or "", stream.usage)))
+        if ending.error is None:
+            ending = ending._replace(error=nothing_judged(config, stream.usage, ()))
         return end(ending)
 
     @property

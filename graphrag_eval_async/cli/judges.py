@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.cli.text import counts, dollars, one_line
 from graphrag_eval_async.config import config_for, load_config
 from graphrag_eval_async.config.model import METRICS
-from graphrag_eval_async.errors import ConfigError, UsageError
+from graphrag_eval_async.errors import ConfigError, JudgeUnavailable, UsageError
+from graphrag_eval_async.judge.openai_endpoint import Sdk
 from graphrag_eval_async.metrics import metrics_on
+from graphrag_eval_async.metrics.judging import loader
 from graphrag_eval_async.records.metrics import COST
+from graphrag_eval_async.records.outcomes import OF_PENDING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.judge import JudgeUsage
@@ -89,6 +93,36 @@ def is_counted_cost(metric: str) -> bool:
     return metric.endswith(COST) and not metric.endswith(f"_f1{COST}")
 
 
+def load_for(config: Config | None) -> None:
+    """Import what the judge of a run needs, and keep these hundreds of thousands of objects from the garbage
+    collector: each full collection would stop the run for a quarter of a second.
+
+    Raises:
+        ConfigError: a package cannot be imported.
+    """
+    if judge_of(config) is not None and config is not None:
+        loader(config)()
+        Sdk()
+        gc.collect()
+        gc.freeze()
+
+
+def nothing_judged(
+    config: Config | None, usage: JudgeUsage, metrics: Collection[str]
+) -> JudgeUnavailable | None:
+    """Return the error if every judged metric failed; `metrics` are those with values, restored ones too."""
+    failed = sum(usage.errors.values())
+    if config is None or usage.outcomes["ok"] or not failed:
+        return None
+    own = {metric for name in config.metrics for metric in OF_PENDING.get(name, (name,))}
+    own |= {output for evaluation in config.custom_evaluations for output in evaluation.outputs}
+    if own & {*metrics}:
+        return None
+    kind, message = next(iter(usage.examples.items()))
+    count = "the only metric" if failed == 1 else f"all {failed} metrics"
+    return JudgeUnavailable(f"{count} to judge failed, the first: {kind}: {message}")
+
+
 def judging(model: str, usage: JudgeUsage) -> list[str]:
     """Return a few lines about what the judge did."""
     about = "about " if usage.unmetered and usage.dollars is not None else ""
@@ -102,4 +136,5 @@ def judging(model: str, usage: JudgeUsage) -> list[str]:
         f"judge {model}: {calls}, {about}{dollars(usage.dollars)}{before}",
         f"tokens: {usage.input_tokens} in, {usage.output_tokens} out, {usage.embedding_tokens} embedded",
         f"metrics: {metrics}" + (f"; retries: {counts(usage.retries)}" if usage.retries else ""),
+        *(one_line(f"first {kind}: {message}") for kind, message in usage.examples.items()),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge import JudgeUsage
 
 MIN_SECONDS = 0.1  # a rate over less time would be noise
+MIN_PAUSE = 5.0  # seconds; shorter pauses are not shown
 SCORE_SECONDS = 1.0  # between two looks at the score
 
 
@@ -89,6 +91,9 @@ class _Bar(Progress):
         pace = f"{self._results / max(monotonic() - self._start, MIN_SECONDS):.1f}/s"
         if self._usage is not None and self._usage.dollars is not None:
             pace += f", {dollars(self._usage.dollars)}"
+        if self._usage is not None and self._usage.paused_sec > MIN_PAUSE:
+            end = datetime.now() + timedelta(seconds=self._usage.paused_sec)
+            pace += f", paused by the judge until {end:%H:%M:%S}"
         pace += self._score
         consumed = sum(source.consumed for source in self._sources)
         for task in self.task_ids:  # There is none before the first.

@@ -12,7 +12,7 @@ import typer
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
 from graphrag_eval_async.cli.files import check_distinct, is_among, open_lines
-from graphrag_eval_async.cli.judges import judge_config, judge_of, judging
+from graphrag_eval_async.cli.judges import judge_config, judge_of, judging, load_for, nothing_judged
 from graphrag_eval_async.cli.report import ReportOptions, deciding, end, journaling
 from graphrag_eval_async.config import Config
 from graphrag_eval_async.errors import UsageError
@@ -198,6 +198,7 @@ class RunOptions(ReportOptions):
             max_line_bytes=self.max_line_bytes,
             **more,
         )
+        load_for(config)
         _ = stream.rejects  # They are shown at the end.
         with ExitStack() as files:
             results = files.enter_context(open_lines(output)) if output is not None else None
@@ -245,6 +246,9 @@ class RunOptions(ReportOptions):
         if not self.has_begun(stream):
             return end(ending)
         model, decision = judge_of(config), stream.decision
+        if model is not None and ending.error is None:
+            metrics = stream.aggregates.snapshot()["micro"]
+            ending = ending._replace(error=nothing_judged(config, stream.usage, metrics))
         about = [
             *journaling(stream),
             *(judging(model, stream.usage) if model is not None else ()),

@@ -170,6 +170,9 @@ def _check_model(model: GenerationConfig | EmbeddingConfig | None, key: str, pro
         problem(f"{key}.base_url", wrong)
     if model.api_key is not None and not is_key(model.api_key):
         problem(f"{key}.api_key", "expected ASCII characters without white space, as an HTTP header has them")
+    for name, value in model.extra_headers.items():
+        if not is_key(name) or not value.isascii() or not value.isprintable():
+            problem(join(f"{key}.extra_headers", name), "expected printable ASCII, without line breaks")
     try:
         is_json = orjson.loads(orjson.dumps(model.parameters)) == model.parameters
     except TypeError:

@@ -40,11 +40,13 @@ class GenerationConfig(Section, frozen=True, kw_only=True):
     Attributes:
         provider: "azure", or "openai" for OpenAI and, with a `base_url`, any server with its protocol.
         model: name of the model; for azure, of the deployment.
-        temperature: from 0 to 2; null leaves it to the server. Default: 0, except for models that refuse it.
-        max_tokens: limit of one reply, in tokens; null leaves it to the server.
+        temperature: from 0 to 2; null leaves it to the server. Default: 0, unless the server refuses it.
+        max_tokens: limit of one reply, in tokens; null leaves it to the server. Default: 4096, unless the
+            server refuses it.
         base_url: address of the server. Default: that of the SDK. `api_base` in a file means the same.
         api_key: default: the environment variable OPENAI_API_KEY, or AZURE_OPENAI_API_KEY.
         api_version: for azure. Default: the environment variable OPENAI_API_VERSION.
+        extra_headers: HTTP headers to add to each request.
         parameters: copied into the body of each request, as are unknown keys of the section. Values read
             from the environment are text.
     """
@@ -54,10 +56,11 @@ class GenerationConfig(Section, frozen=True, kw_only=True):
     temperature: Annotated[float, Meta(ge=0, le=2, description="a number from 0 to 2")] | UnsetType | None = (
         UNSET
     )
-    max_tokens: Count | None = 4096
+    max_tokens: Count | UnsetType | None = UNSET
     base_url: Text | None = None
     api_key: Text | None = None
     api_version: Text | None = None
+    extra_headers: dict[str, str] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
@@ -73,6 +76,7 @@ class EmbeddingConfig(Section, frozen=True, kw_only=True):
         base_url: address of the server.
         api_key: key of the server.
         api_version: for azure.
+        extra_headers: HTTP headers to add to each request.
         parameters: copied into the body of each request, as are unknown keys of the section.
     """
 
@@ -81,6 +85,7 @@ class EmbeddingConfig(Section, frozen=True, kw_only=True):
     base_url: Text | None = None
     api_key: Text | None = None
     api_version: Text | None = None
+    extra_headers: dict[str, str] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
@@ -96,6 +101,10 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
         max_attempts: attempts per request, including the first. Asking again after an unusable reply has
             attempts of its own; long pauses that the server asks for do not count.
         budget_usd: limit of the cost of the whole stream, in US dollars; null means no limit.
+        max_failed_calls: the run ends if the first so many calls of one kind, completions or embeddings,
+            fail. Other calls wait until one succeeds; null never ends it.
+        max_outage_sec: the run ends if no call succeeds for so many seconds; null never ends it.
+        max_pause_sec: the run ends if the server asks for a longer pause, in seconds.
         max_reply_bytes: limit of one reply in bytes, as sent and decompressed.
     """
 
@@ -106,6 +115,9 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
     result_timeout_sec: Positive = 300.0
     max_attempts: Count = 5
     budget_usd: Amount | None = None
+    max_failed_calls: Count | None = 10
+    max_outage_sec: Positive | None = 300.0
+    max_pause_sec: Positive = 600.0
     max_reply_bytes: Count = 2 << 20
 
 

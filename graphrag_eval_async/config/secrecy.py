@@ -74,7 +74,7 @@ def shown(name: str, value: Any) -> str:
         return "None"
     if name == "api_key" or (name == "base_url" and isinstance(text, str) and set("@?#") & set(text)):
         return "'***'"
-    if name == "parameters":
+    if name in {"parameters", "extra_headers"}:
         members = (f"{key!r}: ..." for key in value) if isinstance(value, Mapping) else ("...",)
         return f"{{{', '.join(members)}}}"
     if isinstance(value, Mapping):
@@ -103,7 +103,7 @@ def _secrets(name: str, value: Any) -> Iterator[str]:
     members = asdict(value) if isinstance(value, Struct) else value
     if isinstance(members, Mapping):
         for key, item in members.items():
-            yield from _secrets(key, item)
+            yield from _secrets("api_key" if name == "extra_headers" else key, item)
     elif isinstance(members, list | tuple):
         for item in members:
             yield from _secrets("", item)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from functools import partial
 from math import fsum, hypot, inf
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import orjson
 from anyio import CancelScope
@@ -16,15 +17,13 @@ from graphrag_eval_async.judge.protocol import check_size
 from graphrag_eval_async.judge.retry import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
-    from graphrag_eval_async.judge.protocol import Judge, Message, ResponseFormat
+    from graphrag_eval_async.judge.protocol import Judge, Message, ResponseFormat, Send
     from graphrag_eval_async.judge.scheduling import Flight
     from graphrag_eval_async.judge.session import JudgeSession
-    from graphrag_eval_async.records.token_usage import TokenUsage
 
 T = TypeVar("T")
-Send: TypeAlias = "Callable[[], Awaitable[tuple[Any, TokenUsage | None]]]"
 
 MAX_QUOTED = 2000
 """Maximum characters of an invalid reply that are quoted to the judge."""
@@ -110,7 +109,9 @@ class MetricCalls:
 
             def request(judge: Judge, correction: Sequence[Message]) -> tuple[Send, int]:
                 asked = [*messages, *correction]
-                return partial(judge.complete, asked, form.schema), estimate_prompt(asked, form.schema)
+                varied = {"variation": repeat} if repeat and self._session.varies else {}
+                send = partial(judge.complete, asked, form.schema, **varied)
+                return send, estimate_prompt(asked, form.schema)
 
             return Call("completion", key, request, partial(_checked_reply, form))
 
@@ -151,14 +152,24 @@ class MetricCalls:
                 return reply
         usage.calls += 1
         self.calls += 1
+        breaker = session.retry.breakers[call.kind]
+        await breaker.admit()
         try:
             reply = await self._checked(call, judge, flight)
-            if cache is not None:
-                await cache.put(call.key, orjson.dumps(reply))
-            return reply
-        finally:
-            if cache is not None:
-                usage.cache_errors = cache.failures
+        except asyncio.CancelledError:
+            breaker.failed(JudgeError("timeout", "no reply in the time of the result"))
+            raise
+        except JudgeError as error:
+            failure = breaker.failed(error)
+            if failure is error:
+                raise
+            raise failure from error
+        breaker.succeeded()
+        if cache is not None:
+            await cache.put(call.key, orjson.dumps(reply))
+            await session.remember()
+            usage.cache_errors = cache.failures
+        return reply
 
     async def _checked(self, call: Call, judge: Judge, flight: Flight) -> Any:
         """Return a usable reply; if the first is unusable, ask the judge once to correct it."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import re
+from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from warnings import warn
 
-import orjson
 from msgspec import UNSET
 
-from graphrag_eval_async.config import secrets
-from graphrag_eval_async.errors import ConfigError, JudgeError
+from graphrag_eval_async.config import GenerationConfig, secrets
+from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning, JudgeError
+from graphrag_eval_async.judge.dialect import Dialect, Variant
 from graphrag_eval_async.judge.openai_endpoint import INSTALL, Sdk, endpoint_of
 from graphrag_eval_async.judge.openai_replies import (
     Response,
@@ -21,23 +22,34 @@ from graphrag_eval_async.judge.openai_replies import (
     read_completion,
     read_embeddings,
 )
-from graphrag_eval_async.judge.protocol import SchemaRefused
+from graphrag_eval_async.judge.protocol import TryAgain
+from graphrag_eval_async.judge.usage import JudgeUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
+    from graphrag_eval_async.config import EmbeddingConfig, LLMConfig
     from graphrag_eval_async.errors import Failure
     from graphrag_eval_async.judge.openai_endpoint import Endpoint
     from graphrag_eval_async.judge.protocol import Message
     from graphrag_eval_async.records.token_usage import TokenUsage
 
 T = TypeVar("T")
-
-REASONING = re.compile(r"(ft:)?(o\d|gpt-5)")
-"""Models that reject `temperature` and `max_tokens`."""
+SendVariant: TypeAlias = "Callable[[Variant], Awaitable[tuple[Any, TokenUsage | None]]]"
 
 LIMITS = {"max_tokens", "max_completion_tokens"}
+
+MAX_TOKENS = 4096
+"""Default limit of one reply, in tokens."""
+
+VARIED_TEMPERATURE = 0.3
+"""Temperature of requests for several replies, as in ragas."""
+
+CLOSED = {
+    *("ServerDisconnectedError", "ClientOSError", "RemoteProtocolError"),
+    *("ConnectionResetError", "BrokenPipeError"),
+}
+"""Exceptions of transports when the server has closed a connection."""
 
 LARGE = 1 << 17
 """Size in bytes above which a reply takes milliseconds to read."""
@@ -79,9 +91,9 @@ def open_judge(llm: LLMConfig) -> OpenAIJudge:
         if endpoint not in clients:
             clients[endpoint] = sdk.client(endpoint, llm.limits)
         target = Target(f"llm.{name}", model.model, endpoint.base_url)
-        return _Remote(sdk, clients[endpoint], target, scrub)
+        return _Remote(sdk, clients[endpoint], endpoint, target, scrub, _dialect(model))
 
-    return OpenAIJudge(llm, remote("generation", llm.generation), remote("embedding", llm.embedding))
+    return OpenAIJudge(remote("generation", llm.generation), remote("embedding", llm.embedding))
 
 
 class OpenAIJudge:
@@ -89,50 +101,80 @@ class OpenAIJudge:
 
     Attributes:
         model: the name of the LLM.
+        usage: counts the replies from which other text had to be removed.
     """
 
-    def __init__(self, llm: LLMConfig, generation: _Remote | None, embedding: _Remote | None) -> None:
+    def __init__(self, generation: _Remote | None, embedding: _Remote | None) -> None:
         """See `open_judge`."""
-        self.model = "" if llm.generation is None else llm.generation.model
+        self.model = "" if generation is None else generation.target.model
+        self.usage = JudgeUsage()
         self._generation = generation
         self._embedding = embedding
-        self._of_completions = {} if llm.generation is None else _of_completions(llm.generation)
-        self._of_embeddings = (
-            {"model": llm.embedding.model} | llm.embedding.parameters if llm.embedding else {}
-        )
-        self._takes_schemas = True
+
+    def where(self, kind: str) -> str:
+        """Return the model and address that serve a kind of calls, without secrets."""
+        remote = self._embedding if kind == "embedding" else self._generation
+        return "" if remote is None else remote.where
+
+    @property
+    def learned(self) -> dict[str, Any]:
+        """What the servers of the models accept, if it differs from the defaults, as JSON."""
+        remotes = {"generation": self._generation, "embedding": self._embedding}
+        found = {name: remote.dialect.learned for name, remote in remotes.items() if remote is not None}
+        return {name: learned for name, learned in found.items() if learned}
+
+    def recall(self, learned: Any) -> None:
+        """Start with what `learned` was for the same models earlier."""
+        for name, remote in (("generation", self._generation), ("embedding", self._embedding)):
+            if remote is not None and isinstance(learned, dict):
+                remote.dialect.recall(learned.get(name))
 
     async def complete(
-        self, messages: Sequence[Message], schema: Mapping[str, Any]
+        self, messages: Sequence[Message], schema: Mapping[str, Any], *, variation: int = 0
     ) -> tuple[Any, TokenUsage | None]:
-        """See `Judge`.
+        """See `Judge`; a `variation` above 0 asks for another reply to the same messages.
 
         Raises:
-            SchemaRefused: the server does not support schemas; later calls send the schema as text.
+            TryAgain: the server refuses this format or a default parameter.
             JudgeError: there is no reply.
         """
         remote = self._generation
         assert remote is not None  # noqa: S101  (`load_config` requires what the metrics call)
-        with_schema = self._takes_schemas
-        asked = _with_schema(messages, schema) if with_schema else _with_schema_as_text(messages, schema)
-        response = await remote.post("/chat/completions", asked | self._of_completions)
-        if response.is_success:
-            return await _read(read_completion, response)
-        failure = failure_of(response, remote.target)
-        if with_schema and response.refuses_schemas:
-            self._takes_schemas = False
-            raise SchemaRefused(failure.message)
-        raise failure
+        dialect = remote.dialect
+        changed = {"seed": variation, "temperature": VARIED_TEMPERATURE} if variation else {}
+
+        async def send(variant: Variant) -> tuple[Any, TokenUsage | None]:
+            variant = dialect.updated(variant, schema)
+            body = dialect.completion(messages, schema, variant, **changed)
+            response = await remote.post("/chat/completions", body, variant, schema, send)
+            try:
+                reply = await _read(read_completion, response)
+            except JudgeError as error:
+                other = None
+                if error.kind == "invalid_reply" and not error.final and error.reply:
+                    other = dialect.after_prose(variant, schema, error.message)
+                if other is None:
+                    raise
+                raise TryAgain(error, partial(send, other)) from None
+            has_more = isinstance(reply.value, dict) and reply.value.keys() - schema["properties"].keys()
+            self.usage.repaired += reply.is_repaired or bool(has_more)
+            remote.accepted(variant, schema)
+            return reply.value, reply.usage
+
+        return await send(Variant())
 
     async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], TokenUsage | None]:
         """See `Judge`."""
         remote = self._embedding
         assert remote is not None  # noqa: S101
-        body = {"input": list(texts), "encoding_format": "float"} | self._of_embeddings
-        response = await remote.post("/embeddings", body)
-        if response.is_success:
+
+        async def send(variant: Variant) -> tuple[list[list[float]], TokenUsage | None]:
+            body = {"input": list(texts)} | remote.dialect.parameters(variant)
+            response = await remote.post("/embeddings", body, variant, None, send)
+            remote.accepted(variant, None)
             return await _read(read_embeddings, response)
-        raise failure_of(response, remote.target)
+
+        return await send(Variant(names=remote.dialect.names))
 
     async def aclose(self) -> None:
         """Close all connections; closing twice does nothing."""
@@ -141,35 +183,84 @@ class OpenAIJudge:
                 await remote.client.close()
 
 
-class _Remote(NamedTuple):
+class _Remote:
     """One model of one server."""
 
-    sdk: Sdk
-    client: Any
-    target: Target
-    scrub: Scrubber
+    def __init__(
+        self, sdk: Sdk, client: Any, endpoint: Endpoint, target: Target, scrub: Scrubber, dialect: Dialect
+    ) -> None:
+        self.client = client
+        self.target = target
+        self.dialect = dialect
+        self._sdk = sdk
+        self._endpoint = endpoint
+        self._options = sdk.options(endpoint)
+        self._scrub = scrub
+        self._has_served = False
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> Response:
-        """Return the server's response, whatever its status.
+    @property
+    def where(self) -> str:
+        """The model and its address, without secrets."""
+        return self._scrub(f"{self.target.model} at {self.target.base_url}")
+
+    async def post(
+        self,
+        method: str,
+        body: Mapping[str, Any],
+        variant: Variant,
+        schema: Mapping[str, Any] | None,
+        send: SendVariant,
+    ) -> Response:
+        """Return the server's response with success status.
 
         Uses the SDK's `post`: the checks and models of `create` take half the CPU time of a call. Errors do
         not chain the SDK's exception, whose text or request may hold the API key.
-        """
-        response = None
-        try:
-            response = await self.client.post(path, cast_to=self.sdk.response, body=body)
-        except self.sdk.status_error as error:
-            response = error.response
-        except self.sdk.error as error:
-            failure = self._no_reply(error)
-        except (TypeError, ValueError) as error:
-            failure = JudgeError("invalid_request", self.scrub(f"the request cannot be encoded: {error}"))
-        if response is None:
-            raise failure
-        return Response(response.status_code, response.headers, response.content, self.scrub)
 
-    def _no_reply(self, error: Exception) -> JudgeError:
-        """Return the error for a failed connection.
+        Args:
+            method: such as "/embeddings".
+            body: the request.
+            variant: how it is written.
+            schema: the schema of the reply; None for embeddings.
+            send: sends the request, written in another way.
+
+        Raises:
+            TryAgain: the request may succeed if it is written in another way, or sent again.
+            JudgeError: the request failed.
+        """
+        found: Any = None
+        path = self._endpoint.path(self.target.model, method)
+        try:
+            found = await self.client.post(path, cast_to=self._sdk.response, body=body, options=self._options)
+        except self._sdk.status_error as error:
+            found = error.response
+        except self._sdk.error as error:
+            failure = self._no_reply(error, variant, send)
+        except (TypeError, ValueError) as error:
+            failure = JudgeError("invalid_request", self._scrub(f"the request cannot be encoded: {error}"))
+        if found is None:
+            raise failure
+        self._has_served = True
+        response = Response(found.status_code, found.headers, found.content, self._scrub).unmasked
+        if response.is_success:
+            return response
+        failure = failure_of(response, self.target)
+        other = self.dialect.after_refusal(response, body, variant, schema, failure.message)
+        if other is None:
+            raise failure
+        raise TryAgain(failure, partial(send, other), counts=other.errors > variant.errors)
+
+    def accepted(self, variant: Variant, schema: Mapping[str, Any] | None) -> None:
+        """Remember what the server accepted, and warn of it once."""
+        for text in self.dialect.accepted(variant, schema):
+            warn(f"judge {self.where}: {text} ({variant.reason})", GraphragEvalWarning, stacklevel=2)
+
+    def _no_reply(
+        self,
+        error: Exception,
+        variant: Variant,
+        send: SendVariant,
+    ) -> JudgeError:
+        """Return the error for a failed connection; `TryAgain` if the server may have closed an idle one.
 
         Looks at the cause, not the SDK's type, which calls a connection reset on aiohttp a timeout.
         """
@@ -179,7 +270,11 @@ class _Remote(NamedTuple):
         if isinstance(cause, JudgeError):  # The body was too long or corrupt.
             return cause
         kind: Failure = "timeout" if isinstance(cause, TimeoutError) else "unavailable"
-        return JudgeError(kind, self.scrub(f"{self.target.base_url}: {type(cause).__name__}: {cause}"))
+        text = self._scrub(f"{self.target.base_url}: {type(cause).__name__}: {cause}")
+        failure = JudgeError(kind, text)
+        if self._has_served and not variant.is_repeated and type(cause).__name__ in CLOSED:
+            return TryAgain(failure, partial(send, variant._replace(is_repeated=True)))
+        return failure
 
 
 async def _read(read: Callable[[Response], T], response: Response) -> T:
@@ -187,28 +282,15 @@ async def _read(read: Callable[[Response], T], response: Response) -> T:
     return await asyncio.to_thread(read, response) if len(response.body) > LARGE else read(response)
 
 
-def _of_completions(config: GenerationConfig) -> dict[str, Any]:
-    """Return the parameters shared by all requests for completions."""
-    reasoning = REASONING.match(config.model.rpartition("/")[2])
-    body: dict[str, Any] = {"model": config.model}
-    temperature = config.temperature
-    if temperature is UNSET:
-        temperature = None if reasoning else 0.0
-    if temperature is not None:
-        body["temperature"] = temperature
-    if config.max_tokens is not None and not LIMITS & config.parameters.keys():
-        body["max_completion_tokens" if reasoning else "max_tokens"] = config.max_tokens
-    return body | config.parameters
-
-
-def _with_schema(messages: Sequence[Message], schema: Mapping[str, Any]) -> dict[str, Any]:
-    described = {"name": schema["title"], "strict": True, "schema": schema}
-    return {"messages": messages, "response_format": {"type": "json_schema", "json_schema": described}}
-
-
-def _with_schema_as_text(messages: Sequence[Message], schema: Mapping[str, Any]) -> dict[str, Any]:
-    text = f"Reply with a JSON object that fits this JSON Schema:\n{orjson.dumps(schema).decode()}"
-    return {
-        "messages": [{"role": "system", "content": text}, *messages],
-        "response_format": {"type": "json_object"},
-    }
+def _dialect(config: GenerationConfig | EmbeddingConfig) -> Dialect:
+    """Return the dialect of a model's server, which is still to be learned."""
+    configured = {"model": config.model} | config.parameters
+    if not isinstance(config, GenerationConfig):
+        return Dialect({"encoding_format": "float"}, configured)
+    given = {"temperature": config.temperature, "max_tokens": config.max_tokens}
+    if LIMITS & config.parameters.keys():
+        given["max_tokens"] = None
+    configured = {name: value for name, value in given.items() if value is not None} | configured
+    configured = {name: value for name, value in configured.items() if value is not UNSET}
+    defaults = {"temperature": 0.0, "max_tokens": MAX_TOKENS}
+    return Dialect({name: defaults[name] for name in given if given[name] is not None}, configured)

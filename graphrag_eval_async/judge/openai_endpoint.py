@@ -9,6 +9,7 @@ from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
 from graphrag_eval_async.config.load import is_key, wrong_with_url
 from graphrag_eval_async.errors import ConfigError, JudgeError
@@ -35,12 +36,26 @@ GZIP_OR_ZLIB = 47
 
 
 class Endpoint(NamedTuple):
-    """Where a model is served, from the configuration and the environment; "" for a missing value."""
+    """Where a model is served, from the configuration and the environment; "" for a missing value.
+
+    `is_token` says that the key is a token of Microsoft Entra ID.
+    """
 
     provider: str
     base_url: str
     api_key: str
     api_version: str
+    extra_headers: tuple[tuple[str, str], ...] = ()
+    is_token: bool = False
+
+    def path(self, model: str, method: str) -> str:
+        """Return the path of a method, such as "/embeddings", below that of `root`."""
+        return f"/deployments/{quote(model, safe='')}{method}" if self.provider == "azure" else method
+
+    @property
+    def root(self) -> str:
+        """The URL below which all methods are."""
+        return f"{self.base_url.rstrip('/')}/openai" if self.provider == "azure" else self.base_url
 
     def __repr__(self) -> str:
         return f"{self.provider} at {self.base_url}"
@@ -76,16 +91,16 @@ def endpoint_of(llm: LLMConfig, model: GenerationConfig | EmbeddingConfig) -> En
         values = [*(getattr(each, name) for each in models), *map(os.environ.get, variables)]
         return next(filter(None, values), "")
 
+    headers = next(filter(None, (each.extra_headers for each in models)), {})
+    extra_headers = tuple((name, str(value)) for name, value in headers.items())
     if model.provider == "azure":
-        return Endpoint(
-            "azure",
-            first("base_url", AZURE_URL),
-            first("api_key", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
-            first("api_version", "OPENAI_API_VERSION"),
-        )
+        key = first("api_key", "AZURE_OPENAI_API_KEY")
+        token = "" if key else os.environ.get("AZURE_OPENAI_AD_TOKEN", "")
+        base_url, version = first("base_url", AZURE_URL), first("api_version", "OPENAI_API_VERSION")
+        return Endpoint("azure", base_url, key or token, version, extra_headers, bool(token))
     base_url = first("base_url", "OPENAI_BASE_URL")
     api_key = first("api_key", "OPENAI_API_KEY") or (NO_KEY if base_url else "")
-    return Endpoint("openai", base_url or OPENAI_URL, api_key, "")
+    return Endpoint("openai", base_url or OPENAI_URL, api_key, "", extra_headers)
 
 
 class Sdk:
@@ -116,19 +131,21 @@ class Sdk:
 
     def client(self, endpoint: Endpoint, limits: LimitsConfig) -> Any:
         """Return a client without retries, redirects or timeouts."""
-        common = {
-            "api_key": endpoint.api_key,
-            "max_retries": 0,
-            "timeout": None,
-            "http_client": self._http_client(
-                limits.max_concurrency + SPARE_CONNECTIONS, limits.max_reply_bytes
-            ),
-        }
-        if endpoint.provider == "openai":
-            return self._openai.AsyncOpenAI(base_url=endpoint.base_url, **common)
-        return self._openai.AsyncAzureOpenAI(
-            azure_endpoint=endpoint.base_url, api_version=endpoint.api_version, **common
+        return self._openai.AsyncOpenAI(
+            base_url=endpoint.root,
+            api_key=endpoint.api_key,
+            default_headers=dict(endpoint.extra_headers),
+            default_query={"api-version": endpoint.api_version} if endpoint.api_version else None,
+            max_retries=0,
+            timeout=None,
+            http_client=self._http_client(limits.max_concurrency + SPARE_CONNECTIONS, limits.max_reply_bytes),
         )
+
+    def options(self, endpoint: Endpoint) -> Any:
+        """Return the options of each request: Azure takes keys in a header of its own."""
+        if endpoint.provider == "azure" and not endpoint.is_token:
+            return {"headers": {"api-key": endpoint.api_key, "Authorization": self._openai.Omit()}}
+        return {}
 
     def _http_client(self, connections: int, max_bytes: int) -> Any:
         """Return an HTTP client on aiohttp, which needs half the CPU time, or on httpx if it is missing."""

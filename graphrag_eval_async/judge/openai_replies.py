@@ -6,9 +6,11 @@ and codes: https://platform.openai.com/docs/guides/error-codes
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from json import JSONDecoder
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +24,7 @@ from graphrag_eval_async.records.pieces import count_values
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from graphrag_eval_async.errors import Failure
 
@@ -56,7 +58,21 @@ NO_QUOTA = frozenset(
     ]
 )
 NO_MODEL = frozenset({"model_not_found"})
-SCHEMA_WORDS = (b"response_format", b"json_schema", b"structured output", b"structured_output")
+STATUS_WORDS = {
+    429: "rate_limit|quota|too_many",
+    401: "authentication|invalid_api_key|unauthorized",
+    403: "permission|forbidden",
+    404: "model_not_found|not_found",
+    400: "invalid_request|bad_request|context_length|content_filter|content_policy",
+}
+"""Words in the code or type of an error, by the status that it should have had."""
+
+FENCE = re.compile(r"```[A-Za-z]*\n(.*?)```", re.DOTALL)
+
+MAX_BRACES = 20
+"""Maximum opening braces at which an object is looked for in the text of a reply."""
+
+DECODER = JSONDecoder()
 
 KINDS: Mapping[int, Failure] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
 
@@ -144,14 +160,42 @@ class Response(NamedTuple):
         """The beginning of the body, scrubbed for display."""
         return self.scrub(self.body.decode(errors="replace"), EXCERPT)
 
+    def mentions(self, parameter: str) -> bool:
+        """Whether the error is about a parameter of the request."""
+        details = self.details
+        if details.get("param") == parameter:
+            return True
+        message = details.get("message")
+        text = message if isinstance(message, str) else self.body.decode(errors="replace")
+        return re.search(rf"(?<!\w){parameter}(?!\w)", text) is not None
+
     @property
-    def refuses_schemas(self) -> bool:
-        """Whether the server does not support strict structured output or this schema."""
-        text = self.body.lower()
-        mentioned = any(word in text for word in SCHEMA_WORDS)
-        return (
-            self.status in {400, 422, 501} and mentioned and not self.codes & (FILTERED | NO_QUOTA | NO_MODEL)
-        )
+    def unmasked(self) -> Response:
+        """This response, or if it is an error sent with a success status, that error with its own status."""
+        if not self.is_success or b'"error"' not in self.body:
+            return self
+        match self.json:
+            case {"choices": [{"error": {} as error, "message": _}, *_]}:
+                return Response(_status_of(error), self.headers, json.encode({"error": error}), self.scrub)
+            case {"choices": _} | {"data": _}:
+                return self
+            case {"error": {} | str() as error} if error:
+                return self._replace(status=_status_of(error))
+        return self
+
+
+def _status_of(error: Any) -> int:
+    """Return the HTTP status that an error in a body stands for; 500 if it does not say."""
+    if isinstance(error, dict):
+        for name in ("code", "status", "status_code"):
+            with suppress(KeyError, ValueError, TypeError):
+                if 400 <= (status := int(error[name])) < 600:
+                    return status
+        words = " ".join(str(error.get(name)) for name in ("code", "type"))
+        for status, pattern in STATUS_WORDS.items():
+            if re.search(pattern, words):
+                return status
+    return 502
 
 
 def failure_of(response: Response, target: Target) -> JudgeError:
@@ -215,8 +259,8 @@ class Embeddings(Struct):
     usage: Any = None
 
 
-def read_completion(response: Response) -> tuple[Any, TokenUsage | None]:
-    """Return the JSON value in a chat completion, and the tokens used.
+def read_completion(response: Response) -> Completion:
+    """Return the JSON value in a chat completion.
 
     Raises:
         JudgeError: the completion holds no JSON value.
@@ -228,8 +272,9 @@ def read_completion(response: Response) -> tuple[Any, TokenUsage | None]:
             pass
         case _:
             raise JudgeError("invalid_reply", f"no choices: {response.excerpt}", reply="", usage=usage)
-    content, reason = message.get("content"), choice.get("finish_reason")
-    text = response.scrub.content(content) if isinstance(content, str) else None
+    content, is_repaired = _content(message)
+    reason = choice.get("finish_reason")
+    text = None if content is None else response.scrub.content(content)
     if (refusal := message.get("refusal")) or reason == "content_filter":
         problem = response.scrub(str(refusal or "by the content filter"))
         raise JudgeError("refused", problem, reply=text, usage=usage)
@@ -238,15 +283,79 @@ def read_completion(response: Response) -> tuple[Any, TokenUsage | None]:
         raise JudgeError("invalid_reply", problem, reply=text, usage=usage, final=True)
     if text is None:
         raise JudgeError("invalid_reply", "the reply has no text content", reply="", usage=usage)
-    data = text.encode()
     try:
-        check_size(data)
-        return decode(data), usage
+        check_size(text.encode())
+        value, is_extracted = json_of(text)
     except InvalidRecord as error:
         problem = f"the content is not JSON: {error}"
     except ValueError as error:
         problem = str(error)
+    else:
+        return Completion(value, usage, is_repaired or is_extracted)
     raise JudgeError("invalid_reply", problem, reply=text, usage=usage)
+
+
+class Completion(NamedTuple):
+    """A reply: its JSON value, the tokens used, and whether the value had to be extracted from other text."""
+
+    value: Any
+    usage: TokenUsage | None
+    is_repaired: bool
+
+
+def _content(message: Mapping[str, Any]) -> tuple[str | None, bool]:
+    """Return the text of a message, and whether it was in parts. The arguments of a tool call are a text."""
+    match message:
+        case {"tool_calls": [{"function": {"arguments": str(text)}}]}:
+            return text, False
+        case {"content": str(text)}:
+            return text, False
+        case {"content": [_, *_] as parts}:
+            texts = [
+                part["text"]
+                for part in parts
+                if isinstance(part, dict) and part.get("type") in {"text", "output_text"}
+                if isinstance(part.get("text"), str)
+            ]
+            return ("".join(texts) if texts else None), True
+    return None, False
+
+
+def json_of(text: str) -> tuple[Any, bool]:
+    """Return the JSON value in the text of a reply, and whether other text had to be removed.
+
+    Models put reasoning between ``<think>`` and ``</think>``, a value into a Markdown fence, or sentences
+    before and after it.
+
+    Raises:
+        InvalidRecord: the text holds no JSON value, or several objects.
+    """
+    try:
+        return decode(text.encode()), False
+    except InvalidRecord as error:
+        problem = error
+    rest = text.rpartition("</think>")[2]
+    fences = FENCE.findall(rest)
+    found = [value for part in (fences or [rest]) for value in _objects(part)]
+    if len(found) != 1:
+        raise problem
+    return found[0], True
+
+
+def _objects(text: str) -> Iterator[Any]:
+    """Yield the JSON objects in a text, or its only value."""
+    with suppress(InvalidRecord):
+        yield decode(text.strip().encode())
+        return
+    start, tries = text.find("{"), 0
+    while start >= 0 and tries < MAX_BRACES:
+        tries += 1
+        end = start + 1
+        with suppress(ValueError, RecursionError):
+            _, end = DECODER.raw_decode(text, start)
+            with suppress(InvalidRecord):
+                yield decode(text[start:end].encode())
+        start = text.find("{", end)
 
 
 def read_embeddings(response: Response) -> tuple[list[list[float]], TokenUsage | None]:

@@ -11,9 +11,14 @@ from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.records.pieces import count_values
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from graphrag_eval_async.records.token_usage import TokenUsage
 
 T = TypeVar("T")
+
+Send: TypeAlias = "Callable[[], Awaitable[tuple[Any, TokenUsage | None]]]"
+"""Sends a request once; returns the reply and the tokens used."""
 
 MAX_VALUES = 20_000
 """Maximum values in a reply, counting objects, arrays, members and items; most have a few hundred."""
@@ -56,11 +61,20 @@ class Judge(Protocol):
         ...
 
 
-class SchemaRefused(JudgeError):  # noqa: N818
-    """The server does not support schemas. The judge stops sending them: retry the call at once."""
+class TryAgain(JudgeError):  # noqa: N818
+    """A request failed as `error` says, and may succeed if it is sent in another way.
 
-    def __init__(self, message: str) -> None:
-        super().__init__("invalid_request", message)
+    Attributes:
+        again: sends it in that way.
+        counts: whether the failure counts as an attempt; otherwise `again` is called at once.
+    """
+
+    def __init__(self, error: JudgeError, again: Send, *, counts: bool = False) -> None:
+        super().__init__(
+            error.kind, error.message, retry_after=error.retry_after, reply=error.reply, usage=error.usage
+        )
+        self.again = again
+        self.counts = counts
 
 
 def check_size(text: bytes) -> None:

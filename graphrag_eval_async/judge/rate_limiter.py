@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict
+from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING
@@ -16,6 +18,11 @@ if TYPE_CHECKING:
     from graphrag_eval_async.config import LimitsConfig
     from graphrag_eval_async.errors import JudgeError
     from graphrag_eval_async.judge.usage import JudgeUsage
+
+LOGGER = logging.getLogger("graphrag_eval_async.judge")
+
+SHORT_PAUSE = 5.0
+"""Seconds; longer pauses are logged."""
 
 RETRY_AFTER_CAP = 60.0
 """Seconds; a longer pause also freezes the deadlines of results."""
@@ -144,6 +151,11 @@ class RateLimiter:
     def pause(self, seconds: float) -> None:
         """Send nothing for `seconds`; more than `RETRY_AFTER_CAP` also freezes the deadlines."""
         until = asyncio.get_running_loop().time() + seconds
+        if seconds > SHORT_PAUSE and until > self._paused_until + SHORT_PAUSE:
+            end = datetime.now() + timedelta(seconds=seconds)
+            LOGGER.warning(
+                "the judge's server asks to wait %.0f s; requests resume at %s", seconds, f"{end:%H:%M:%S}"
+            )
         self._paused_until = max(self._paused_until, until)
         self._usage.pause(seconds)
         if seconds > RETRY_AFTER_CAP:

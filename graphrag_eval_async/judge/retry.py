@@ -9,15 +9,17 @@ from random import uniform
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, describe_exception
+from graphrag_eval_async.judge.breaker import Breaker
 from graphrag_eval_async.judge.pricing import estimate_reply
-from graphrag_eval_async.judge.protocol import SchemaRefused
+from graphrag_eval_async.judge.protocol import TryAgain
 from graphrag_eval_async.judge.rate_limiter import RETRY_AFTER_CAP, RateLimiter
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from graphrag_eval_async.config import LimitsConfig
+    from graphrag_eval_async.judge.protocol import Send
     from graphrag_eval_async.judge.usage import JudgeUsage
 
 KINDS = ("completion", "embedding")
@@ -45,7 +47,7 @@ class Request(NamedTuple):
 
     kind: str
     order: int
-    send: Callable[[], Awaitable[tuple[Any, TokenUsage | None]]]
+    send: Send
     tokens: int
     sent: Callable[[], None]
     paid: Callable[[float | None], None]
@@ -56,6 +58,8 @@ class Retry:
 
     def __init__(self, limits: LimitsConfig, usage: JudgeUsage) -> None:
         self.limiter = RateLimiter(limits, usage)
+        self.breakers = {kind: Breaker(limits, partial(self._give_up, kind)) for kind in KINDS}
+        self.where: Callable[[str], str] = lambda kind: f"the judge's {kind} model"
         self._limits = limits
         self._usage = usage
 
@@ -67,16 +71,15 @@ class Retry:
         """
         self._check_budget()  # Results restored from a journal may have spent it.
         failures = 0
-        with_schema = True
         while True:
             try:
                 return await self._attempt(request)
-            except SchemaRefused as error:
-                if not with_schema:
-                    raise
-                with_schema = False
-                self._usage.retries[error.kind] += 1
             except JudgeError as error:
+                if isinstance(error, TryAgain):
+                    request = request._replace(send=error.again)
+                    if not error.counts:
+                        self._usage.retries[error.kind] += 1
+                        continue
                 if error.kind not in RETRIED or error.final:
                     raise
                 if not _is_pause(error):
@@ -98,6 +101,7 @@ class Retry:
             failure = self._failure(error, request.kind, sent_in)
             if failure.usage is not None or failure.reply is not None:
                 self._account(request, failure.usage, failure.reply)
+            failure = self.breakers[request.kind].attempt_failed(failure)
             if failure is error:
                 raise
             raise failure from error
@@ -145,19 +149,35 @@ class Retry:
         if budget is not None and (self._usage.dollars or 0.0) >= budget:
             text = f"the budget of {budget:g} US dollars is spent"
             for kind in KINDS:
-                self.limiter.dismiss(kind, partial(JudgeError, "budget", text, final=True))
+                self._dismiss(kind, partial(JudgeError, "budget", text, final=True))
+
+    def _end(self, kind: str, error: JudgeUnavailable) -> None:
+        """Send no more requests of a kind, since they would all fail."""
+        # Every metric needs completions, so their failure ends all; embeddings end only themselves.
+        for ended in KINDS if kind == KINDS[0] else (kind,):
+            self._dismiss(ended, partial(JudgeUnavailable, error.message))
+
+    def _dismiss(self, kind: str, error: Callable[[], JudgeError]) -> None:
+        self.limiter.dismiss(kind, error)
+        self.breakers[kind].close()
+
+    def _give_up(self, kind: str, text: str) -> JudgeUnavailable:
+        key = "llm.embedding" if kind == "embedding" else "llm.generation"
+        check = f"check {key}.base_url, {key}.model and {key}.api_key, and that the server works"
+        error = JudgeUnavailable(f"{self.where(kind)}: {text}; {check}")
+        self._end(kind, error)
+        return error
 
     def _failure(self, error: Exception, kind: str, sent_in: int) -> JudgeError:
         """Convert the exception of an attempt to a `JudgeError`; pause or end later requests if needed."""
         if isinstance(error, JudgeUnavailable):
-            # Every metric needs completions, so their failure ends all; embeddings end only themselves.
-            for ended in KINDS if kind == KINDS[0] else (kind,):
-                self.limiter.dismiss(ended, partial(JudgeUnavailable, error.message))
+            self._end(kind, error)
         if isinstance(error, JudgeError):
             if error.kind == "rate_limited":
                 self.limiter.slow_down(sent_in)
-            if error.kind == "rate_limited" or _is_pause(error):
-                self.limiter.pause(error.retry_after or 0.0)
+            asked = error.retry_after or 0.0
+            if asked <= self._limits.max_pause_sec and (error.kind == "rate_limited" or _is_pause(error)):
+                self.limiter.pause(asked)
             return error
         if isinstance(error, TimeoutError):
             text = describe_exception(error).removeprefix("TimeoutError").removeprefix(": ")

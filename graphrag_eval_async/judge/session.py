@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from hashlib import sha256
+from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+import orjson
 
+from graphrag_eval_async.config import GenerationConfig
 from graphrag_eval_async.errors import UsageError, in_utf8
 from graphrag_eval_async.judge import openai_client
 from graphrag_eval_async.judge.cache import CallCache, check_cache, digest
@@ -19,7 +23,7 @@ from graphrag_eval_async.judge.usage import JudgeUsage, Spending
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
+    from graphrag_eval_async.config import EmbeddingConfig, LLMConfig
     from graphrag_eval_async.judge.protocol import Judge
 
 STARTS = 2
@@ -31,7 +35,7 @@ CALLS = 16
 PREPARED = 1024
 """Minimum limit on calls prepared at a time: each holds its prompt in memory."""
 
-CONNECTION = ("base_url", "api_key", "api_version")
+CONNECTION = ("base_url", "api_key", "api_version", "extra_headers")
 """Settings that do not affect a model's replies."""
 
 
@@ -94,7 +98,14 @@ def judge_setup(
 
 def _identity(model: GenerationConfig | EmbeddingConfig | None) -> Any:
     fields = {} if model is None else msgspec.to_builtins(model, enc_hook=str)
+    if isinstance(model, GenerationConfig):
+        fields.setdefault("max_tokens", openai_client.MAX_TOKENS)
     return {name: value for name, value in fields.items() if name not in CONNECTION}
+
+
+def _servers(llm: LLMConfig) -> list[str | None]:
+    """Return the configured base URLs of the models."""
+    return [None if model is None else model.base_url for model in (llm.generation, llm.embedding)]
 
 
 class JudgeSession:
@@ -104,6 +115,7 @@ class JudgeSession:
         usage: counts of all calls.
         spending: calls and costs of finished results.
         is_dropping: whether new results are no longer started.
+        varies: whether the judge's `complete` takes a `variation`.
     """
 
     def __init__(self, setup: JudgeSetup) -> None:
@@ -118,11 +130,14 @@ class JudgeSession:
         self.single_flight = SingleFlight(self.usage, self.retry.limiter.deadlines)
         self.cache: CallCache | None = None
         self.is_dropping = False
+        self.varies = False
         self._setup = setup
         self._starting: asyncio.Task[Judge] | None = None
         self._opened: Judge | None = None
         self._orders = 0
         self._keys: dict[tuple[str, int], tuple[Any, Any]] = {}
+        self._learned_key = digest("learned", setup.identities, _servers(setup.llm))
+        self._remembered: dict[str, Any] = {}
 
     async def judge(self) -> Judge:
         """Return the judge; open it first if needed."""
@@ -135,8 +150,28 @@ class JudgeSession:
     async def _start(self) -> Judge:
         if self._setup.llm.cache is not None and self.cache is None:
             self.cache = await CallCache.open(self._setup.llm.cache)
-        self._opened = await asyncio.to_thread(self._setup.open)
-        return self._opened
+        judge = await asyncio.to_thread(self._setup.open)
+        self.varies = "variation" in signature(judge.complete).parameters
+        if isinstance(judge, openai_client.OpenAIJudge):
+            judge.usage, self.retry.where = self.usage, judge.where
+            if self.cache is not None and (kept := await self.cache.get(self._learned_key)) is not None:
+                with suppress(orjson.JSONDecodeError):
+                    judge.recall(orjson.loads(kept))
+            self._remembered = judge.learned
+        self._opened = judge
+        return judge
+
+    @property
+    def learned(self) -> dict[str, Any]:
+        """What the servers of the models accept, if it differs from the defaults, as JSON."""
+        judge = self._opened
+        return judge.learned if isinstance(judge, openai_client.OpenAIJudge) else {}
+
+    async def remember(self) -> None:
+        """Store in the cache what the servers accept, if that is new."""
+        if self.cache is not None and (learned := self.learned) != self._remembered:
+            self._remembered = learned
+            await self.cache.put(self._learned_key, orjson.dumps(learned))
 
     def next_order(self) -> int:
         """Return the order of the next result, from 1."""

@@ -29,8 +29,10 @@ class JudgeUsage:
         cache_hits: calls answered by the cache.
         cache_errors: calls that the cache could not look up or store.
         shared_calls: calls answered by an equal call that was in flight.
+        repaired: replies from which other text, such as reasoning or a Markdown fence, had to be removed.
         retries: failed attempts that were retried, by kind of failure.
         outcomes: metrics by outcome: "ok", "skipped" (an input is missing), or a kind of failure.
+        examples: message of the first failed metric, by kind of failure.
         in_flight: requests in flight now.
         waiting: requests now waiting for a slot.
         concurrency: current limit on requests in flight.
@@ -47,8 +49,10 @@ class JudgeUsage:
         self.cache_hits = 0
         self.cache_errors = 0
         self.shared_calls = 0
+        self.repaired = 0
         self.retries: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter()
+        self.examples: dict[str, str] = {}
         self.in_flight = 0
         self.waiting = 0
         self.concurrency = 0
@@ -83,7 +87,12 @@ class JudgeUsage:
     def as_dict(self) -> dict[str, Any]:
         """Return the current counts."""
         counts = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        counts |= {"retries": dict(self.retries), "outcomes": dict(self.outcomes), "errors": self.errors}
+        counts |= {
+            "retries": dict(self.retries),
+            "outcomes": dict(self.outcomes),
+            "examples": dict(self.examples),
+            "errors": self.errors,
+        }
         return counts | {"tokens": self.tokens, "dollars": self.dollars, "paused_sec": self.paused_sec}
 
     def __repr__(self) -> str:

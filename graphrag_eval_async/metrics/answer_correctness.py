@@ -53,14 +53,14 @@ Reply with a JSON object of these keys, in this order:
 positions of the two claims in their lists, counted from 0. No position occurs in more than one pair."""
 
 
-class Match(Struct, frozen=True, forbid_unknown_fields=True):
+class Match(Struct, frozen=True):
     """Two claims of the same meaning."""
 
     reference: Annotated[int, Meta(description="The position in reference_claims, counted from 0.")]
     actual: Annotated[int, Meta(description="The position in actual_claims, counted from 0.")]
 
 
-class AnswerClaims(Struct, frozen=True, forbid_unknown_fields=True):
+class AnswerClaims(Struct, frozen=True):
     """The claims of two answers to a question, and which of them match."""
 
     reference_claims: Annotated[list[str], Meta(description="The claims of the reference answer.")]

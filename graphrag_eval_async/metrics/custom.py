@@ -97,11 +97,9 @@ def _form(title: str, outputs: Mapping[str, _Output]) -> ResponseFormat[dict[str
         if not isinstance(reply, dict):
             raise ValueError("the reply must be a JSON object")
         problems = [f"{name!r}: missing" for name in outputs if name not in reply]
-        for name, value in reply.items():
-            if name not in outputs:
-                problems.append(f"{name!r}: unexpected key")
-            elif not outputs[name].allows(value):
-                problems.append(f"{name!r}: must be {outputs[name].wanted}, not {reprlib.repr(value)}")
+        for name, output in outputs.items():
+            if name in reply and not output.allows(reply[name]):
+                problems.append(f"{name!r}: must be {output.wanted}, not {reprlib.repr(reply[name])}")
         if problems:
             raise ValueError("; ".join(problems))
         return {name: reply[name] for name in outputs}

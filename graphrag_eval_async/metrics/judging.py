@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -91,9 +90,6 @@ class Judging:
 
     Attributes:
         names: names of the metrics, as in the configuration.
-        provenance: returns the `judge` key of a result: the `model`; the `embedding` model, if a metric uses
-            one; a hash of the `prompts` of all metrics and of the models' parameters; the `outputs` of custom
-            evaluations, and which of them are `fractions` (numbers from 0 to 1) or `texts`.
         fingerprint: JSON that differs if other metrics or models could give other results.
     """
 
@@ -121,9 +117,25 @@ class Judging:
         if embeds and judge is None and config.llm is not None and config.llm.embedding is not None:
             provenance["embedding"] = str(config.llm.embedding.model)
         provenance |= kinds_of_outputs(config.custom_evaluations)
-        self.provenance: Callable[[], dict[str, Any]] = partial(copy_json, provenance)
+        self._provenance = provenance
         sections = {name: msgspec.to_builtins(getattr(config, name)) for name in SECTIONS}
         self.fingerprint = [provenance, self._setup.identities, sections]
+
+    def provenance(self, learned: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the `judge` key of a result.
+
+        It has the `model`; the `embedding` model, if a metric uses one; a hash of the `prompts` of all
+        metrics, of the models' parameters and of `learned`; the `outputs` of custom evaluations, and which of
+        them are `fractions` (numbers from 0 to 1) or `texts`.
+
+        Args:
+            learned: in what other way the servers want requests; see `JudgeSession`.
+        """
+        provenance: dict[str, Any] = copy_json(self._provenance)
+        if learned:
+            text = orjson.dumps([provenance["prompts"], learned])
+            provenance["prompts"] = sha256(text).hexdigest()[:16]
+        return provenance
 
     def session(self) -> JudgeSession:
         """Return a new judge session for one stream."""
@@ -177,6 +189,8 @@ class Judging:
                 raise outcome
             _add(judged, task, outcome, judge.cost)
             session.usage.outcomes[outcome.kind if isinstance(outcome, JudgeError) else "ok"] += 1
+            if isinstance(outcome, JudgeError):
+                session.usage.examples.setdefault(outcome.kind, outcome.message)
         costs = [cost for judge in judges for cost in judge.costs]
         session.spending.add(sum(judge.calls for judge in judges), costs)
         return judged

@@ -220,7 +220,7 @@ def test_or_every_metric_says_so(folder: Folder, names: list[str], capfd: pytest
     with serving(failing("word", FAULTS["401"])) as server:
         path = config(folder.path, server, llm={"limits": {"max_concurrency": 1}})
         command = ["evaluate", *names, "-o", folder.file("out"), "-c", path, "--on-fatal", "continue"]
-        assert run(*command) == 0
+        assert run(*command) == 4
         assert server.counts.requests == 1
     results = by_question(folder)
     assert all(results[f"q{i}"]["answer_eval_error"].startswith("unavailable: ") for i in range(3))
@@ -240,7 +240,7 @@ def test_failures_and_retries_are_in_the_report(
 
     with serving(script) as server:
         path = config(folder.path, server, llm={"limits": {"max_attempts": 2}})
-        assert run("evaluate", *names, "-o", folder.file("out"), "-c", path) == 0
+        assert run("evaluate", *names, "-o", folder.file("out"), "-c", path) == 4
     lines = capfd.readouterr().out.splitlines()
     assert lines[-3].startswith("judge gpt-4o-mini: 3 calls, 5 attempts, 0 cached, about $0.")
     assert lines[-1] == (

@@ -64,6 +64,7 @@ FULL_CONFIG = Config(
             provider="openai",
             model="gpt-4o-mini",
             temperature=0.0,
+            max_tokens=4096,
             base_url="http://127.0.0.1:8000/v1",
             api_key="sk-abcdef",
             api_version="2024-10-21",

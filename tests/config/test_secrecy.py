@@ -215,9 +215,9 @@ def test_what_is_shown_instead() -> None:
     given = SECRETIVE | {"base_url": "https://${HOST}/v1", "api_version": "v-${SECRET}"}
     config = load_config(generation(**given))
     assert repr(model(config)) == (
-        "GenerationConfig(provider='openai', model='gpt-4o-mini', temperature=UNSET, max_tokens=4096, "
+        "GenerationConfig(provider='openai', model='gpt-4o-mini', temperature=UNSET, max_tokens=UNSET, "
         "base_url='https://${HOST}/v1', api_key='***', api_version='v-${SECRET}', "
-        "parameters={'user': ..., 'headers': ..., 'literal': ...})"
+        "extra_headers={}, parameters={'user': ..., 'headers': ..., 'literal': ...})"
     )
     unchecked: Any = GENERATION | SECRETIVE
     assert "base_url='***'" in repr(GenerationConfig(**unchecked))

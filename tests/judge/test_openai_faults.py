@@ -22,7 +22,6 @@ from graphrag_eval_async.judge.openai_replies import (
     read_embeddings,
     retry_after,
 )
-from graphrag_eval_async.judge.protocol import SchemaRefused
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.cases import each
 from tests.conftest import leaving_nothing
@@ -345,23 +344,6 @@ def test_a_secret_at_the_end_of_an_excerpt_is_not_half_shown() -> None:
 
 
 @each(
-    ("status", "body", "refused"),
-    [
-        (400, b"Invalid parameter: 'response_format'", True),
-        (422, b'{"loc": ["body", "response_format", "json_schema"]}', True),
-        (501, b"Structured Outputs are not implemented", True),
-        (400, b"JSON_SCHEMA is not known", True),
-        (400, b'{"error": {"code": "content_filter", "message": "response_format"}}', False),
-        (400, b"max_tokens is too large", False),
-        (500, b"response_format", False),
-        (404, b"response_format", False),
-    ],
-)
-def test_whether_schemas_are_refused(status: int, body: bytes, refused: bool) -> None:
-    assert Response(status, {}, body).refuses_schemas == refused
-
-
-@each(
     ("headers", "seconds"),
     [
         ({}, None),
@@ -392,7 +374,8 @@ def test_any_retry_after_can_be_read(text: str) -> None:
 
 
 def read(body: bytes) -> tuple[Any, TokenUsage | None]:
-    return read_completion(Response(200, {"content-type": "text/plain"}, body, Scrubber([KEY])))
+    found = read_completion(Response(200, {"content-type": "text/plain"}, body, Scrubber([KEY])))
+    return found.value, found.usage
 
 
 def read_vectors(body: bytes) -> tuple[list[list[float]], TokenUsage | None]:
@@ -430,7 +413,7 @@ def test_no_message(choices: Any) -> None:
         read(json_reply({"choices": choices}).body)
 
 
-@pytest.mark.parametrize("content", [1, [], {"value": 1}, [{"type": "text", "text": "1"}]])
+@pytest.mark.parametrize("content", [1, [], {"value": 1}, [{"type": "thinking", "text": "1"}]])
 def test_content_that_is_no_text(content: Any) -> None:
     body = json_reply({"choices": [{"message": {"content": content}}]}).body
     with pytest.raises(JudgeError, match="invalid_reply: the reply has no text content"):
@@ -441,7 +424,7 @@ def test_content_that_is_no_text(content: Any) -> None:
     "content",
     [
         *("", " ", "text", "{} {}", "[NaN]", "Infinity", "-Infinity", "1e999", "9" * 400, '{"a": 1', "'a'"),
-        *("[" * 9999, "[" * 300 + "]" * 300, '"\\ud800"', "```json\n{}\n```"),
+        *("[" * 9999, "[" * 300 + "]" * 300, '"\\ud800"'),
     ],
 )
 def test_content_that_is_no_json(content: str) -> None:
@@ -504,7 +487,3 @@ def test_embeddings_beside_what_cannot_be_read(more: bytes) -> None:
 def test_embeddings_without_indexes() -> None:
     body = json_reply({"data": [{"embedding": [1]}, {"embedding": [-0.5]}]}).body
     assert read_vectors(body) == ([[1.0], [-0.5]], None)
-
-
-def test_schemas_refused_are_a_judge_error() -> None:
-    assert SchemaRefused("no").kind == "invalid_request"

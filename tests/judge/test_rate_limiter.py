@@ -73,7 +73,7 @@ def test_a_cancelled_one_takes_no_turn() -> None:
 def test_halved_once_a_round_and_grown_by_one_a_round(rounds: list[str], limit: int) -> None:
     async def main() -> None:
         usage = JudgeUsage()
-        one = RateLimiter(LimitsConfig(max_concurrency=limit), usage)
+        one = RateLimiter(LimitsConfig(max_concurrency=limit, max_failed_calls=None), usage)
         expected = limit
         for outcome in rounds:
             assert usage.concurrency == expected

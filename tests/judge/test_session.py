@@ -15,7 +15,7 @@ import pytest
 from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
 from graphrag_eval_async.judge.pricing import estimate_prompt, estimate_reply
-from graphrag_eval_async.judge.protocol import ResponseFormat, SchemaRefused
+from graphrag_eval_async.judge.protocol import ResponseFormat, TryAgain
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.cases import each
 from tests.judge.support import COST, PRICES, VERDICT, ScriptedJudge, Verdict, message, session
@@ -74,8 +74,10 @@ def test_a_call() -> None:
             "cache_hits": 0,
             "cache_errors": 0,
             "shared_calls": 0,
+            "repaired": 0,
             "retries": {},
             "outcomes": {},
+            "examples": {},
             "errors": {},
             "in_flight": 0,
             "waiting": 0,
@@ -211,7 +213,6 @@ def test_what_an_unusable_reply_cost_counts() -> None:
         (refused("unavailable", final=True), 1, "unavailable"),
         (refused("refused"), 1, "refused"),
         (refused("invalid_request"), 1, "invalid_request"),
-        (SchemaRefused("no schemas"), 2, "invalid_request"),
         (JudgeUnavailable("wrong key"), 1, "unavailable"),
         (ConnectionResetError("reset"), 5, "unavailable"),
         (TimeoutError(), 5, "timeout"),
@@ -231,6 +232,25 @@ def test_how_often_a_failing_request_is_sent(error: Exception, requests: int, ki
     assert len(judge.requests) == requests
     pauses = [later - earlier for earlier, later in zip(judge.times, judge.times[1:], strict=False)]
     assert all(pause <= 0.5 * 2**i for i, pause in enumerate(pauses))
+
+
+@pytest.mark.parametrize(("counts", "requests"), [(False, 3), (True, 5)])
+def test_a_request_to_send_in_another_way(counts: bool, requests: int) -> None:
+    async def better() -> Any:
+        return {"value": 2}, None
+
+    async def refuse(times: int) -> Any:
+        judge.requests.append(times)
+        raise TryAgain(refused("unavailable"), partial(refuse, times - 1) if times else better, counts=counts)
+
+    judge = ScriptedJudge(lambda _: refuse(1 if not counts else 9))
+
+    async def use(one: JudgeSession) -> Any:
+        found = await outcome(MetricCalls(ResultCalls(one)))
+        assert one.usage.attempts == requests
+        return found
+
+    assert asked(judge, use) == ("unavailable" if counts else 2)
 
 
 def test_a_request_that_fails_twice() -> None:
@@ -445,7 +465,7 @@ def test_a_pause_longer_than_the_cap_is_no_error_however_often() -> None:
         assert not scope.cancelled_caught
         assert now() == 7 * 3600
 
-    asked(judge, use, result_timeout_sec=5, max_attempts=2)
+    asked(judge, use, result_timeout_sec=5, max_attempts=2, max_pause_sec=3600, max_outage_sec=None)
 
 
 # Budget and fatal errors

@@ -57,7 +57,7 @@ def config(
     llm = {
         "generation": connection | {"model": "gpt-4o-mini"},
         "embedding": connection | {"model": "text-embedding-3-small"},
-        "limits": limits or {},
+        "limits": {"max_failed_calls": None} | (limits or {}),
         "pricing": PRICING,
     }
     return {"llm": llm if cache is None else llm | {"cache": cache}, **(metrics or METRICS)}
@@ -196,10 +196,12 @@ def is_chat(request: Request) -> bool:
 
 
 def title_of(request: Request) -> str:
-    """Of the schema that a completion is to fit, even if it only stands in the first message."""
-    wanted = request.body["response_format"]
-    if "json_schema" in wanted:
-        return str(wanted["json_schema"]["name"])
+    """Of the schema that a completion is to fit, even if it only stands in a message."""
+    match request.body:
+        case {"response_format": {"json_schema": {"name": str(name)}}} | {
+            "tools": [{"function": {"name": str(name)}}]
+        }:
+            return name
     text = request.body["messages"][0]["content"]
     return next(title for title in REPLIES if f'"title":"{title}"' in text)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from graphrag_eval_async import JudgeUnavailable, compute_aggregates, evaluate_stream
+from graphrag_eval_async import GraphragEvalWarning, JudgeUnavailable, compute_aggregates, evaluate_stream
 from tests.judge_server import FAULTS, Reply, completion
 from tests.judge_server.faults import FATAL
 from tests.judged.support import (
@@ -81,7 +81,7 @@ HTTP = {
     "503": UNAVAILABLE,
     "408": TIMEOUT,
     "409": UNAVAILABLE,
-    "reset": UNAVAILABLE,
+    "reset": Expected("unavailable", 2, ATTEMPTS + 1),
     "reset mid-body": UNAVAILABLE,
     "never": TIMEOUT,
     "drip": TIMEOUT,
@@ -231,7 +231,6 @@ UNFIT = [
     ("answer_correctness", CLAIMS | {"matches": [{"reference": 0, "actual": -1}]}),
     ("answer_correctness", CLAIMS | {"matches": [{"reference": i, "actual": 0} for i in (0, 1)]}),
     ("answer_correctness", CLAIMS | {"reference_claims": [], "matches": []}),
-    ("answer_correctness", CLAIMS | {"surplus": 1}),
     ("answer_relevance", {"question": "?", "noncommittal": 2}),
     ("answer_relevance", {"question": " ", "noncommittal": 0}),
     ("retrieval_answer_recall", {"classifications": []}),
@@ -287,10 +286,14 @@ async def test_a_server_that_takes_no_schemas_is_asked_once(whole: Any) -> None:
         return FAULTS["schema refused"](request) if wanted.get("type") == "json_schema" else sensible(request)
 
     async with serving(script) as server:
-        results, stream = await run(server, limits=LIMITS | {"max_concurrency": 1})
-        assert {question: flat(result) for question, result in results.items()} == whole
-        assert stream.usage.retries == {"invalid_request": 1}
-        assert server.counts.requests == 2 * 12 + 1
+        with pytest.warns(GraphragEvalWarning, match="requested as a tool call"):
+            results, stream = await run(server, limits=LIMITS | {"max_concurrency": 1})
+        for question, result in results.items():
+            assert flat(result) | {"judge": None} == whole[question] | {"judge": None}
+            assert result["judge"]["prompts"] != whole[question]["judge"]["prompts"]
+        refused = stream.usage.retries["invalid_request"]
+        assert 2 * len(REPLIES) <= refused <= 4 * len(REPLIES)
+        assert server.counts.requests == 2 * 12 + refused
         check_accounts(stream, server)
 
 
@@ -336,7 +339,7 @@ async def test_a_long_pause_is_seen_and_no_error(whole: Any) -> None:
 @without_waiting
 async def test_leaving_in_a_long_pause() -> None:
     async with serving(FAULTS["429 long"]) as server:
-        stream = stream_of(server)
+        stream = stream_of(server, limits={"max_outage_sec": None})
         with pytest.raises(TimeoutError):
             await wait(stream, 700)
         assert stream.usage.paused_sec > 200

@@ -127,7 +127,6 @@ async def test_scores_are_those_of_the_plain_formulas_or_the_pairs_are_refused(
         (reply(["r1"], ["a1"], (0, "1")), "Expected `int`, got `str` - at `$.matches[0].actual`"),
         (reply(["r1"], [None]), "Expected `str`, got `null` - at `$.actual_claims[0]`"),
         (reply(reason=None), "Expected `str`, got `null` - at `$.reason`"),
-        (reply(confidence=1), "Object contains unknown field `confidence`"),
         ({"reference_claims": ["r1"]}, "Object missing required field `actual_claims`"),
         ([], "Expected `object`, got `array`"),
         (None, "Expected `object`, got `null`"),

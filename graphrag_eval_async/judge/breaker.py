@@ -1,0 +1,104 @@
+"""A circuit breaker: a judge that does not work ends the run, instead of failing record by record."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from math import inf
+from typing import TYPE_CHECKING
+
+from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphrag_eval_async.config import LimitsConfig
+
+ALIVE = frozenset({"refused", "budget"})
+"""Failures that do not mean that the judge does not work."""
+
+
+class Breaker:
+    """Admits the calls of one kind, and ends the run if none succeeds.
+
+    Until the first success, `max_failed_calls` calls are admitted; if they all fail, the run ends. If as many
+    fail in a row later, one call at a time is admitted until one succeeds. If none does for
+    `max_outage_sec`, the run ends.
+    """
+
+    def __init__(self, limits: LimitsConfig, end: Callable[[str], JudgeUnavailable]) -> None:
+        """Call `end` with the reason when no more calls are worth a try; it returns the error to raise."""
+        self._limits = limits
+        self._most_failed = limits.max_failed_calls or inf
+        self._end = end
+        self._in_progress = 0
+        self._failed = 0  # In a row.
+        self._is_proven = False
+        self._is_over = False
+        self._since: float | None = None
+        self._longest_pause = 0.0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def _allowed(self) -> float:
+        """Calls that may be in progress."""
+        if self._is_over or (self._is_proven and self._failed < self._most_failed):
+            return inf
+        return 1 if self._is_proven else self._most_failed - self._failed
+
+    async def admit(self) -> None:
+        """Wait until a call may be made; report its end by `succeeded` or `failed`."""
+        while self._in_progress >= self._allowed:
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+            await turn
+        self._in_progress += 1
+
+    def succeeded(self) -> None:
+        """Record a call with a usable reply."""
+        self._is_proven = True
+        self._failed = 0
+        self._since, self._longest_pause = None, 0.0
+        self._finish()
+
+    def failed(self, error: JudgeError) -> JudgeError:
+        """Record a call that failed after all its attempts; return the error to raise."""
+        if error.kind not in ALIVE and not isinstance(error, JudgeUnavailable):
+            self._failed += 1
+            if not self._is_proven and self._failed >= self._most_failed:
+                first = f"none of the first {self._failed} calls succeeded"
+                error = self._end(f"{first}; the last: {error.message}")
+        self._finish()
+        return error
+
+    def attempt_failed(self, error: JudgeError) -> JudgeError:
+        """Record a failed attempt; return the error to raise."""
+        if error.kind in ALIVE or isinstance(error, JudgeUnavailable):
+            return error
+        now, asked = asyncio.get_running_loop().time(), error.retry_after or 0.0
+        if asked > self._limits.max_pause_sec:
+            limit = f"{self._limits.max_pause_sec:g} s that llm.limits.max_pause_sec allows"
+            return self._end(f"the server asks to wait {asked:g} s, longer than the {limit}: {error.message}")
+        self._since = now if self._since is None else self._since
+        self._longest_pause = max(self._longest_pause, asked)
+        lasted, longest = now - self._since - self._longest_pause, self._limits.max_outage_sec
+        if longest is None or lasted <= longest:
+            return error
+        return self._end(f"no call succeeded for {lasted:.0f} s; the last failure: {error.message}")
+
+    def close(self) -> None:
+        """Admit all calls, since they will fail without a request."""
+        self._is_over = True
+        self._wake()
+
+    def _finish(self) -> None:
+        self._in_progress -= 1
+        self._wake()
+
+    def _wake(self) -> None:
+        free = self._allowed - self._in_progress
+        while self._waiting and free > 0:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                free -= 1

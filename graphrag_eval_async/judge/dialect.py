@@ -1,0 +1,244 @@
+"""What the server of a model accepts: parameters and reply formats, learned from what it refuses."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from graphrag_eval_async.judge.openai_replies import FILTERED, NO_MODEL, NO_QUOTA
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphrag_eval_async.judge.openai_replies import Response
+    from graphrag_eval_async.judge.protocol import Message
+
+FORMATS = {
+    "json_schema": "strict JSON Schema",
+    "json_schema_loose": "JSON Schema that is not strict",
+    "tool_call": "a tool call",
+    "json_object": "JSON, with the layout in words",
+    "text": "text, with the layout in words",
+}
+"""How a structured reply can be requested: the best first, with its description."""
+
+LADDER = [*FORMATS]
+
+RENAMED = {"max_tokens": "max_completion_tokens"}
+"""Newer names of parameters."""
+
+FORMAT_WORDS = re.compile(rb"response_format|json_schema|json_object|structured.?output|tool|function")
+TOO_LONG = frozenset({"context_length_exceeded", "string_above_max_length", "request_too_large"})
+
+CONFIRMATIONS = 2
+"""Requests that must need another format before it is remembered, if the server did not say why it failed."""
+
+
+class Variant(NamedTuple):
+    """How one request is written.
+
+    Attributes:
+        format: place in `LADDER`.
+        names: names under which default parameters are sent if it is not their own; None for omitted ones.
+        errors: how often the server answered this format with an internal error.
+        is_guess: whether the server did not say that it refuses the format.
+        reason: what it said.
+        is_repeated: whether the request was repeated since its connection was closed.
+    """
+
+    format: int = 0
+    names: Mapping[str, str | None] = {}
+    errors: int = 0
+    is_guess: bool = False
+    reason: str = ""
+    is_repeated: bool = False
+
+
+class Dialect:
+    """Writes requests so that the server of a model accepts them.
+
+    A default parameter that it refuses is renamed or omitted; a parameter that the user configured is never
+    omitted. If it refuses a reply format, the next of `FORMATS` is tried. What was accepted is remembered for
+    the model, a format for the schema.
+
+    Attributes:
+        names: as in `Variant`.
+        formats: place in `LADDER` by schema; missing for the first.
+    """
+
+    def __init__(self, defaults: Mapping[str, Any], configured: Mapping[str, Any]) -> None:
+        """Write requests with `defaults`, which may be renamed, and parameters that the user `configured`.
+
+        A configured one that is also a default may be renamed, but not omitted.
+        """
+        self.names: dict[str, str | None] = {}
+        self.formats: dict[str, int] = {}
+        self._defaults = {name: configured.get(name, value) for name, value in defaults.items()}
+        self._configured = dict(configured)
+        self._own = {*defaults, "seed"} - {*configured}
+        self._proven: set[tuple[str, int]] = set()
+        self._guessed: Counter[tuple[str, int]] = Counter()
+        self._titles: dict[int, tuple[str, Any]] = {}
+
+    def updated(self, variant: Variant, schema: Mapping[str, Any]) -> Variant:
+        """Return a variant of a request for a reply with this schema, with all that is known by now."""
+        place = self.formats.get(self._name(schema), 0)
+        if place > variant.format:
+            variant = variant._replace(format=place, errors=0, is_guess=False)
+        return variant._replace(names={**variant.names, **self.names}) if self.names else variant
+
+    def parameters(self, variant: Variant, **changed: Any) -> dict[str, Any]:
+        """Return the parameters of a request; `changed` ones have other values, unless configured."""
+        body = {}
+        values = self._defaults | {name: value for name, value in changed.items() if name in self._own}
+        for name, value in values.items():
+            sent = variant.names.get(name, name)
+            if sent is not None:
+                body[sent] = value
+        return body | {name: value for name, value in self._configured.items() if name not in self._defaults}
+
+    def completion(
+        self, messages: Sequence[Message], schema: Mapping[str, Any], variant: Variant, **changed: Any
+    ) -> dict[str, Any]:
+        """Return the body of a request for a reply that fits a schema."""
+        kind = LADDER[variant.format]
+        body: dict[str, Any] = {"messages": messages}
+        title = schema["title"]
+        if kind in {"json_schema", "json_schema_loose"}:
+            described = {"name": title, "schema": schema}
+            if kind == "json_schema":
+                described = {"name": title, "strict": True, "schema": schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": described}
+        elif kind == "tool_call":
+            body["tools"] = [{"type": "function", "function": {"name": title, "parameters": schema}}]
+            body["tool_choice"] = {"type": "function", "function": {"name": title}}
+        else:
+            body["messages"] = with_layout(messages, schema)
+            if kind == "json_object":
+                body["response_format"] = {"type": "json_object"}
+        return body | self.parameters(variant, **changed)
+
+    def after_refusal(
+        self,
+        response: Response,
+        body: Mapping[str, Any],
+        variant: Variant,
+        schema: Mapping[str, Any] | None,
+        reason: str,
+    ) -> Variant | None:
+        """Return how to write the request again, or None if the refusal has nothing to do with how.
+
+        Args:
+            response: a response without success status.
+            body: the request.
+            variant: how it was written.
+            schema: the schema of the reply; None for embeddings.
+            reason: the server's message.
+        """
+        if response.status in {400, 404, 422}:
+            for name in sorted(self._own | {*self._defaults}):
+                sent = variant.names.get(name, name)
+                if sent is not None and sent in body and response.mentions(sent):
+                    other = RENAMED.get(sent)
+                    if other is not None or name in self._own:
+                        return variant._replace(names={**variant.names, name: other}, reason=reason)
+        if schema is None or variant.format + 1 == len(LADDER):
+            return None
+        told = _tells_of_format(response)
+        if not told and (not _may_be_format(response) or self._is_proven(schema, variant)):
+            return None
+        if response.status == 500 and not (told or variant.errors or variant.is_guess):
+            return variant._replace(errors=1)  # It may be an accident.
+        is_guess = variant.is_guess or response.status == 500
+        return variant._replace(format=variant.format + 1, errors=0, is_guess=is_guess, reason=reason)
+
+    def after_prose(self, variant: Variant, schema: Mapping[str, Any], reason: str) -> Variant | None:
+        """Return how to repeat a request answered in prose: perhaps the server ignores the format."""
+        if LADDER[variant.format] in {"json_object", "text"} or self._is_proven(schema, variant):
+            return None
+        place = LADDER.index("json_object")
+        return variant._replace(format=place, errors=0, is_guess=True, reason=reason)
+
+    def accepted(self, variant: Variant, schema: Mapping[str, Any] | None) -> list[str]:
+        """Remember what the server accepted; return what is new, in words."""
+        new = []
+        for name, sent in variant.names.items():
+            if self.names.get(name, name) != sent:
+                does = "is left out" if sent is None else f"is sent as {sent}"
+                new.append(f"{name} {does}")
+        if new:
+            self.names = {**self.names, **variant.names}
+        if schema is None:
+            return new
+        name, place = self._name(schema), variant.format
+        if variant.is_guess and place > self.formats.get(name, 0):
+            self._guessed[name, place] += 1
+            if self._guessed[name, place] < CONFIRMATIONS:
+                return new
+        self._proven.add((name, place))
+        better = any((name, other) in self._proven for other in range(place))
+        if not better and place > self.formats.get(name, 0):
+            self.formats[name] = place
+            new.append(f"replies of the form {schema['title']} are requested as {FORMATS[LADDER[place]]}")
+        return new
+
+    @property
+    def learned(self) -> dict[str, Any]:
+        """What differs from the defaults, as JSON; empty if nothing does."""
+        formats = {name: LADDER[place] for name, place in sorted(self.formats.items())}
+        found = {"parameters": dict(sorted(self.names.items())), "formats": formats}
+        return {name: part for name, part in found.items() if part}
+
+    def recall(self, learned: Any) -> None:
+        """Start with what `learned` was earlier; ignores what it does not understand."""
+        match learned:
+            case {"parameters": dict(names)}:
+                for name, sent in names.items():
+                    if (sent is None and name in self._own) or (sent and sent == RENAMED.get(name)):
+                        self.names = {**self.names, name: sent}
+        match learned:
+            case {"formats": dict(formats)}:
+                known = {name: LADDER.index(kind) for name, kind in formats.items() if kind in LADDER}
+                self.formats.update(known)
+
+    def _name(self, schema: Mapping[str, Any]) -> str:
+        # There are few schemas; keeping a reference to each prevents reuse of its id.
+        known = self._titles.get(id(schema))
+        if known is None:
+            name = f"{schema['title']} {sha256(orjson.dumps(schema)).hexdigest()[:8]}"
+            known = self._titles[id(schema)] = name, schema
+        return known[0]
+
+    def _is_proven(self, schema: Mapping[str, Any], variant: Variant) -> bool:
+        return (self._name(schema), variant.format) in self._proven
+
+
+def _tells_of_format(response: Response) -> bool:
+    """Whether the server says that it refuses the format."""
+    if response.codes & (FILTERED | NO_QUOTA | NO_MODEL):
+        return False
+    refuses = 400 <= response.status < 500 or response.status in {500, 501}
+    return refuses and FORMAT_WORDS.search(response.body.lower()) is not None
+
+
+def _may_be_format(response: Response) -> bool:
+    """Whether the server may refuse the format without saying so."""
+    unclear = response.status in {400, 422, 500, 501}
+    return unclear and not response.codes & (FILTERED | NO_QUOTA | NO_MODEL | TOO_LONG)
+
+
+def with_layout(messages: Sequence[Message], schema: Mapping[str, Any]) -> list[Message]:
+    """Return a conversation that also says how the reply must be laid out.
+
+    The layout joins an existing message: not every model knows system messages, or two of them.
+    """
+    text = f"Reply with a JSON object that fits this JSON Schema:\n{orjson.dumps(schema).decode()}"
+    first, *others = messages
+    content = (
+        f"{text}\n\n{first['content']}" if first["role"] == "system" else f"{first['content']}\n\n{text}"
+    )
+    return [{**first, "content": content}, *others]

@@ -1,0 +1,89 @@
+"""Servers that accept requests only in their own way, and wrap replies in theirs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.judge_server.replies import chat, completion, error, json_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from tests.judge_server.messages import Fault, Reply, Request
+
+    Maker = Callable[[Request], Reply | Fault]
+
+INVALID = "invalid_request_error"
+
+REFUSALS: Mapping[str, Reply] = {
+    "by name": error(400, "Invalid 'response_format': this type is not supported.", type=INVALID),
+    "400": error(400, "Bad request", type=INVALID),
+    "422": json_reply({"detail": "unprocessable"}, status=422),
+    "500": error(500, "Internal server error"),
+    "no endpoints": error(404, "No endpoints found that support response_format", code=404),
+}
+"""How servers refuse a format of replies."""
+
+
+def format_of(body: Mapping[str, Any]) -> str:
+    """The format that a request asks for."""
+    match body:
+        case {"response_format": {"type": "json_schema", "json_schema": {"strict": True}}}:
+            return "json_schema"
+        case {"response_format": {"type": "json_schema"}}:
+            return "json_schema_loose"
+        case {"response_format": {"type": "json_object"}}:
+            return "json_object"
+        case {"tools": [_]}:
+            return "tool_call"
+    return "text"
+
+
+def knowing(formats: Collection[str], refusal: Reply, otherwise: Maker) -> Maker:
+    """Refuses every other format."""
+    return lambda request: otherwise(request) if format_of(request.body) in formats else refusal
+
+
+def without(parameters: Collection[str], otherwise: Maker) -> Maker:
+    """Refuses parameters by name, as the API of OpenAI does."""
+
+    def script(request: Request) -> Reply | Fault:
+        for name in parameters:
+            if name in request.body:
+                text = f"Unsupported parameter: '{name}' is not supported with this model."
+                body = {"error": {"message": text, "type": INVALID, "param": name, "code": "unsupported"}}
+                return json_reply(body, status=400)
+        return otherwise(request)
+
+    return script
+
+
+def _parts(text: str) -> Reply:
+    parts = [{"type": "thinking", "thinking": "hm {}"}, {"type": "text", "text": text}]
+    return chat([{"message": {"role": "assistant", "content": parts}, "finish_reason": "stop"}])
+
+
+def _tool_call(text: str) -> Reply:
+    calls = [{"id": "1", "type": "function", "function": {"name": "reply", "arguments": text}}]
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    return chat([{"message": message, "finish_reason": "tool_calls"}])
+
+
+WRAPPINGS: Mapping[str, Callable[[str], Reply]] = {
+    "fence": lambda text: completion(f"```json\n{text}\n```"),
+    "fence in prose": lambda text: completion(f"Here it is:\n```\n{text}\n```\nAnything else?"),
+    "reasoning": lambda text: completion(f'<think>Is it {{"a": 1}}? No.</think>\n{text}'),
+    "reasoning without a start": lambda text: completion(f"Is it so? Yes.</think>{text}"),
+    "prose": lambda text: completion(f"Here is the {{JSON}}: {text} Hope this helps."),
+    "extra key": lambda text: completion(f'{{"extra": [1], {text[1:]}'),
+    "parts": _parts,
+    "tool call": _tool_call,
+}
+"""How servers and models wrap a reply."""
+
+AMBIGUOUS: Mapping[str, Callable[[str], Reply]] = {
+    "twice": lambda text: completion(f"First: {text} Second: {text}"),
+    "two fences": lambda text: completion(f"```json\n{text}\n```\n```json\n{text}\n```"),
+    "array": lambda text: completion(f"[{text}, {text}]"),
+}
+"""Replies that may mean several things."""

@@ -1,0 +1,274 @@
+"""Servers and models that want requests in their own way, or do not work at all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import warnings
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graphrag_eval_async import GraphragEvalWarning, JudgeUnavailable, evaluate_stream
+from tests.judge_server import FAULTS, JudgeServer, completion, error, json_reply
+from tests.judge_server.dialects import AMBIGUOUS, REFUSALS, WRAPPINGS, format_of, knowing, without
+from tests.judged.support import (
+    REPLIES,
+    collect,
+    config,
+    response,
+    sensible,
+    serving,
+    templates,
+    title_of,
+    without_waiting,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from graphrag_eval_async import EvaluationStream
+    from tests.judge_server import Request
+
+FORMATS = ["json_schema", "json_schema_loose", "tool_call", "json_object", "text"]
+CUSTOM = [
+    {
+        "name": "custom",
+        "inputs": ["question", "actual_answer"],
+        "instructions": "Judge the answer.",
+        "outputs": {"custom_score": "fraction 0-1: how good it is", "custom_reason": "why"},
+    }
+]
+
+
+def judged(server: JudgeServer, records: int = 12, **limits: Any) -> EvaluationStream:
+    """Answer correctness and a custom evaluation of so many records."""
+    metrics: dict[str, Any] = {"answer_correctness": {}, "custom_evaluations": CUSTOM}
+    settings = config(server, limits={"max_failed_calls": 10} | limits, **metrics)
+    return evaluate_stream(templates(records), map(response, range(records)), config=settings)
+
+
+def prompts_of(results: dict[str, dict[str, Any]]) -> set[str]:
+    return {result["judge"]["prompts"] for result in results.values()}
+
+
+@pytest.mark.parametrize(("formats", "refusal"), [*product([FORMATS[i:] for i in range(1, 5)], REFUSALS)])
+@without_waiting
+async def test_a_format_that_the_server_accepts_is_found(formats: list[str], refusal: str) -> None:
+    async with serving(knowing(formats, REFUSALS[refusal], sensible)) as server:
+        with pytest.warns(GraphragEvalWarning, match=r"^judge gpt-4o-mini at http.*: replies of the form"):
+            async with judged(server) as stream:
+                results = await collect(stream)
+        assert stream.usage.outcomes == {"ok": 24, "skipped": 0}
+        wasted = stream.usage.attempts - 24
+        assert wasted == sum(stream.usage.retries.values()) <= 10 * (len(FORMATS) - len(formats) + 2)
+        assert format_of(server.requests[-1].body) == formats[0]
+        async with serving() as other:
+            expected = await collect(judged(other))
+        assert prompts_of(results).isdisjoint(prompts_of(expected))
+
+
+@without_waiting
+async def test_parameters_that_a_server_refuses_are_renamed_or_left_out() -> None:
+    async with serving(without(["max_tokens", "temperature"], sensible)) as server:
+        with pytest.warns(GraphragEvalWarning) as told:
+            async with judged(server) as stream:
+                await collect(stream)
+        assert sorted(str(warning.message).partition(": ")[2].partition(" (")[0] for warning in told) == [
+            "max_tokens is sent as max_completion_tokens",
+            "temperature is left out",
+        ]
+        assert stream.usage.outcomes == {"ok": 24, "skipped": 0}
+        assert stream.usage.attempts <= 24 + 2 * 10
+        last = server.requests[-1].body
+        assert (last["max_completion_tokens"], "temperature" in last) == (4096, False)
+
+
+@without_waiting
+async def test_a_configured_parameter_is_never_left_out() -> None:
+    async with serving(without(["temperature"], sensible)) as server:
+        settings = config(server, answer_correctness={}, limits={"max_failed_calls": 10})
+        settings["llm"]["generation"]["temperature"] = 0.5
+        stream = evaluate_stream(templates(30), map(response, range(30)), config=settings)
+        with pytest.raises(JudgeUnavailable, match=r"Unsupported parameter: 'temperature'"):
+            await collect(stream)
+        assert all(request.body["temperature"] == 0.5 for request in server.requests)
+
+
+@without_waiting
+async def test_what_was_learned_is_kept_in_the_cache(tmp_path: Path) -> None:
+    script = without(["max_tokens"], knowing(["text"], REFUSALS["by name"], sensible))
+    async with serving(script) as server:
+        settings = config(server, answer_correctness={}, cache=str(tmp_path / "calls.sqlite"))
+        found = []
+        for records in (range(2), range(2, 4)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", GraphragEvalWarning)
+                async with evaluate_stream(templates(4), map(response, records), config=settings) as stream:
+                    results = await collect(stream)
+            found.append((stream.usage.attempts, prompts_of(results)))
+        assert found[0][0] > 2
+        assert found[1] == (2, found[0][1])
+
+
+@pytest.mark.parametrize("name", WRAPPINGS)
+@without_waiting
+async def test_a_wrapped_reply_is_read(name: str) -> None:
+    def script(request: Request) -> Any:
+        return WRAPPINGS[name](json.dumps(REPLIES[title_of(request)]))
+
+    async with serving(script) as server, judged(server) as stream:
+        await collect(stream)
+        assert stream.usage.outcomes == {"ok": 24, "skipped": 0}
+        assert stream.usage.attempts == 24
+        assert stream.usage.repaired == (0 if name == "tool call" else 24)
+
+
+@pytest.mark.parametrize("name", AMBIGUOUS)
+@without_waiting
+async def test_an_ambiguous_reply_is_invalid(name: str) -> None:
+    def script(request: Request) -> Any:
+        return AMBIGUOUS[name](json.dumps(REPLIES[title_of(request)]))
+
+    async with serving(script) as server, judged(server, 2) as stream:
+        results = await collect(stream)
+        assert stream.usage.outcomes == {"invalid_reply": 4, "skipped": 0}
+        assert all(result["answer_eval_error"].startswith("invalid_reply: ") for result in results.values())
+
+
+@without_waiting
+async def test_a_server_that_ignores_formats_is_told_the_layout_in_words() -> None:
+    def script(request: Request) -> Any:
+        told = "JSON Schema" in json.dumps(request.body["messages"])
+        return sensible(request) if told else completion("The answer seems right to me.")
+
+    async with serving(script) as server:
+        with pytest.warns(GraphragEvalWarning, match="with the layout in words"):
+            async with judged(server) as stream:
+                await collect(stream)
+        assert stream.usage.outcomes == {"ok": 24, "skipped": 0}
+
+
+GATEWAYS = {
+    "number": {"error": {"message": "Rate limited", "code": 429}},
+    "words": {"error": {"message": "Slow down", "type": "rate_limit_error"}},
+    "text": {"error": "upstream failed"},
+    "choice": {
+        "choices": [
+            {"message": {"content": ""}, "finish_reason": "error", "error": {"message": "no", "code": 502}}
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("name", GATEWAYS)
+@without_waiting
+async def test_an_error_with_a_success_status_is_tried_again(name: str) -> None:
+    def script(request: Request) -> Any:
+        return json_reply(GATEWAYS[name]) if request.attempt == 0 else sensible(request)
+
+    async with serving(script) as server, judged(server) as stream:
+        await collect(stream)
+        assert stream.usage.outcomes == {"ok": 24, "skipped": 0}
+        assert stream.usage.retries == {"rate_limited" if name in {"number", "words"} else "unavailable": 24}
+
+
+# A judge that does not work
+
+
+DEAD: dict[str, Any] = {
+    **{
+        name: lambda _, name=name: FAULTS[name](_)
+        for name in ("500", "503", "429", "400", "html", "wrong schema")
+    },
+    "never": FAULTS["never"],
+    "unknown path": lambda _: error(404, "Not Found"),
+    "no format": lambda _: error(400, "response_format is not supported"),
+}
+
+
+@pytest.mark.parametrize("name", DEAD)
+@without_waiting
+async def test_a_judge_that_does_not_work_ends_the_run(name: str) -> None:
+    async with serving(DEAD[name]) as server:
+        stream = judged(server, 100)
+        with pytest.raises(JudgeUnavailable, match=r"gpt-4o-mini at http://127\.0\.0\.1:\d+/v1: .*; check "):
+            await collect(stream)
+        assert stream.usage.attempts <= 10 * 9
+
+
+@without_waiting
+async def test_nobody_listens() -> None:
+    async with serving() as server:
+        stream = judged(server, 100)
+    with pytest.raises(
+        JudgeUnavailable, match=r"none of the first 10 calls succeeded; .*Connect.*; check llm"
+    ):
+        await collect(stream)
+    assert stream.usage.attempts <= 60
+
+
+@without_waiting
+async def test_a_dead_judge_becomes_the_error_of_each_metric() -> None:
+    async with serving(DEAD["500"]) as server:
+        settings = config(server, answer_correctness={}, limits={"max_failed_calls": 3})
+        stream = evaluate_stream(
+            templates(30), map(response, range(30)), config=settings, on_fatal="continue"
+        )
+        results = await collect(stream)
+        assert len(results) == 30
+        assert stream.usage.outcomes == {"unavailable": 30, "skipped": 0}
+        assert len(server.requests) <= 3 * 9
+
+
+@pytest.mark.parametrize("fault", ["500", "429", "never"])
+@without_waiting
+async def test_a_judge_that_stops_working_ends_the_run(fault: str) -> None:
+    def script(request: Request) -> Any:
+        return sensible(request) if request.number < 20 else FAULTS[fault](request)
+
+    async with serving(script) as server:
+        start = asyncio.get_running_loop().time()
+        stream = judged(server, 1000, max_outage_sec=100, max_concurrency=2, call_timeout_sec=10)
+        with pytest.raises(JudgeUnavailable, match=r"no call succeeded for 1\d\d s; the last failure: "):
+            await collect(stream)
+        assert 100 <= asyncio.get_running_loop().time() - start < 200
+
+
+@without_waiting
+async def test_a_pause_that_is_too_long_ends_the_run() -> None:
+    async with serving(FAULTS["429 long"]) as server:
+        stream = judged(server, 100, max_pause_sec=299)
+        words = "the server asks to wait 300 s, longer than the 299 s that llm.limits.max_pause_sec allows"
+        with pytest.raises(JudgeUnavailable, match=words):
+            await collect(stream)
+
+
+@without_waiting
+async def test_a_long_pause_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def script(request: Request) -> Any:
+        return FAULTS["429 long"](request) if request.number == 0 else sensible(request)
+
+    async with serving(script) as server, judged(server) as stream:
+        await collect(stream)
+    assert stream.usage.outcomes == {"ok": 24, "skipped": 0}
+    (record,) = [record for record in caplog.records if record.name == "graphrag_eval_async.judge"]
+    assert record.message.startswith("the judge's server asks to wait 300 s; requests resume at ")
+
+
+def titles(requests: Collection[Request]) -> set[str]:
+    return {title_of(request) for request in requests}
+
+
+@without_waiting
+async def test_a_connection_that_was_closed_while_idle_counts_as_no_attempt() -> None:
+    def script(request: Request) -> Any:
+        return FAULTS["reset"](request) if request.number == 3 else sensible(request)
+
+    async with serving(script) as server:
+        async with judged(server, 4, max_concurrency=1, max_attempts=1) as stream:
+            await collect(stream)
+        assert stream.usage.outcomes == {"ok": 8, "skipped": 0}
+        assert titles(server.requests) == {"AnswerClaims", "custom"}
