@@ -151,7 +151,7 @@ class OpenAIJudge:
                 reply = await _read(read_completion, response)
             except JudgeError as error:
                 other = None
-                if error.kind == "invalid_reply" and not error.final and error.reply:
+                if error.kind == "invalid_reply" and error.reply and "{" not in error.reply:
                     other = dialect.after_prose(variant, schema, error.message)
                 if other is None:
                     raise

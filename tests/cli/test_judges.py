@@ -242,8 +242,14 @@ def test_failures_and_retries_are_in_the_report(
         path = config(folder.path, server, llm={"limits": {"max_attempts": 2}})
         assert run("evaluate", *names, "-o", folder.file("out"), "-c", path) == 4
     lines = capfd.readouterr().out.splitlines()
-    assert lines[-3].startswith("judge gpt-4o-mini: 3 calls, 5 attempts, 0 cached, about $0.")
-    assert lines[-1] == (
+    judge, _, metrics, *first = lines[-6:]
+    assert judge.startswith("judge gpt-4o-mini: 3 calls, 5 attempts, 0 cached, about $0.")
+    assert first == [
+        "first refused: I cannot help with that.",
+        "first invalid_reply: the content is not JSON: unexpected end of data: line 1 column 2 (char 1)",
+        "first unavailable: HTTP 503: busy (2 attempts)",
+    ]
+    assert metrics == (
         "metrics: 0 ok, 1 skipped, 3 failed (1 invalid_reply, 1 refused, 1 unavailable); "
         "retries: 1 invalid_reply, 1 unavailable"
     )
