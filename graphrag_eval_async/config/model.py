@@ -122,17 +122,19 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
 
 
 class PricingConfig(Section, frozen=True, kw_only=True):
-    """Prices of the models, which override the built-in list.
+    """Prices of the models, which override the list prices of the package genai-prices.
 
     Attributes:
         input_usd_per_million: US dollars per million input tokens of the generation model.
         output_usd_per_million: US dollars per million output tokens of the generation model.
         embedding_usd_per_million: US dollars per million tokens of the embedding model.
+        cached_usd_per_million: US dollars per million cached input tokens of the generation model.
     """
 
     input_usd_per_million: Amount | None = None
     output_usd_per_million: Amount | None = None
     embedding_usd_per_million: Amount | None = None
+    cached_usd_per_million: Amount | None = None
 
 
 class LLMConfig(Section, frozen=True, kw_only=True):
@@ -142,7 +144,7 @@ class LLMConfig(Section, frozen=True, kw_only=True):
         generation: the LLM.
         embedding: the embedding model, for metrics that need one.
         limits: limits on rate, time and cost.
-        pricing: prices that override the built-in list.
+        pricing: prices that override list prices.
         cache: path of an SQLite file that stores finished calls; several processes may share it.
     """
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from json import JSONDecoder
 from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from msgspec import DecodeError, Struct, json
 
@@ -394,9 +394,30 @@ def _object(response: Response) -> dict[str, Any]:
 
 
 def _usage(usage: Any) -> TokenUsage | None:
-    """Return the tokens used; None if the server gives no valid counts."""
-    if not isinstance(usage, dict):
+    """Return the tokens used; None if the server gives no valid counts.
+
+    Some servers leave reasoning out of the completion, but not out of the total.
+    """
+    match usage:
+        case {"prompt_tokens": prompt}:
+            completion = usage.get("completion_tokens") or 0
+        case _:
+            return None
+    cached = _detail(usage, "prompt_tokens_details", "cached_tokens")
+    reasoning = _detail(usage, "completion_tokens_details", "reasoning_tokens")
+    if not _is_count(prompt) or not _is_count(completion):
         return None
-    counts = [usage.get("prompt_tokens"), usage.get("completion_tokens") or 0]
-    usable = [count for count in counts if type(count) is int and 0 <= count < 2**53]
-    return TokenUsage(*usable) if usable == counts else None
+    if reasoning and usage.get("total_tokens") == prompt + completion + reasoning:
+        completion += reasoning
+    return TokenUsage(prompt, completion, min(cached, prompt))
+
+
+def _detail(usage: Mapping[str, Any], section: str, name: str) -> int:
+    """Return a count in a section of the usage; 0 if there is none."""
+    details = usage.get(section)
+    count = details.get(name) if isinstance(details, dict) else None
+    return count if _is_count(count) else 0
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value < 2**53

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import orjson
 from msgspec.structs import astuple
@@ -13,102 +13,90 @@ from graphrag_eval_async.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphrag_eval_async.config import LLMConfig
+    from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
     from graphrag_eval_async.judge.protocol import Message
     from graphrag_eval_async.records.token_usage import TokenUsage
-
-T = TypeVar("T")
-
-GENERATION_PRICES = {
-    "gpt-5.2": (1.75, 14.0),
-    "gpt-5.2-chat-latest": (1.75, 14.0),
-    "gpt-5.1": (1.25, 10.0),
-    "gpt-5.1-chat-latest": (1.25, 10.0),
-    "gpt-5": (1.25, 10.0),
-    "gpt-5-chat-latest": (1.25, 10.0),
-    "gpt-5-mini": (0.25, 2.0),
-    "gpt-5-nano": (0.05, 0.4),
-    "gpt-4.1": (2.0, 8.0),
-    "gpt-4.1-mini": (0.4, 1.6),
-    "gpt-4.1-nano": (0.1, 0.4),
-    "gpt-4o": (2.5, 10.0),
-    "gpt-4o-2024-05-13": (5.0, 15.0),
-    "gpt-4o-mini": (0.15, 0.6),
-    "chatgpt-4o-latest": (5.0, 15.0),
-    "o1": (15.0, 60.0),
-    "o1-mini": (1.1, 4.4),
-    "o3": (2.0, 8.0),
-    "o3-mini": (1.1, 4.4),
-    "o4-mini": (1.1, 4.4),
-    "gpt-4-turbo": (10.0, 30.0),
-    "gpt-4-0125-preview": (10.0, 30.0),
-    "gpt-4-1106-preview": (10.0, 30.0),
-    "gpt-4": (30.0, 60.0),
-    "gpt-4-0613": (30.0, 60.0),
-    "gpt-3.5-turbo": (0.5, 1.5),
-    "gpt-3.5-turbo-0125": (0.5, 1.5),
-    "gpt-3.5-turbo-1106": (1.0, 2.0),
-}
-"""Prices of chat models: US dollars per million input tokens and per million output tokens.
-
-From https://openai.com/api/pricing and https://platform.openai.com/docs/pricing as of December 2025, for the
-standard tier. Ignores the discount on cached input, so costs are an upper bound.
-"""
-
-EMBEDDING_PRICES = {
-    "text-embedding-3-small": 0.02,
-    "text-embedding-3-large": 0.13,
-    "text-embedding-ada-002": 0.1,
-}
-"""Prices of embedding models: US dollars per million tokens."""
 
 MESSAGE_TOKENS = 4
 """Tokens that delimit a message."""
 
-ASCII = bytes(range(128))
+FEW_TOKENS = 1000
+"""Tokens for which list prices are looked up: long prompts cost more with some models."""
 
-SNAPSHOT_DATE = re.compile(r"-[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
+ASCII = bytes(range(128))
 
 
 class Prices(NamedTuple):
-    """US dollars per million tokens; None for an unknown price."""
+    """US dollars per million tokens; None for an unknown price. `cached` is that of cached input."""
 
     input: float | None
     output: float | None
     embedding: float | None
+    cached: float | None = None
 
     def completion(self, usage: TokenUsage) -> float | None:
         """Return the cost of a reply in US dollars; None if a price is unknown."""
         if self.input is None or self.output is None:
             return None
-        return (usage.input_tokens * self.input + usage.output_tokens * self.output) / 1e6
+        saved = 0.0 if self.cached is None else usage.cached_tokens * (self.input - self.cached)
+        return (usage.input_tokens * self.input - saved + usage.output_tokens * self.output) / 1e6
 
     def embedding_cost(self, usage: TokenUsage) -> float | None:
         """Return the cost of an embedding request in US dollars; None if the price is unknown."""
         return None if self.embedding is None else usage.input_tokens * self.embedding / 1e6
 
 
+_Place: TypeAlias = tuple[str, str | None, str]
+"""Where a model may be listed: its provider, or the URL of its server, and its name."""
+
 UNKNOWN = Prices(None, None, None)
 
 
 def prices_of(llm: LLMConfig | None) -> Prices:
-    """Return the configured prices, or OpenAI's list prices where the configuration has none.
+    """Return the configured prices, or the list prices of genai-prices where the configuration has none.
 
-    Model names may start with ``openai/`` and end with a snapshot date.
+    Cached input costs as much as other input if its price is unknown, or if only that of input is configured.
     """
     if llm is None:
         return UNKNOWN
-    generation = listed(llm.generation.model, GENERATION_PRICES) if llm.generation else None
-    embedding = listed(llm.embedding.model, EMBEDDING_PRICES) if llm.embedding else None
-    known = (*(generation or (None, None)), embedding)
-    given = astuple(llm.pricing)
-    return Prices(*(price if own is None else own for own, price in zip(given, known, strict=True)))
+    given = llm.pricing
+    known = _listed(llm.generation, given.input_usd_per_million, given.output_usd_per_million)
+    embedding = _listed(llm.embedding, given.embedding_usd_per_million)
+    cached = known.cached if given.input_usd_per_million is None else None
+    prices = Prices(known.input, known.output, embedding.input, cached)
+    return Prices(*(price if own is None else own for own, price in zip(astuple(given), prices, strict=True)))
 
 
-def listed(model: str, prices: Mapping[str, T]) -> T | None:
-    """Return the list price of a model; None if it is not listed."""
-    name = model.removeprefix("openai/")
-    return prices.get(name, prices.get(SNAPSHOT_DATE.sub("", name)))
+def _listed(model: GenerationConfig | EmbeddingConfig | None, *configured: float | None) -> Prices:
+    """Return the list prices of a model; does not look them up if all prices are `configured`."""
+    if model is None or None not in configured:
+        return UNKNOWN
+    try:
+        from genai_prices import Usage, calc_price
+    except ImportError:
+        return UNKNOWN
+
+    def price(place: _Place, *tokens: str) -> float:
+        """Return the price of a million tokens, at the rate of few."""
+        usage = Usage(**dict.fromkeys(tokens, FEW_TOKENS))
+        provider, url, name = place
+        if url is not None:
+            found = calc_price(usage, name, provider_api_url=url)
+        else:
+            found = calc_price(usage, name, provider_id=provider)
+        return float(found.total_price) / FEW_TOKENS * 1e6
+
+    provider, slash, name = model.model.partition("/")
+    places: list[_Place] = [(model.provider, None, model.model)]
+    if model.base_url is not None:
+        places.insert(0, ("", model.base_url, model.model))
+    if slash:
+        places.append((provider, None, name))
+    for place in places:
+        with suppress(LookupError):
+            known, output = price(place, "input_tokens"), price(place, "output_tokens")
+            return Prices(known, output, None, price(place, "input_tokens", "cache_read_tokens"))
+    return UNKNOWN
 
 
 def check_budget(llm: LLMConfig, *, embeds: bool) -> None:

@@ -99,6 +99,9 @@ class Retry:
             reply, used = await self._send(request)
         except Exception as error:
             failure = self._failure(error, request.kind, sent_in)
+            if isinstance(error, TimeoutError):  # It may be billed, but nobody says so.
+                self._usage.add_timed_out(request.kind, TokenUsage(request.tokens))
+                self._check_budget()
             if failure.usage is not None or failure.reply is not None:
                 self._account(request, failure.usage, failure.reply)
             failure = self.breakers[request.kind].attempt_failed(failure)
@@ -132,11 +135,11 @@ class Retry:
         """Count and price the tokens of an attempt; estimate them if the judge gives no valid counts."""
         try:
             tokens = TokenUsage(*used)
-            is_metered = all(0 <= count < 2**53 for count in tokens)
+            is_metered = all(0 <= n < 2**53 for n in tokens) and tokens.cached_tokens <= tokens.input_tokens
         except TypeError:
             is_metered = False
         if is_metered:
-            self.limiter.correct(sum(tokens) - request.tokens)
+            self.limiter.correct(tokens.input_tokens + tokens.output_tokens - request.tokens)
         else:
             self._usage.unmetered += 1
             tokens = TokenUsage(request.tokens, estimate_reply(reply) if request.kind == KINDS[0] else 0)
@@ -146,7 +149,8 @@ class Retry:
 
     def _check_budget(self) -> None:
         budget = self._limits.budget_usd
-        if budget is not None and (self._usage.dollars or 0.0) >= budget:
+        spent = (self._usage.dollars or 0.0) + self._usage.timed_out_dollars
+        if budget is not None and spent >= budget:
             text = f"the budget of {budget:g} US dollars is spent"
             for kind in KINDS:
                 self._dismiss(kind, partial(JudgeError, "budget", text, final=True))

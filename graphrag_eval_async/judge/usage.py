@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.judge.pricing import UNKNOWN, Prices
 from graphrag_eval_async.records.tabular import html_table
+from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from graphrag_eval_async.records.token_usage import TokenUsage
 
 
 class JudgeUsage:
@@ -23,9 +22,12 @@ class JudgeUsage:
             flight.
         attempts: requests sent, including retries and repetitions.
         input_tokens: input of completions, over all attempts.
+        cached_tokens: part of it that servers read from their caches.
         output_tokens: output of completions, over all attempts.
         embedding_tokens: input of embeddings, over all attempts.
         unmetered: replies without a token count from the server; their tokens are estimated.
+        timed_out_dollars: estimated cost of requests that timed out, in US dollars; part of the budget, but
+            not of `dollars`.
         cache_hits: calls answered by the cache.
         cache_errors: calls that the cache could not look up or store.
         shared_calls: calls answered by an equal call that was in flight.
@@ -44,6 +46,7 @@ class JudgeUsage:
         self.attempts = 0
         self.input_tokens = 0
         self.output_tokens = 0
+        self.cached_tokens = 0
         self.embedding_tokens = 0
         self.unmetered = 0
         self.cache_hits = 0
@@ -57,6 +60,7 @@ class JudgeUsage:
         self.waiting = 0
         self.concurrency = 0
         self.restored_dollars = 0.0
+        self.timed_out_dollars = 0.0
         self._prices = prices or UNKNOWN
         self._paused_until = 0.0
 
@@ -73,11 +77,13 @@ class JudgeUsage:
     @property
     def dollars(self) -> float | None:
         """Cost of all tokens and of restored results, in US dollars; None if a price is unknown."""
-        tokens = (self.input_tokens, self.output_tokens, self.embedding_tokens)
-        used = [(count, price) for count, price in zip(tokens, self._prices, strict=True) if count]
-        if any(price is None for _, price in used):
-            return None
-        return self.restored_dollars + sum(count * (price or 0.0) for count, price in used) / 1e6
+        completions = TokenUsage(self.input_tokens, self.output_tokens, self.cached_tokens)
+        costs = [
+            self._prices.completion(completions) if any(completions) else 0.0,
+            self._prices.embedding_cost(TokenUsage(self.embedding_tokens)) if self.embedding_tokens else 0.0,
+        ]
+        known = [cost for cost in costs if cost is not None]
+        return self.restored_dollars + sum(known) if len(known) == len(costs) else None
 
     @property
     def paused_sec(self) -> float:
@@ -110,6 +116,12 @@ class JudgeUsage:
         """Record a pause of `seconds` during which no request is sent."""
         self._paused_until = max(self._paused_until, monotonic() + seconds)
 
+    def add_timed_out(self, kind: str, tokens: TokenUsage) -> None:
+        """Count the estimated tokens of a request that timed out."""
+        prices = self._prices
+        cost = prices.embedding_cost(tokens) if kind == "embedding" else prices.completion(tokens)
+        self.timed_out_dollars += cost or 0.0
+
     def add(self, kind: str, tokens: TokenUsage) -> float | None:
         """Count the tokens of a reply; return their cost in US dollars, or None if a price is unknown.
 
@@ -120,6 +132,7 @@ class JudgeUsage:
             return self._prices.embedding_cost(tokens)
         self.input_tokens += tokens.input_tokens
         self.output_tokens += tokens.output_tokens
+        self.cached_tokens += tokens.cached_tokens
         return self._prices.completion(tokens)
 
 

@@ -17,6 +17,7 @@ from graphrag_eval_async.errors import ConfigError, JudgeError
 from graphrag_eval_async.judge.openai_client import check, open_judge
 from graphrag_eval_async.judge.openai_endpoint import endpoint_of
 from graphrag_eval_async.judge.protocol import Judge
+from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.cases import each
 from tests.conftest import leaving_nothing
 from tests.deadlines import WAIT_SECONDS, in_time, killing, running
@@ -93,7 +94,7 @@ async def test_a_completion() -> None:
             },
         }
     assert reply == VERDICT
-    assert usage == (server.counts.input_tokens, server.counts.output_tokens)
+    assert usage == TokenUsage(server.counts.input_tokens, server.counts.output_tokens)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ async def test_embeddings() -> None:
             "user": None,
         }
     assert vectors[0] == vectors[2] != vectors[1]
-    assert usage == (server.counts.embedding_tokens, 0)
+    assert usage == TokenUsage(server.counts.embedding_tokens)
 
 
 async def test_embeddings_from_elsewhere() -> None:

@@ -225,8 +225,8 @@ async def test_all_tokens_that_a_server_tells_of_are_known() -> None:
     }
     assert counts.requests == len(used) == 600
     assert found == {
-        "chat": [counts.input_tokens, counts.output_tokens],
-        "embedding": [counts.embedding_tokens, 0],
+        "chat": [counts.input_tokens, counts.output_tokens, 0],
+        "embedding": [counts.embedding_tokens, 0, 0],
     }
 
 
@@ -386,6 +386,12 @@ USAGES: list[tuple[Any, TokenUsage | None]] = [
     ({"prompt_tokens": 3, "completion_tokens": 4}, TokenUsage(3, 4)),
     ({"prompt_tokens": 3, "completion_tokens": None, "total_tokens": 3}, TokenUsage(3, 0)),
     ({"prompt_tokens": 3}, TokenUsage(3, 0)),
+    ({"prompt_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}, TokenUsage(3, 0, 2)),
+    ({"prompt_tokens": 3, "prompt_tokens_details": {"cached_tokens": "2"}}, TokenUsage(3)),
+    ({"prompt_tokens": 3, "completion_tokens": 4, "completion_tokens_details": {"reasoning_tokens": 2},
+      "total_tokens": 7}, TokenUsage(3, 4)),
+    ({"prompt_tokens": 3, "completion_tokens": 4, "completion_tokens_details": {"reasoning_tokens": 2},
+      "total_tokens": 9}, TokenUsage(3, 6)),
     ({"prompt_tokens": True}, None),
     ({"prompt_tokens": -1, "completion_tokens": 4}, None),
     ({"prompt_tokens": 3, "completion_tokens": -4}, None),

@@ -69,6 +69,7 @@ def test_a_call() -> None:
             "attempts": 1,
             "input_tokens": 100,
             "output_tokens": 10,
+            "cached_tokens": 0,
             "embedding_tokens": 0,
             "unmetered": 0,
             "cache_hits": 0,
@@ -83,6 +84,7 @@ def test_a_call() -> None:
             "waiting": 0,
             "concurrency": 32,
             "restored_dollars": 0.0,
+            "timed_out_dollars": 0.0,
             "tokens": 110,
             "dollars": COST,
             "paused_sec": 0.0,
@@ -271,6 +273,19 @@ def test_the_error_of_the_last_attempt_says_how_many_there_were() -> None:
         assert now() == pytest.approx(120, abs=0.5)
 
     asked(ScriptedJudge(lambda _: asyncio.Event().wait()), use, max_attempts=2)
+
+
+def test_a_budget_counts_requests_that_timed_out() -> None:
+    judge = ScriptedJudge(lambda n: asyncio.Event().wait() if n == 0 else {"value": 1})
+
+    async def use(one: JudgeSession) -> Any:
+        found = await outcome(MetricCalls(ResultCalls(one)), "x" * 4000)
+        assert one.usage.dollars == 0
+        assert one.usage.timed_out_dollars > 0.001
+        return found
+
+    assert asked(judge, use, budget_usd=0.001) == "budget"
+    assert len(judge.requests) == 1
 
 
 def test_a_slot_is_free_while_its_call_waits_for_another_try() -> None:
