@@ -279,7 +279,7 @@ class Evaluator:
         if judged is None:
             return False
         evaluation.judged, evaluation.judged_steps = judged
-        evaluation.provenance = self._judging.provenance(session.learned)
+        evaluation.provenance = self._judging.provenance(session.used)
         if facts is not None:
             evaluation.failure = failure_of(facts._replace(right_answer=right_answer(evaluation.judged)))
         result = evaluation.as_dict()

@@ -198,9 +198,14 @@ class RetrievalAnswerConfig(Section, frozen=True, kw_only=True):
 
     Attributes:
         enabled: whether it is judged.
+        mode: "ragas" uses the prompts of RAGAS, one call a document; "joint" judges all documents of a step
+            in one call, with a prompt of its own.
+        seed: decides the order in which "joint" shows the documents to the judge.
     """
 
     enabled: bool = True
+    mode: Literal["ragas", "joint"] = "ragas"
+    seed: Annotated[int, Meta(ge=0, le=2**53, description="an integer of 0 or more")] = 0
 
 
 class RetrievalContextConfig(Section, frozen=True, kw_only=True):
@@ -208,9 +213,14 @@ class RetrievalContextConfig(Section, frozen=True, kw_only=True):
 
     Attributes:
         enabled: whether it is judged.
+        mode: "ragas" uses the prompts of RAGAS, one call a document; "joint" judges all documents of a step
+            in one call, with a prompt of its own.
+        seed: decides the order in which "joint" shows the documents to the judge.
     """
 
     enabled: bool = True
+    mode: Literal["ragas", "joint"] = "ragas"
+    seed: Annotated[int, Meta(ge=0, le=2**53, description="an integer of 0 or more")] = 0
 
 
 class RagasAnswerCorrectnessConfig(Section, frozen=True, kw_only=True):

@@ -101,7 +101,7 @@ def _lower_end(weights: Weights, level: float) -> float:
     while True:
         step = -excess / slope
         low += step
-        if step < 10 * TOLERANCE:  # Steps get smaller quadratically.
+        if step < min(10 * TOLERANCE, low / 10):  # Steps get smaller quadratically, near 0 only at the end.
             return low
         excess, slope = _excess(low, points, known, target)
 

@@ -188,9 +188,17 @@ class Dialect:
 
     @property
     def learned(self) -> dict[str, Any]:
-        """What differs from the defaults, as JSON; empty if nothing does."""
-        formats = {name: LADDER[place] for name, place in sorted(self.formats.items())}
-        found = {"parameters": dict(sorted(self.names.items())), "formats": formats}
+        """What differs from the defaults and is remembered, as JSON; empty if nothing does."""
+        return self._shown(self.formats)
+
+    @property
+    def used(self) -> dict[str, Any]:
+        """The same, with formats that were accepted but are not remembered yet."""
+        return self._shown(dict(self._guessed.keys()) | self.formats)
+
+    def _shown(self, formats: Mapping[str, int]) -> dict[str, Any]:
+        named = {name: LADDER[place] for name, place in sorted(formats.items())}
+        found = {"parameters": dict(sorted(self.names.items())), "formats": named}
         return {name: part for name, part in found.items() if part}
 
     def recall(self, learned: Any) -> None:

@@ -119,15 +119,24 @@ class OpenAIJudge:
     @property
     def learned(self) -> dict[str, Any]:
         """What the servers of the models accept, if it differs from the defaults, as JSON."""
-        remotes = {"generation": self._generation, "embedding": self._embedding}
-        found = {name: remote.dialect.learned for name, remote in remotes.items() if remote is not None}
+        found = {name: remote.dialect.learned for name, remote in self._remotes.items()}
         return {name: learned for name, learned in found.items() if learned}
+
+    @property
+    def used(self) -> dict[str, Any]:
+        """The same, with what was accepted but is not remembered yet."""
+        found = {name: remote.dialect.used for name, remote in self._remotes.items()}
+        return {name: used for name, used in found.items() if used}
+
+    @property
+    def _remotes(self) -> dict[str, _Remote]:
+        remotes = {"generation": self._generation, "embedding": self._embedding}
+        return {name: remote for name, remote in remotes.items() if remote is not None}
 
     def recall(self, learned: Any) -> None:
         """Start with what `learned` was for the same models earlier."""
-        for name, remote in (("generation", self._generation), ("embedding", self._embedding)):
-            if remote is not None and isinstance(learned, dict):
-                remote.dialect.recall(learned.get(name))
+        for name, remote in self._remotes.items():
+            remote.dialect.recall(learned.get(name) if isinstance(learned, dict) else None)
 
     async def complete(
         self, messages: Sequence[Message], schema: Mapping[str, Any], *, variation: int = 0
@@ -178,9 +187,8 @@ class OpenAIJudge:
 
     async def aclose(self) -> None:
         """Close all connections; closing twice does nothing."""
-        for remote in (self._generation, self._embedding):
-            if remote is not None:
-                await remote.client.close()
+        for remote in self._remotes.values():
+            await remote.client.close()
 
 
 class _Remote:

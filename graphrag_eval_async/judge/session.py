@@ -162,14 +162,17 @@ class JudgeSession:
         return judge
 
     @property
-    def learned(self) -> dict[str, Any]:
-        """What the servers of the models accept, if it differs from the defaults, as JSON."""
+    def used(self) -> dict[str, Any]:
+        """In what way requests were written, if it differs from the defaults, as JSON."""
         judge = self._opened
-        return judge.learned if isinstance(judge, openai_client.OpenAIJudge) else {}
+        return judge.used if isinstance(judge, openai_client.OpenAIJudge) else {}
 
     async def remember(self) -> None:
         """Store in the cache what the servers accept, if that is new."""
-        if self.cache is not None and (learned := self.learned) != self._remembered:
+        judge = self._opened
+        if self.cache is None or not isinstance(judge, openai_client.OpenAIJudge):
+            return
+        if (learned := judge.learned) != self._remembered:
             self._remembered = learned
             await self.cache.put(self._learned_key, orjson.dumps(learned))
 

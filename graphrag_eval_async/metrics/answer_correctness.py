@@ -21,36 +21,20 @@ if TYPE_CHECKING:
 INPUTS = ("question", "reference_answer", "actual_answer")
 
 INSTRUCTIONS = """\
-You compare two answers to the same question, claim by claim. The blocks of data are {question}, \
-{reference_answer}, which is correct and complete, and {actual_answer}, which is to be evaluated.
+Compare two answers to {question}: {reference_answer}, which is correct, and {actual_answer}, which is \
+judged.
 
-1. List the claims that each answer makes in reply to the question.
-- A claim is one atomic fact, written so that it can be understood without the rest of the answer. Of an \
-enumeration, each item is a claim.
-- List what the answers say, true or not, and never what you know yourself. Treat both answers alike: \
-split them in the same way, as finely as the reference answer needs.
-- Leave out what does not reply to the question: greetings, offers of help, repetitions of the question or \
-of another claim, and how the answer was found. Leave out details that the question does not ask for, such \
-as identifiers beside the names that are asked for, unless the reference answer has them, too.
-- The statement that there are none of what is asked for is a claim. An actual answer that is empty, \
-refuses, or says that it does not know makes no claims.
-- The reference answer makes at least one claim; where it says that the question cannot be answered, that \
-is its claim, and an actual answer that says the same makes it, too.
-
-2. Match claims of the actual answer with claims of the reference answer.
-- Two claims match if they mean the same in the context of the question. Wording, language, formatting and \
-order do not matter, nor do equivalent spellings of names, equal quantities in other units, or rounding \
-that does not change the reply.
-- A claim that contradicts another does not match it, nor does one that is vaguer or about something else.
-- A claim matches at most one claim of the other answer."""
+1. List the claims that each answer makes in reply to the question. A claim is one atomic fact that can be \
+understood alone; each item of an enumeration is one. List what is said, true or not, equally fine in \
+both. Leave out greetings, repetitions, how the answer was found, and details that the question does not \
+ask for, unless the reference answer has them. "There are none" is a claim. An actual answer that refuses \
+or does not know makes none; the reference answer makes at least one.
+2. Match claims of the same meaning, whatever their wording, order, spelling of names, units, or rounding. \
+A claim that contradicts or is vaguer does not match. A claim matches at most one other."""
 
 REPLY = """\
-Reply with a JSON object of these keys, in this order:
-- "reference_claims": the claims of <reference_answer>, at least one, each a text;
-- "actual_claims": the claims of <actual_answer>, each a text; an empty list if it makes none;
-- "reason": in a few sentences, which claims match, which do not, and why;
-- "matches": the pairs of matching claims, each {"reference": i, "actual": j}, where i and j are the \
-positions of the two claims in their lists, counted from 0. No position occurs in more than one pair."""
+Reply with JSON: "reference_claims" and "actual_claims", lists of texts; "reason", briefly why claims \
+match or not; "matches", a list of {"reference": i, "actual": j}, positions in the two lists, from 0."""
 
 
 class Match(Struct, frozen=True):

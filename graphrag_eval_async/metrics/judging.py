@@ -62,7 +62,8 @@ def configured(config: Config) -> list[Metric]:
 
 def loader(config: Config) -> Callable[[], None]:
     """Return a function that imports the packages that the metrics need."""
-    needs_ragas = bool(config.metrics.keys() - {"answer_correctness"})
+    sections = {name: section for name, section in config.metrics.items() if name != "answer_correctness"}
+    needs_ragas = any(getattr(section, "mode", "ragas") == "ragas" for section in sections.values())
     return load_ragas if needs_ragas else lambda: None
 
 
@@ -121,19 +122,19 @@ class Judging:
         sections = {name: msgspec.to_builtins(getattr(config, name)) for name in SECTIONS}
         self.fingerprint = [provenance, self._setup.identities, sections]
 
-    def provenance(self, learned: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def provenance(self, used: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the `judge` key of a result.
 
         It has the `model`; the `embedding` model, if a metric uses one; a hash of the `prompts` of all
-        metrics, of the models' parameters and of `learned`; the `outputs` of custom evaluations, and which of
+        metrics, of the models' parameters and of `used`; the `outputs` of custom evaluations, and which of
         them are `fractions` (numbers from 0 to 1) or `texts`.
 
         Args:
-            learned: in what other way the servers want requests; see `JudgeSession`.
+            used: in what other way requests were written; see `JudgeSession`.
         """
         provenance: dict[str, Any] = copy_json(self._provenance)
-        if learned:
-            text = orjson.dumps([provenance["prompts"], learned])
+        if used:
+            text = orjson.dumps([provenance["prompts"], used])
             provenance["prompts"] = sha256(text).hexdigest()[:16]
         return provenance
 

@@ -42,6 +42,7 @@ async def _correctness(
 ) -> dict[str, Any]:
     """Return the weighted average of the F-score of the statements and the answers' cosine similarity.
 
+    An answer without statements, such as a refusal, scores 0.
     Formula: https://docs.ragas.io/en/v0.1.21/concepts/metrics/answer_correctness.html
     """
     from ragas.metrics.collections.answer_correctness.util import (
@@ -54,9 +55,12 @@ async def _correctness(
     actual, expected, *vectors = await together(
         partial(split, answer=answer), partial(split, answer=reference), *embed
     )
-    for output, whose in [(actual, "actual"), (expected, "reference")]:
-        if not output.statements:
-            raise JudgeError("invalid_reply", f"the judge found no statement in the {whose} answer")
+    similarity = {f"{NAME}_similarity": cosine(*pair) for pair in vectors}
+    if not expected.statements:
+        raise JudgeError("invalid_reply", "the judge found no statement in the reference answer")
+    if not actual.statements:  # Such as a refusal.
+        counts = {f"{NAME}_tp": 0, f"{NAME}_fp": 0, f"{NAME}_fn": len(expected.statements)}
+        return {NAME: 0.0, **counts, **similarity}
     classes = await ask_ragas(
         judge,
         CorrectnessClassifierPrompt,
@@ -67,7 +71,6 @@ async def _correctness(
     sizes = len(classes.TP), len(classes.FP), len(classes.FN)
     if not any(sizes):
         raise JudgeError("invalid_reply", "the judge classified no statement")
-    similarity = {f"{NAME}_similarity": cosine(*pair) for pair in vectors}
     total = config.weights[0] * _f_score(*sizes, config.beta) + config.weights[1] * sum(similarity.values())
     score = total / sum(config.weights)
     if config.threshold is not None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.config.model import RetrievalAnswerConfig, RetrievalContextConfig
 from graphrag_eval_async.errors import JudgeError, MalformedStep
+from graphrag_eval_async.metrics.joint_retrieval import JOINT_PROMPTS, judge_jointly
 from graphrag_eval_async.metrics.metric import Metric, MetricTask, has_text
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, require_ragas, together
 from graphrag_eval_async.steps import average_precision, read_texts
@@ -13,7 +15,6 @@ from graphrag_eval_async.steps import average_precision, read_texts
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphrag_eval_async.config.model import RetrievalAnswerConfig, RetrievalContextConfig
     from graphrag_eval_async.judge.protocol import MetricJudge
     from graphrag_eval_async.metrics.metric import Case
 
@@ -21,30 +22,35 @@ ANSWER = "retrieval_answer"
 CONTEXT = "retrieval_context"
 
 
-def retrieval_answer(_: RetrievalAnswerConfig | None = None) -> Metric:
+def retrieval_answer(config: RetrievalAnswerConfig | None = None) -> Metric:
     """Return the metric `retrieval_answer`: compares successful retrieval steps with the reference answer.
 
     Raises:
-        ConfigError: ragas is not installed.
+        ConfigError: ragas is not installed, and the mode is "ragas".
     """
-    return _retrieval(ANSWER, lambda case, _: case.reference_answer or "")
+    return _retrieval(ANSWER, config or RetrievalAnswerConfig(), lambda case, _: case.reference_answer or "")
 
 
-def retrieval_context(_: RetrievalContextConfig | None = None) -> Metric:
+def retrieval_context(config: RetrievalContextConfig | None = None) -> Metric:
     """Return the metric `retrieval_context`: compares matched steps with their reference steps' texts.
 
     Raises:
-        ConfigError: ragas is not installed.
+        ConfigError: ragas is not installed, and the mode is "ragas".
     """
 
     def reference(case: Case, index: int) -> str | None:
-        return "\n".join(_texts(case.matches[index])) if index in case.matches else None
+        return _joined(_texts(case.matches[index])) if index in case.matches else None
 
-    return _retrieval(CONTEXT, reference)
+    return _retrieval(CONTEXT, config or RetrievalContextConfig(), reference)
 
 
-def _retrieval(name: str, reference_of: Callable[[Case, int], str | None]) -> Metric:
+def _retrieval(
+    name: str,
+    config: RetrievalAnswerConfig | RetrievalContextConfig,
+    reference_of: Callable[[Case, int], str | None],
+) -> Metric:
     """Return a metric of successful retrieval steps; `reference_of` returns a step's reference, or None."""
+    is_joint = config.mode == "joint"
 
     def tasks(case: Case) -> list[MetricTask]:
         found = []
@@ -52,14 +58,29 @@ def _retrieval(name: str, reference_of: Callable[[Case, int], str | None]) -> Me
             is_retrieval = step.get("name") == "retrieval" and step.get("status") == "success"
             if is_retrieval and (reference := reference_of(case, index)) is not None:
                 texts = _texts(step)
-                is_complete = has_text(case.question, reference) and texts
-                for key, ask in [(f"{name}_recall", _recall), (f"{name}_precision", _precision)]:
-                    call = partial(ask, key, case.question, texts, reference) if is_complete else None
-                    found.append(MetricTask(name, call, f"{key}_error", f"{key}_cost", index))
+                if not has_text(case.question, reference) or not any(texts):
+                    texts = []
+                found += tasks_of(case.question, texts, reference, index)
         return found
 
-    prompts = [f"ragas {require_ragas(name)} ContextRecallPrompt, ContextPrecisionPrompt"]
-    return Metric(name, prompts, tasks)
+    def tasks_of(question: str, texts: Sequence[str], reference: str, index: int) -> list[MetricTask]:
+        if is_joint:
+            call = partial(judge_jointly, name, config.seed, question, texts, reference) if texts else None
+            return [MetricTask(name, call, f"{name}_error", f"{name}_cost", index)]
+        return [
+            MetricTask(
+                name,
+                partial(ask, key, question, texts, reference) if texts else None,
+                f"{key}_error",
+                f"{key}_cost",
+                index,
+            )
+            for key, ask in [(f"{name}_recall", _recall), (f"{name}_precision", _precision)]
+        ]
+
+    if is_joint:
+        return Metric(name, [f"joint, seed {config.seed}", *JOINT_PROMPTS], tasks)
+    return Metric(name, [f"ragas {require_ragas(name)} ContextRecallPrompt, ContextPrecisionPrompt"], tasks)
 
 
 def add_f1(keys: dict[str, Any], name: str) -> None:
@@ -70,6 +91,10 @@ def add_f1(keys: dict[str, Any], name: str) -> None:
     costs = keys.get(f"{name}_recall_cost"), keys.get(f"{name}_precision_cost")
     if None not in costs:
         keys[f"{name}_f1_cost"] = sum(costs)
+
+
+def _joined(texts: Sequence[str]) -> str:
+    return "\n".join(filter(None, texts))
 
 
 def _texts(step: Mapping[str, Any]) -> list[str]:
@@ -88,7 +113,7 @@ async def _recall(
     """
     from ragas.metrics.collections.context_recall.util import ContextRecallPrompt
 
-    context = "\n".join(texts)
+    context = _joined(texts)
     output = await ask_ragas(judge, ContextRecallPrompt, question=question, context=context, answer=reference)
     rows = output.classifications
     if not rows:
@@ -106,11 +131,14 @@ async def _precision(
 ) -> dict[str, float]:
     """Return the average precision of the texts that the judge finds useful, from 0 to 1; 0 if none is.
 
+    A document without text takes up a rank.
+
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_precision/
     """
     from ragas.metrics.collections.context_precision.util import ContextPrecisionPrompt
 
     ask = partial(ask_ragas, judge, ContextPrecisionPrompt, question=question, answer=reference)
-    outputs = await together(*(partial(ask, context=text) for text in texts))
-    useful = [rank for rank, output in enumerate(outputs) if output.verdict]
+    ranks = [rank for rank, text in enumerate(texts) if text]
+    outputs = await together(*(partial(ask, context=texts[rank]) for rank in ranks))
+    useful = [rank for rank, output in zip(ranks, outputs, strict=True) if output.verdict]
     return {key: average_precision(useful, range(len(texts))) if useful else 0.0}

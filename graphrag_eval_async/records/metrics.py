@@ -48,6 +48,8 @@ RESULT_KEYS = frozenset(
         *("answer_correctness_reason", "answer_eval_error", "answer_correctness_cost"),
         *("answer_relevance_reason", "answer_relevance_error", "answer_relevance_cost"),
         *(f"{metric}{suffix}" for metric in RETRIEVAL_METRICS for suffix in ("_reason", "_error", COST)),
+        *("retrieval_answer_error", "retrieval_answer_cost"),
+        *("retrieval_context_error", "retrieval_context_cost"),
         *(
             f"ragas_answer_correctness{suffix}"
             for suffix in ("", "_tp", "_fp", "_fn", "_similarity", "_error", COST)

@@ -31,9 +31,13 @@ ERRORS_OF_RESULT: Mapping[str, tuple[str, ...]] = {
     "ragas_answer_correctness_error": ("ragas_answer_correctness",),
 }
 ERRORS_OF_STEP: Mapping[str, tuple[str, ...]] = {
-    f"{name}_{part}_error": (f"{name}_{part}", f"{name}_f1")
-    for name in ("retrieval_answer", "retrieval_context")
-    for part in ("recall", "precision")
+    "retrieval_answer_error": RETRIEVAL_METRICS[:3],
+    "retrieval_context_error": RETRIEVAL_METRICS[3:],
+    **{
+        f"{name}_{part}_error": (f"{name}_{part}", f"{name}_f1")
+        for name in ("retrieval_answer", "retrieval_context")
+        for part in ("recall", "precision")
+    },
 }
 """The metrics that an error leaves without a value, by the key of the error in a result or retrieval step."""
 

@@ -80,9 +80,7 @@ def retrieval_comparator(step: Mapping[str, Any]) -> Score:
 
 
 def read_texts(output: Any) -> list[str]:
-    """Return the texts of the documents in the output of a retrieval step, by rank.
-
-    Skips documents with a missing or blank text.
+    """Return the texts of the documents in the output of a retrieval step, by rank; "" if missing or blank.
 
     Raises:
         MalformedStep: the output is not a list of documents, or a text is not a string.
@@ -90,7 +88,7 @@ def read_texts(output: Any) -> list[str]:
     texts = [document.get("text") for document in _read_documents(output)]
     if not all(text is None or isinstance(text, str) for text in texts):
         raise MalformedStep("a document's text must be a string")
-    return [text for text in texts if text is not None and text.strip()]
+    return [text if text is not None and text.strip() else "" for text in texts]
 
 
 def _read_documents(output: Any) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.aggregates.histogram import BINS, Histogram, count_of
@@ -165,6 +165,7 @@ skewed = st.floats(0, 1).map(lambda value: value**6)
 
 
 @pytest.mark.parametrize("values", [[0.02] * 12 + [1.0] * 4, [0.1, 0.5] * 8, [1.0] * 7 + [0.0]])
+@example(few=[1.0, 0.9998904308304191], level=0.95)
 @given(
     few=st.lists(skewed | skewed.map(lambda value: 1 - value), max_size=20),
     level=st.sampled_from([0.5, 0.95, 0.99]),

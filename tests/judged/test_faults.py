@@ -237,7 +237,7 @@ UNFIT = [
     ("retrieval_answer_precision", {"reason": "", "verdict": -1}),
     ("retrieval_context_recall", {"classifications": [{"statement": "", "reason": "", "attributed": 0.5}]}),
     ("retrieval_context_precision", '{"reason": "", "verdict": 1000000000000000000000000000000}'),
-    ("given_statements", {"statements": []}),
+    ("known_statements", {"statements": []}),
     ("classes", {"TP": [], "FP": [], "FN": []}),
     ("custom", {"custom_score": 1.5, "custom_reason": ""}),
     ("custom", {"custom_score": "NaN", "custom_reason": ""}),
@@ -247,7 +247,7 @@ UNFIT = [
     ("custom", "[" * 300 + "]" * 300),
     ("custom", []),
 ]
-EMPTY = {"given_statements", "classes"}
+EMPTY = {"known_statements", "classes"}
 """Replies that fit the schema and say nothing: asking again would not help."""
 
 

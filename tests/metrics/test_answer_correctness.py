@@ -200,9 +200,7 @@ async def test_a_prompt_of_the_users_takes_the_place_of_the_instructions_but_not
     asking = ScriptedMetricJudge(reply())
     await evaluate(metric, asking)
     system = asking.messages[0][0]["content"]
-    assert system.startswith(
-        'Is <actual_answer> like <reference_answer>? {"a": 1}\n\nReply with a JSON object'
-    )
+    assert system.startswith('Is <actual_answer> like <reference_answer>? {"a": 1}\n\nReply with JSON: ')
     assert '{"reference": i, "actual": j}' in system
     assert "atomic" not in system
     assert set(read_blocks(asking.messages[0][1]["content"])) == {

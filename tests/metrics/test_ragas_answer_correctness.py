@@ -114,8 +114,11 @@ def test_agrees_with_ragas(
         perfect = AnswerCorrectness(llm=judge, embeddings=judge, weights=list(weights))
         similarity = asyncio.run(perfect._calculate_similarity(ANSWER, REFERENCE)) if weights[1] else 0
         assert value == pytest.approx((weights[0] + weights[1] * similarity) / sum(weights), abs=1e-9)
-        assert keys.keys() == {f"{NAME}_error"}
-        assert keys[f"{NAME}_error"].startswith("invalid_reply: ")
+        if found[1] and not found[0]:  # Such as a refusal.
+            assert keys[NAME] == 0
+        else:
+            assert keys.keys() == {f"{NAME}_error"}
+            assert keys[f"{NAME}_error"].startswith("invalid_reply: ")
 
 
 async def test_both_answers_are_embedded_in_one_call() -> None:
@@ -137,12 +140,17 @@ async def test_without_the_similarity_nothing_is_embedded() -> None:
     assert not asking.embedded
 
 
-@pytest.mark.parametrize("whose", [ANSWER, REFERENCE])
-async def test_without_statements_nothing_is_classified(whose: str) -> None:
-    asking = ScriptedMetricJudge(script(STATEMENTS | {whose: []}))
+async def test_a_reference_without_statements_is_an_error() -> None:
+    asking = ScriptedMetricJudge(script(STATEMENTS | {REFERENCE: []}))
     keys = await outcome(metric(), CASE, asking)
-    side = "actual" if whose == ANSWER else "reference"
-    assert keys == {f"{NAME}_error": f"invalid_reply: the judge found no statement in the {side} answer"}
+    assert keys == {f"{NAME}_error": "invalid_reply: the judge found no statement in the reference answer"}
+    assert [title for title, *_ in asking.asked] == ["StatementGeneratorOutput"] * 2
+
+
+async def test_an_answer_without_statements_scores_0() -> None:
+    asking = ScriptedMetricJudge(script(STATEMENTS | {ANSWER: []}))
+    keys = await outcome(metric(), CASE, asking)
+    assert (keys[NAME], keys[f"{NAME}_fn"]) == (0.0, len(STATEMENTS[REFERENCE]))
     assert [title for title, *_ in asking.asked] == ["StatementGeneratorOutput"] * 2
 
 

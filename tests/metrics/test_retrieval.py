@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from graphrag_eval_async.config import RetrievalAnswerConfig
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.retrieval import add_f1, retrieval_answer, retrieval_context
 from tests.conftest import settle
@@ -22,6 +23,8 @@ from tests.metrics.ragas_support import (
     fixed,
     outcome,
 )
+from tests.metrics.support import ScriptedMetricJudge as OneReply
+from tests.metrics.support import evaluate, read_blocks
 
 pytestmark = pytest.mark.ragas
 
@@ -96,7 +99,7 @@ async def test_what_the_judge_is_asked() -> None:
         ("ContextPrecisionOutput", {"question": "Why?", "context": "one", "answer": reference}, 0),
         ("ContextPrecisionOutput", {"question": "Why?", "context": "two", "answer": reference}, 0),
     ]
-    assert keys == {"retrieval_context_recall": 0.5, "retrieval_context_precision": 1.0}
+    assert keys == {"retrieval_context_recall": 0.5, "retrieval_context_precision": 1.0}  # At rank 1.
 
 
 async def test_the_reasons_say_of_which_statement_they_are() -> None:
@@ -204,3 +207,75 @@ def test_what_they_say_of_themselves() -> None:
     for metric in (retrieval_answer(), retrieval_context()):
         assert metric.prompts == ["ragas 0.4.3 ContextRecallPrompt, ContextPrecisionPrompt"]
     assert [retrieval_answer().name, retrieval_context().name] == ["retrieval_answer", "retrieval_context"]
+
+
+# All documents in one call
+
+
+def joint(seed: int = 0) -> Any:
+    return retrieval_answer(RetrievalAnswerConfig(mode="joint", seed=seed))
+
+
+def verdict(useful: set[int], statements: list[list[int]], count: int) -> dict[str, Any]:
+    return {
+        "documents": [{"id": i, "reason": "So.", "useful": i in useful} for i in range(1, count + 1)],
+        "statements": [{"statement": f"S{i}.", "documents": ids} for i, ids in enumerate(statements)],
+    }
+
+
+def shown_to(asking: OneReply) -> list[dict[str, Any]]:
+    blocks = read_blocks(asking.messages[0][1]["content"])
+    documents: list[dict[str, Any]] = json.loads(blocks["documents"])
+    return documents
+
+
+@given(corpus, st.lists(st.sampled_from(["a", "b", "c", "d", " ", None]), min_size=1, max_size=8))
+def test_joint_scores_are_those_of_the_ranks(verdicts: dict[str, int], texts: list[str | None]) -> None:
+    known = [text for text in texts if text and text.strip()]
+    assume(known)
+
+    class Asking(OneReply):
+        async def ask(self, prompt: Any, form: Any, *, repeat: int = 0) -> Any:
+            assert repeat == 0
+            self.messages.append(prompt())
+            useful = {each["id"] for each in shown_to(self) if verdicts[each["text"]]}
+            return form.read(verdict(useful, [[], [1]], len(known)))
+
+    keys = asyncio.run(evaluate(joint(), Asking(), case(step(*texts))))
+    flags = [bool(text and text.strip() and verdicts[text]) for text in texts]
+    hits = [sum(flags[: rank + 1]) / (rank + 1) for rank, flag in enumerate(flags) if flag]
+    assert keys["retrieval_answer_precision"] == pytest.approx(sum(hits) / len(hits) if hits else 0.0)
+    assert keys["retrieval_answer_recall"] == 0.5
+    assert keys["retrieval_answer_recall_reason"] == "- S0.\n+ S1."
+
+
+async def test_documents_are_shown_in_an_order_that_depends_on_the_seed() -> None:
+    orders = set()
+    for seed in (0, 0, 1, 2, 3):
+        asking = OneReply(verdict(set(), [[]], 5))
+        await evaluate(joint(seed), asking, case(step(*"abcde")))
+        assert [each["id"] for each in shown_to(asking)] == [1, 2, 3, 4, 5]
+        orders.add("".join(each["text"] for each in shown_to(asking)))
+    assert 1 < len(orders) < 5
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        verdict(set(), [[]], 1),
+        verdict(set(), [[]], 3),
+        verdict(set(), [[0]], 2),
+        verdict(set(), [[3]], 2),
+        {"documents": verdict(set(), [], 2)["documents"] * 2, "statements": []},
+    ],
+)
+async def test_a_joint_reply_about_other_documents_is_asked_for_once_more(reply: Any) -> None:
+    asking = OneReply(reply, verdict({1, 2}, [[1]], 2))
+    keys = await evaluate(joint(), asking, case(step("a", "b")))
+    assert keys["retrieval_answer_recall"] == 1
+    assert len(asking.corrections) == 1
+
+
+def test_a_joint_call_is_one_task_with_one_error() -> None:
+    (task,) = joint().tasks(case(step("a", "b")))
+    assert (task.error_key, task.cost_key) == ("retrieval_answer_error", "retrieval_answer_cost")
