@@ -14,8 +14,10 @@ if TYPE_CHECKING:
         AnswerCorrectnessConfig,
         AnswerRelevanceConfig,
         Config,
+        ContextRelevanceConfig,
         CustomEvaluationConfig,
         EmbeddingConfig,
+        FaithfulnessConfig,
         GenerationConfig,
         LimitsConfig,
         LLMConfig,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
         RagasAnswerCorrectnessConfig,
         RetrievalAnswerConfig,
         RetrievalContextConfig,
+        SparqlGroundednessConfig,
         StepsConfig,
         load_config,
     )
@@ -81,6 +84,7 @@ _MODULES = {
     "config": (
         "AnswerCorrectnessConfig AnswerRelevanceConfig Config CustomEvaluationConfig EmbeddingConfig "
         "GenerationConfig LLMConfig LimitsConfig OutputConfig PricingConfig RagasAnswerCorrectnessConfig "
+        "ContextRelevanceConfig FaithfulnessConfig SparqlGroundednessConfig "
         "RetrievalAnswerConfig RetrievalContextConfig StepsConfig load_config"
     ),
     "errors": (
@@ -118,12 +122,14 @@ __all__ = [
     "Comparison",
     "Config",
     "ConfigError",
+    "ContextRelevanceConfig",
     "CustomEvaluationConfig",
     "Decision",
     "EmbeddingConfig",
     "EvaluatedFile",
     "EvaluationStream",
     "Evaluator",
+    "FaithfulnessConfig",
     "Follower",
     "GenerationConfig",
     "GraphragEvalError",
@@ -159,6 +165,7 @@ __all__ = [
     "RunningAggregates",
     "Seconds",
     "SourceError",
+    "SparqlGroundednessConfig",
     "StepsConfig",
     "TokenUsage",
     "TraceError",

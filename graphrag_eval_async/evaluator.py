@@ -15,7 +15,7 @@ from graphrag_eval_async.records.evaluation import Evaluation, count_unjudged, k
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.records.outcomes import says_something
 from graphrag_eval_async.records.results import count_metrics
-from graphrag_eval_async.reference import PreparedSteps, Reference, Templates, load_reference
+from graphrag_eval_async.reference import NoReference, PreparedSteps, Reference, Templates, load_reference
 from graphrag_eval_async.steps import (
     QUICK_COMPARISONS,
     QUICK_SEARCH_STEPS,
@@ -76,7 +76,7 @@ class Evaluator:
 
     def __init__(
         self,
-        reference: str | os.PathLike[str] | Templates | Reference,
+        reference: str | os.PathLike[str] | Templates | Reference | None,
         *,
         comparators: Mapping[str, Comparator] | None = None,
         steps_groups: StepsGroups | None = None,
@@ -89,7 +89,9 @@ class Evaluator:
         """Prepare the reference set.
 
         Args:
-            reference: a path to YAML or JSON, a list of template dicts, or a `Reference`.
+            reference: a path to YAML or JSON, a list of template dicts, or a `Reference`. None: there is no
+                reference set; each response names its `question`, steps are not scored, and metrics that need
+                no reference answer are judged.
             comparators: your own comparison of steps, by name of reference step:
                 ``(reference_step, actual_step) -> float`` from 0 to 1. It replaces the built-in one. It may
                 run in a worker thread, and twice, so it should depend on the two steps alone.
@@ -124,6 +126,8 @@ class Evaluator:
         self._aliases = names_by_alias(self._step_aliases, self.reference.step_names)
         self._prepared = self.reference.prepared
         self.trace_format = None if format is None else as_format(format)
+        if isinstance(self.reference, NoReference) and self.trace_format is not None:
+            raise UsageError("format: traces need a reference set, which has their questions")
         if comparators and self.reference is reference:  # Loaded before, and without them.
             self._prepared = PreparedSteps(self.reference.questions, comparators)
 
@@ -180,7 +184,7 @@ class Evaluator:
 
     def score_at_once(self, record: Record, response: Response, sample: int) -> Evaluation | None:
         """Evaluate the response in `record`; None if that would block an event loop."""
-        question = self.reference.questions[response.question_id]
+        question = response.question or self.reference.questions[response.question_id]
         if question.size >= LARGE_BYTES or is_large(record):
             return None
         try:
@@ -196,7 +200,7 @@ class Evaluator:
 
     def score(self, response: Response, sample: int, budget: Budget | None = None) -> Evaluation:
         """Do the same in this thread."""
-        question = self.reference.questions[response.question_id]
+        question = response.question or self.reference.questions[response.question_id]
         return self._score(question, response, sample, budget or Budget())
 
     def _score(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from warnings import warn
 
 from graphrag_eval_async.errors import GraphragEvalWarning, ReferenceDataError
-from graphrag_eval_async.records.question import decode_steps
+from graphrag_eval_async.records.question import AnyQuestion, decode_steps
 from graphrag_eval_async.records.templates import TemplateReader
 from graphrag_eval_async.steps import PreparedStep, accepted_names, check_step, prepare_step
 
@@ -144,8 +144,24 @@ class Reference:
         return f"<Reference: {len(self.templates)} templates, {len(self)} questions>"
 
 
+class NoReference(Reference):
+    """Stands for a reference set if there is none: each response names its own question."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.questions = AnyQuestion()
+        self.templates = ()
+        self.step_names = frozenset()
+        self.prepared = {}
+        self.doubts = ()
+
+    def __reduce__(self) -> Any:
+        return NoReference, ()
+
+
 def load_reference(
-    reference: str | os.PathLike[str] | Templates | Reference,
+    reference: str | os.PathLike[str] | Templates | Reference | None,
     *,
     comparators: Mapping[str, Comparator] | None = None,
     strict: bool = False,
@@ -153,7 +169,8 @@ def load_reference(
     """Load a reference set from a path to YAML or JSON (by its suffix), or from template dicts.
 
     Args:
-        reference: the path or the dicts; a `Reference` is returned as it is.
+        reference: the path or the dicts; a `Reference` is returned as it is. None: there is none, and each
+            response names its own question.
         comparators: your own comparison of steps, by name of reference step; see `Reference`.
         strict: whether what is probably a mistake, such as an unknown key, is an error rather than a
             `GraphragEvalWarning`.
@@ -161,6 +178,8 @@ def load_reference(
     Raises:
         ReferenceDataError: it cannot be read, or is invalid; every problem is listed with its place.
     """
+    if reference is None:
+        return NoReference()
     read = reference if isinstance(reference, Reference) else _read(reference, comparators)
     source = os.fspath(reference) if isinstance(reference, str | os.PathLike) else None
     if strict and read.doubts:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from graphrag_eval_async.aggregates.exact import ONE, mean
 from graphrag_eval_async.records.metrics import is_metric
 from graphrag_eval_async.records.outcomes import (
-    CORRECTNESS,
     NO_ANSWER,
+    OF_PENDING,
     OUTPUTS,
     REASON,
     RESPONSE_ERROR,
@@ -54,7 +54,8 @@ def covered_metrics(series: Iterable[str], tallies: Tallies, pending: Iterable[s
     failed = {what for what, kind in tallies if kind not in (RESPONSE_ERROR, NO_ANSWER)}
     texts = {what for what, kind in tallies if kind == TEXT}
     known = (failed - texts - {REASON, OUTPUTS}) | {*series, *pending, "steps_score"}
-    return known | ({*CORRECTNESS} if known.intersection(CORRECTNESS) else set())
+    correctness = OF_PENDING["answer_correctness"]
+    return known | ({*correctness} if known.intersection(correctness) else set())
 
 
 def coverage(metric: str, values: int, tallies: Tallies, pending: int) -> dict[str, Any]:

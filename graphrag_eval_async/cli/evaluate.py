@@ -28,7 +28,6 @@ from graphrag_eval_async.inference.running import Interval
 from graphrag_eval_async.inference.until import Until
 from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS, DryJudge
 from graphrag_eval_async.records.metrics import COST
-from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile, FileEvaluation
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sinks.tables import check_table, draft_beside, is_table, write_table
@@ -51,7 +50,7 @@ class Evaluate(RunOptions):
         "evaluate reference.yaml responses.jsonl -o results.jsonl --fail-under steps_score=0.8"
     )
 
-    responses: Annotated[str, options.RESPONSES]
+    responses: Annotated[str | None, options.RESPONSES] = None
     output: Annotated[
         str | None,
         options.file_option(
@@ -93,11 +92,17 @@ class Evaluate(RunOptions):
     jobs: options.Jobs = 1
 
     @property
+    def source(self) -> str:
+        """The path of the responses."""
+        return self.no_reference or self.responses or ""
+
+    @property
     def interval_kind(self) -> Interval | None:
         kind: Interval | None = self.interval
         return kind
 
     def run(self, interrupts: Interrupts) -> Exit:
+        self._check_inputs()
         if self.dry_run:
             return self._estimate(interrupts)
         if self.output is None and not (sys.stdout and sys.stdout.isatty()):
@@ -108,25 +113,25 @@ class Evaluate(RunOptions):
         if self.jobs != 1:
             self._check_jobs()
         config = self.read_config()
-        self.check_files(config, self.responses)
+        self.check_files(config, self.source)
         if self.jobs != 1:
             evaluator = Evaluator(
-                self.reference, steps_groups=self.steps_groups, config=config, format=self.traces
+                self.load_reference(), steps_groups=self.steps_groups, config=config, format=self.traces
             )
             check_gates(self.gates, evaluator.reference.templates, config)
             jobs = processes_for(
                 self.jobs,
-                [self.responses],
+                [self.source],
                 judged=bool(evaluator.judged),
                 traces=evaluator.trace_format,
             )
             if jobs > 1:
                 return self._run_in_processes(evaluator, jobs, interrupts)
             return replace(self, ordered=True, jobs=1).run(interrupts)
-        reference = load_reference(self.reference)
+        reference = self.load_reference()
         check_gates(self.gates, reference.templates, config)
         seed, problems = self._seed(until), Counter[str]()
-        source = read_jsonl(self.responses, shuffle=seed)
+        source = read_jsonl(self.source, shuffle=seed)
         with self.open(reference, source, config, interrupts, until=until) as (stream, results):
             if until is not None and self.shuffle is None:
                 tell(sys.stderr, f"--until: {_order(seed)}")
@@ -147,7 +152,7 @@ class Evaluate(RunOptions):
         if self.is_resumable:
             raise UsageError(f"--resume needs a JSONL output, not {path}; use another name")
         check_table(path)
-        self.check_files(self.read_config(), self.responses)
+        self.check_files(self.read_config(), self.source)
         lines = draft_beside(path, ".jsonl")
         try:
             ending = replace(self, output=lines).run(interrupts)
@@ -166,9 +171,9 @@ class Evaluate(RunOptions):
             unlimited = structs.replace(
                 config, llm=structs.replace(config.llm, limits=LimitsConfig(), cache=None)
             )
-        reference = load_reference(self.reference)
+        reference = self.load_reference()
         check_gates(self.gates, reference.templates, config)
-        source = read_jsonl(self.responses)
+        source = read_jsonl(self.source)
         stream = evaluate_stream(
             reference,
             source,
@@ -193,7 +198,7 @@ class Evaluate(RunOptions):
             rejects = self.rejects and files.enter_context(open_lines(self.rejects, interrupts))
             evaluation = FileEvaluation(
                 evaluator,
-                expand([self.responses]),
+                expand([self.source]),
                 jobs,
                 on_reject=RejectWriter(rejects, max_bytes=self.max_reject_bytes) if rejects else "collect",
                 max_line_bytes=self.max_line_bytes,
@@ -214,6 +219,13 @@ class Evaluate(RunOptions):
     @property
     def _table(self) -> TextIO | None:
         return sys.stderr if "-" in {self.output, self.rejects} else sys.stdout
+
+    def _check_inputs(self) -> None:
+        if self.no_reference is not None:
+            if self.reference is not None:
+                raise UsageError("--no-reference RESPONSES cannot be combined with REFERENCE")
+        elif self.reference is None or self.responses is None:
+            raise UsageError("expected REFERENCE and RESPONSES, or --no-reference RESPONSES")
 
     def _check_jobs(self) -> None:
         needing_one = {
@@ -238,7 +250,7 @@ class Evaluate(RunOptions):
         """The seed that shuffles the responses; None leaves them in their order."""
         if until is not None and any(gate.metric == MISSING_RATE for gate in self.gates):
             raise UsageError("missing_rate cannot be a gate with --until, which skips questions")
-        if until is not None and self.shuffle is None and read_jsonl(self.responses).can_be_shuffled:
+        if until is not None and self.shuffle is None and read_jsonl(self.source).can_be_shuffled:
             return DEFAULT_SEED
         return self.shuffle
 

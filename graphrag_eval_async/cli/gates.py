@@ -97,7 +97,7 @@ def check_names(
     Raises:
         UsageError: no result can; the message begins with `option`.
     """
-    if template is not None and template not in templates:
+    if template is not None and templates and template not in templates:
         hint = did_you_mean(template, templates)
         raise UsageError(f"{option}: no template {template!r} in the reference set; {hint}")
     if metric is None:

@@ -102,6 +102,22 @@ _reference = parser(partial(file_path, what="the reference set"))
 ReferencePath = Annotated[
     str, typer.Argument(parser=_reference, metavar="REFERENCE", help="Reference set, YAML or JSON.")
 ]
+OptionalReferencePath = Annotated[
+    str | None,
+    typer.Argument(
+        parser=_reference, metavar="REFERENCE", show_default=False, help="Reference set, YAML or JSON."
+    ),
+]
+NoReference = Annotated[
+    str | None,
+    typer.Option(
+        parser=parser(input_path),
+        metavar="RESPONSES",
+        rich_help_panel=INPUT,
+        help="Evaluate these responses without a reference set; each has the text of its `question`. Steps "
+        "are not scored.",
+    ),
+]
 ReferenceOption = Annotated[
     str | None,
     file_option(
@@ -121,6 +137,7 @@ Questions = Annotated[
 ]
 RESPONSES = input_argument(
     metavar="RESPONSES",
+    show_default=False,
     help="Responses, JSONL: a file (.gz too), a directory, a glob, or - for standard input.",
 )
 Config = Annotated[

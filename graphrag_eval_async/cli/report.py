@@ -14,7 +14,7 @@ from graphrag_eval_async.cli.table import failure_reasons, folded, render_detail
 from graphrag_eval_async.cli.text import counts, describe, dollars, one_line, percent, tell
 from graphrag_eval_async.inference.running import Interval, RunningAggregates
 from graphrag_eval_async.records import Rejects
-from graphrag_eval_async.reference import Reference
+from graphrag_eval_async.reference import NoReference, Reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES
 from graphrag_eval_async.stream import EvaluationStream
@@ -98,7 +98,7 @@ def _summary(
 ) -> str:
     results = micro["number_of_error_samples"] + micro["number_of_success_samples"]
     summary = f"results: {results}, rejected lines: {found.rejects.total}"
-    if reference is None:
+    if reference is None or isinstance(reference, NoReference):
         return summary
     so_far = " so far" if decision is not None and decision.holds is not None else ""
     return f"{summary}, questions without a response{so_far}: {len(found.missing)} of {len(reference)}"

@@ -19,7 +19,7 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import StepsGroups
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.metrics import OnFatal
-from graphrag_eval_async.reference import Reference
+from graphrag_eval_async.reference import Reference, load_reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.sinks import LineFile, RejectWriter
 from graphrag_eval_async.sinks.journal import Dedupe, Fsync, Journal
@@ -32,7 +32,8 @@ from graphrag_eval_async.traces import TraceFormat
 class RunOptions(ReportOptions):
     """The options of a command that evaluates; the command defines `output`."""
 
-    reference: options.ReferencePath
+    reference: options.OptionalReferencePath = None
+    no_reference: options.NoReference = None
     output: str | None = None
     resume: Annotated[
         bool,
@@ -114,6 +115,10 @@ class RunOptions(ReportOptions):
         ),
     ] = MAX_IN_FLIGHT
     max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES
+
+    def load_reference(self) -> Reference:
+        """Return the reference set, or what stands for none."""
+        return load_reference(None if self.no_reference is not None else self.reference)
 
     @property
     def is_resumable(self) -> bool:

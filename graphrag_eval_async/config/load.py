@@ -28,6 +28,9 @@ from graphrag_eval_async.records.metrics import COST, RESULT_KEYS
 GATES = ("error_rate", "missing_rate")
 """Rates that the command line knows, besides metrics."""
 
+IN_ALL = ("answer_correctness", "answer_relevance", "retrieval_answer", "retrieval_context")
+"""Metrics that ``metrics: all`` turns on, if their models are configured."""
+
 Problem = Callable[[str, str], Any]
 
 _PLACEHOLDER = re.compile(r"(?<![{$])\{([A-Za-z_]\w{0,63})\}(?!\})", re.ASCII)
@@ -127,7 +130,7 @@ def _turn_on(config: Config) -> Config:
     sections = {
         name: make()
         for name, make in METRICS.items()
-        if name != "ragas_answer_correctness" and (embeds or name != "answer_relevance")
+        if name in IN_ALL and (embeds or name != "answer_relevance")
     }
     return replace(config, turned_on=None, **(sections | config.metrics))
 

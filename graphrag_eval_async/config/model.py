@@ -223,6 +223,45 @@ class RetrievalContextConfig(Section, frozen=True, kw_only=True):
     seed: Annotated[int, Meta(ge=0, le=2**53, description="an integer of 0 or more")] = 0
 
 
+class FaithfulnessConfig(Section, frozen=True, kw_only=True):
+    """Share of the answer's claims that the retrieved texts support.
+
+    Attributes:
+        enabled: whether it is judged.
+        mode: "joint" finds and judges the claims in one call, with a prompt of its own; "ragas" uses the two
+            prompts of RAGAS.
+    """
+
+    enabled: bool = True
+    mode: Literal["joint", "ragas"] = "joint"
+
+
+class ContextRelevanceConfig(Section, frozen=True, kw_only=True):
+    """Relevance of the retrieved texts to the question.
+
+    Attributes:
+        enabled: whether it is judged.
+        mode: "joint", the only one: all texts are judged in one call.
+        seed: decides the order in which the judge sees the texts.
+    """
+
+    enabled: bool = True
+    mode: Literal["joint"] = "joint"
+    seed: Annotated[int, Meta(ge=0, le=2**53, description="an integer of 0 or more")] = 0
+
+
+class SparqlGroundednessConfig(Section, frozen=True, kw_only=True):
+    """Share of the values and entities in the answer that stand in the rows of the agent's SPARQL queries.
+
+    Attributes:
+        enabled: whether it is judged.
+        mode: "joint", the only one: values without an exact match are judged in one call.
+    """
+
+    enabled: bool = True
+    mode: Literal["joint"] = "joint"
+
+
 class RagasAnswerCorrectnessConfig(Section, frozen=True, kw_only=True):
     """RAGAS answer correctness: the weighted mean of an F-score of statements and the answers' similarity.
 
@@ -286,12 +325,16 @@ class Config(Section, frozen=True, kw_only=True):
         steps: how steps are scored.
         aliases: by name of a step in the reference set, other names that agents give it.
         turned_on: the key ``metrics`` of the file; ``all`` turns on every metric whose models are configured
-            and whose section does not say ``enabled: false``, except RAGAS answer correctness.
+            and whose section does not say ``enabled: false``, except RAGAS answer correctness and the metrics
+            that need no reference answer.
         answer_correctness: recall, precision and F1 of claims.
         answer_relevance: RAGAS answer relevancy.
         retrieval_answer: retrieved texts against the reference answer.
         retrieval_context: retrieved texts against those of the reference step.
         ragas_answer_correctness: RAGAS answer correctness.
+        faithfulness: the answer's claims against the retrieved texts; needs no reference answer.
+        context_relevance: the retrieved texts against the question; needs no reference answer.
+        sparql_groundedness: the answer's values against the rows of its queries; needs no reference answer.
         custom_evaluations: a list of calls of your own.
     """
 
@@ -304,6 +347,9 @@ class Config(Section, frozen=True, kw_only=True):
     retrieval_answer: RetrievalAnswerConfig | None = None
     retrieval_context: RetrievalContextConfig | None = None
     ragas_answer_correctness: RagasAnswerCorrectnessConfig | None = None
+    faithfulness: FaithfulnessConfig | None = None
+    context_relevance: ContextRelevanceConfig | None = None
+    sparql_groundedness: SparqlGroundednessConfig | None = None
     custom_evaluations: tuple[CustomEvaluationConfig, ...] = ()
 
     @property
@@ -329,5 +375,8 @@ METRICS: dict[str, Callable[[], Section]] = {
     "retrieval_answer": RetrievalAnswerConfig,
     "retrieval_context": RetrievalContextConfig,
     "ragas_answer_correctness": RagasAnswerCorrectnessConfig,
+    "faithfulness": FaithfulnessConfig,
+    "context_relevance": ContextRelevanceConfig,
+    "sparql_groundedness": SparqlGroundednessConfig,
 }
 """The sections of `Config` that are metrics, by name."""

@@ -15,11 +15,14 @@ from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
 from graphrag_eval_async.judge.session import JudgeSession, judge_setup
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
 from graphrag_eval_async.metrics.answer_relevance import answer_relevance
+from graphrag_eval_async.metrics.context_relevance import context_relevance
 from graphrag_eval_async.metrics.custom import custom_evaluation, kinds_of_outputs
+from graphrag_eval_async.metrics.faithfulness import faithfulness
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_correctness
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
 from graphrag_eval_async.metrics.retrieval import add_f1, retrieval_answer, retrieval_context
+from graphrag_eval_async.metrics.sparql_groundedness import sparql_groundedness
 from graphrag_eval_async.records.copying import copy_json
 
 if TYPE_CHECKING:
@@ -41,6 +44,9 @@ METRICS: dict[str, Callable[[Any], Metric]] = {
     "retrieval_answer": retrieval_answer,
     "retrieval_context": retrieval_context,
     "ragas_answer_correctness": ragas_answer_correctness,
+    "faithfulness": faithfulness,
+    "context_relevance": context_relevance,
+    "sparql_groundedness": sparql_groundedness,
 }
 """Functions that create a metric from its section of the configuration, by section name."""
 

@@ -55,8 +55,7 @@ def _retrieval(
     def tasks(case: Case) -> list[MetricTask]:
         found = []
         for index, step in enumerate(case.actual_steps or []):
-            is_retrieval = step.get("name") == "retrieval" and step.get("status") == "success"
-            if is_retrieval and (reference := reference_of(case, index)) is not None:
+            if _is_retrieval(step) and (reference := reference_of(case, index)) is not None:
                 texts = _texts(step)
                 if not has_text(case.question, reference) or not any(texts):
                     texts = []
@@ -81,6 +80,16 @@ def _retrieval(
     if is_joint:
         return Metric(name, [f"joint, seed {config.seed}", *JOINT_PROMPTS], tasks)
     return Metric(name, [f"ragas {require_ragas(name)} ContextRecallPrompt, ContextPrecisionPrompt"], tasks)
+
+
+def retrieved_texts(case: Case) -> list[str]:
+    """Return the texts that all successful retrieval steps of a response returned, each once."""
+    texts = [text for step in case.actual_steps or () if _is_retrieval(step) for text in _texts(step) if text]
+    return [*dict.fromkeys(texts)]
+
+
+def _is_retrieval(step: Mapping[str, Any]) -> bool:
+    return step.get("name") == "retrieval" and step.get("status") == "success"
 
 
 def add_f1(keys: dict[str, Any], name: str) -> None:

@@ -1,29 +1,86 @@
 """Metrics: their names in the order in which aggregates show them, their ranges, and their keys."""
 
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class JudgedMetric(NamedTuple):
+    """A built-in metric that a judge computes.
+
+    Attributes:
+        name: its section of the configuration.
+        values: the keys of its values in a result or a retrieval step.
+        more: other keys that it may add.
+        errors: by key of an error, the values that the error leaves out; without entries, the error has the
+            key ``<name>_error`` and leaves out all.
+        needs_reference: whether it needs the reference answer.
+        counts_unanswered: whether an absent answer counts as a missing value.
+        of_step: whether it belongs to single retrieval steps.
+        is_bounded: whether its values are from 0 to 1 by definition.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    more: tuple[str, ...] = ()
+    errors: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    needs_reference: bool = False
+    counts_unanswered: bool = False
+    of_step: bool = False
+    is_bounded: bool = True
+
+
+def _retrieval(name: str) -> JudgedMetric:
+    parts = [f"{name}_{part}" for part in ("recall", "precision", "f1")]
+    errors = {f"{part}_error": (part, parts[2]) for part in parts[:2]}
+    more = [f"{part}{suffix}" for part in parts for suffix in ("_reason", "_error", "_cost")]
+    return JudgedMetric(
+        name, tuple(parts), tuple(more), {f"{name}_error": tuple(parts), **errors}, of_step=True
+    )
+
+
+JUDGED = (
+    JudgedMetric(
+        "answer_correctness",
+        ("answer_recall", "answer_precision", "answer_f1"),
+        (
+            *("answer_reference_claims_count", "answer_actual_claims_count", "answer_matching_claims_count"),
+            *("answer_correctness_reason", "answer_eval_error"),
+        ),
+        {"answer_eval_error": ("answer_recall", "answer_precision", "answer_f1")},
+        needs_reference=True,
+        counts_unanswered=True,
+    ),
+    JudgedMetric("answer_relevance", ("answer_relevance",), counts_unanswered=True, is_bounded=False),
+    JudgedMetric(
+        "ragas_answer_correctness",
+        ("ragas_answer_correctness",),
+        tuple(f"ragas_answer_correctness{suffix}" for suffix in ("_tp", "_fp", "_fn", "_similarity")),
+        needs_reference=True,
+        counts_unanswered=True,
+        is_bounded=False,
+    ),
+    JudgedMetric("faithfulness", ("faithfulness",)),
+    JudgedMetric("context_relevance", ("context_relevance",)),
+    JudgedMetric("sparql_groundedness", ("sparql_groundedness",)),
+    _retrieval("retrieval_answer"),
+    _retrieval("retrieval_context"),
+)
+"""The built-in metrics that a judge computes, in the order in which aggregates show them."""
+
 RESULT_METRICS = (
-    "steps_score",
-    "input_tokens",
-    "output_tokens",
-    "total_tokens",
-    "elapsed_sec",
-    "answer_recall",
-    "answer_precision",
-    "answer_f1",
-    "answer_relevance",
-    "ragas_answer_correctness",
+    *("steps_score", "input_tokens", "output_tokens", "total_tokens", "elapsed_sec"),
+    *(value for metric in JUDGED if not metric.of_step for value in metric.values),
 )
-RETRIEVAL_METRICS = (
-    "retrieval_answer_recall",
-    "retrieval_answer_precision",
-    "retrieval_answer_f1",
-    "retrieval_context_recall",
-    "retrieval_context_precision",
-    "retrieval_context_f1",
-)
+RETRIEVAL_METRICS = tuple(value for metric in JUDGED if metric.of_step for value in metric.values)
 """Metrics of a single retrieval step."""
 
 BOUNDED_METRICS = frozenset(
-    {"steps_score", "answer_recall", "answer_precision", "answer_f1", *RETRIEVAL_METRICS}
+    {"steps_score", *(value for metric in JUDGED if metric.is_bounded for value in metric.values)}
 )
 """Metrics defined to be from 0 to 1. A cosine similarity is not, nor is a metric computed from one."""
 
@@ -44,16 +101,8 @@ RESULT_KEYS = frozenset(
         *("status", "error", "actual_answer", "actual_steps", "steps_score_error"),
         *("sample", "response_id", "metadata", "judge", "pending", "matches", "failure", "source"),
         "trace_problems",
-        *("answer_reference_claims_count", "answer_actual_claims_count", "answer_matching_claims_count"),
-        *("answer_correctness_reason", "answer_eval_error", "answer_correctness_cost"),
-        *("answer_relevance_reason", "answer_relevance_error", "answer_relevance_cost"),
-        *(f"{metric}{suffix}" for metric in RETRIEVAL_METRICS for suffix in ("_reason", "_error", COST)),
-        *("retrieval_answer_error", "retrieval_answer_cost"),
-        *("retrieval_context_error", "retrieval_context_cost"),
-        *(
-            f"ragas_answer_correctness{suffix}"
-            for suffix in ("", "_tp", "_fp", "_fn", "_similarity", "_error", COST)
-        ),
+        *(key for metric in JUDGED for key in metric.more),
+        *(f"{metric.name}{suffix}" for metric in JUDGED for suffix in ("_reason", "_error", COST)),
         *("steps", "number_of_error_samples", "number_of_success_samples"),  # of aggregates
     }
 )
@@ -92,11 +141,7 @@ def may_be_metric(name: str) -> bool:
     return is_metric(name) or name not in RESULT_KEYS
 
 
-_SECTIONS = {
-    **dict.fromkeys(("answer_recall", "answer_precision", "answer_f1"), "answer_correctness"),
-    **{name: name for name in ("answer_correctness", "answer_relevance", "ragas_answer_correctness")},
-    **{metric: metric.rpartition("_")[0] for metric in RETRIEVAL_METRICS},
-}
+_SECTIONS = {value: metric.name for metric in JUDGED for value in (*metric.values, metric.name)}
 
 
 def section_of(metric: str) -> str | None:

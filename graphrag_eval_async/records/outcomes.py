@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.errors import FAILURES
-from graphrag_eval_async.records.metrics import RESULT_KEYS, RETRIEVAL_METRICS
+from graphrag_eval_async.records.metrics import JUDGED, RESULT_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,28 +24,26 @@ REASON = "failure"
 RESPONSE_ERROR, NO_ANSWER, NO_STEPS, NOT_SCORED = "response_error", "no_answer", "no_steps", "not_scored"
 OTHER, TEXT = "other", "text"
 
-CORRECTNESS = ("answer_recall", "answer_precision", "answer_f1")
 ERRORS_OF_RESULT: Mapping[str, tuple[str, ...]] = {
-    "answer_eval_error": CORRECTNESS,
-    "answer_relevance_error": ("answer_relevance",),
-    "ragas_answer_correctness_error": ("ragas_answer_correctness",),
+    key: values
+    for metric in JUDGED
+    if not metric.of_step
+    for key, values in (metric.errors or {f"{metric.name}_error": metric.values}).items()
 }
 ERRORS_OF_STEP: Mapping[str, tuple[str, ...]] = {
-    "retrieval_answer_error": RETRIEVAL_METRICS[:3],
-    "retrieval_context_error": RETRIEVAL_METRICS[3:],
-    **{
-        f"{name}_{part}_error": (f"{name}_{part}", f"{name}_f1")
-        for name in ("retrieval_answer", "retrieval_context")
-        for part in ("recall", "precision")
-    },
+    key: values for metric in JUDGED if metric.of_step for key, values in metric.errors.items()
 }
 """The metrics that an error leaves without a value, by the key of the error in a result or retrieval step."""
 
 _UNANSWERED: Mapping[tuple[bool, bool], tuple[Tally, ...]] = {
     (absent, with_reference): (
-        *(((metric, NO_ANSWER) for metric in CORRECTNESS) if absent and with_reference else ()),
-        *([("ragas_answer_correctness", NO_ANSWER)] if with_reference else ()),
-        ("answer_relevance", NO_ANSWER),
+        *(
+            (value, NO_ANSWER)
+            for metric in JUDGED
+            if metric.counts_unanswered and (with_reference or not metric.needs_reference)
+            if absent or metric.name != "answer_correctness"
+            for value in metric.values
+        ),
         (OUTPUTS, NO_ANSWER),
     )
     for absent in (False, True)
@@ -59,13 +57,7 @@ By whether the answer is absent, and whether there is a reference answer.
 CARRIED_OVER = ("input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
 """Metrics that responses contain."""
 
-OF_PENDING: Mapping[str, tuple[str, ...]] = {
-    "answer_correctness": CORRECTNESS,
-    "answer_relevance": ("answer_relevance",),
-    "ragas_answer_correctness": ("ragas_answer_correctness",),
-    "retrieval_answer": RETRIEVAL_METRICS[:3],
-    "retrieval_context": RETRIEVAL_METRICS[3:],
-}
+OF_PENDING: Mapping[str, tuple[str, ...]] = {metric.name: metric.values for metric in JUDGED}
 """The metrics by their name in `pending`."""
 
 

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from graphrag_eval_async.records.decoding import InvalidRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+ALL = "all"
+"""Template of responses that name none, if there is no reference set."""
+
+OPEN_KEYS = {
+    "question": ("question", "question_text"),
+    "template": ("template", "template_id"),
+    "question_id": ("question_id",),
+}
+"""What a response may say about its question if there is no reference set, and the keys for it."""
 
 
 class Question(msgspec.Struct, frozen=True, gc=False, eq=False):
@@ -57,3 +74,30 @@ class Question(msgspec.Struct, frozen=True, gc=False, eq=False):
 
 encode_steps = msgspec.msgpack.Encoder().encode
 decode_steps = msgspec.msgpack.Decoder(list[list[dict[str, Any]]]).decode
+
+
+class AnyQuestion(dict[str, Question]):
+    """Stands for the questions of a reference set if there is none: each response names its own."""
+
+
+def question_of(record: Mapping[str, Any]) -> Question:
+    """Return the question that a response names: `question`, and if present `template` and `question_id`.
+
+    Without a `question_id`, it is the SHA-256 hash of the question.
+
+    Raises:
+        InvalidRecord: there is no question, or one of the keys has an invalid value.
+    """
+    values: dict[str, str] = {}
+    for name, aliases in OPEN_KEYS.items():
+        value = next((record[key] for key in aliases if record.get(key) is not None), None)
+        if value is not None and (type(value) is not str or not value.strip()):
+            raise InvalidRecord("invalid_field", f"{name}: expected a string that is not empty")
+        if value is not None:
+            values[name] = value
+    if "question" not in values:
+        text = "question: missing; without a reference set, each response needs the text of its question"
+        raise InvalidRecord("invalid_field", text)
+    text = values["question"]
+    question_id = values.get("question_id") or sha256(text.encode(errors="surrogatepass")).hexdigest()
+    return Question(values.get("template", ALL), question_id, text, None, None)

@@ -24,6 +24,7 @@ from graphrag_eval_async.records.misnamed import (
     missing_question_id,
 )
 from graphrag_eval_async.records.outcomes import CARRIED_OVER, ERRORS_OF_STEP
+from graphrag_eval_async.records.question import OPEN_KEYS, AnyQuestion, Question, question_of
 from graphrag_eval_async.records.reject import MESSAGE_CHARACTERS, Reject, reject, reject_long
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _OF_RETRIEVAL = frozenset({*RETRIEVAL_METRICS, *ERRORS_OF_STEP})
 _KNOWN = frozenset(
     {"question_id", "id", "status", "error", "actual_answer", "actual_steps", "trace_problems", *CARRIED_OVER}
 )
+_OF_QUESTION = frozenset(key for keys in OPEN_KEYS.values() for key in keys)
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
@@ -50,6 +52,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
         metrics: names of the metrics that it contains.
         numbers: values of these metrics, in the same order.
         usable: for each step its name, or None if the step did not succeed or has no output.
+        question: the question, if there is no reference set to look it up.
     """
 
     question_id: str
@@ -59,6 +62,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     metrics: tuple[str, ...]
     numbers: tuple[float, ...]
     usable: Sequence[str | None]
+    question: Question | None = None
 
 
 _OF_TEXT = {"invalid_utf8", "invalid_json"}
@@ -108,11 +112,16 @@ def _check(record: Any, known: Mapping[str, Any]) -> Response:
             "not_an_object", f"expected a JSON object, got {_kind(record)}{hint_at_traces(record)}"
         )
     question_id = record.get("question_id")
-    if question_id is None or question_id == "":
+    question = None
+    if isinstance(known, AnyQuestion):
+        question = question_of(record)
+        question_id = question.id
+        record = {key: value for key, value in record.items() if key not in _OF_QUESTION}
+    elif question_id is None or question_id == "":
         raise missing_question_id(record)
-    if type(question_id) is not str:
+    elif type(question_id) is not str:
         raise _invalid("question_id", "a string", question_id)
-    if question_id not in known:
+    elif question_id not in known:
         quoted = repr(question_id[:MESSAGE_CHARACTERS])
         raise InvalidRecord("unknown_question_id", f"question_id {quoted} is not in the reference set")
     metadata = {} if _KNOWN.issuperset(record) else _metadata_of(record)
@@ -130,7 +139,7 @@ def _check(record: Any, known: Mapping[str, Any]) -> Response:
     _check_texts(fields)
     usable = _check_steps(fields["actual_steps"]) if "actual_steps" in fields else ()
     failed = "error" in fields or ("status" in fields and fields["status"] == "error")
-    return Response(question_id, fields, metadata, failed, tuple(metrics), tuple(numbers), usable)
+    return Response(question_id, fields, metadata, failed, tuple(metrics), tuple(numbers), usable, question)
 
 
 def _metadata_of(record: dict[str, Any]) -> dict[str, Any]:

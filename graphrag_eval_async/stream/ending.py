@@ -88,7 +88,7 @@ def as_until(until: str | Until, evaluator: Evaluator, *, resumed: bool) -> Unti
     checked = until if isinstance(until, Until) else Until(until)
     condition = condition_of(checked.condition)
     templates = evaluator.reference.templates
-    if condition.template is not None and condition.template not in templates:
+    if condition.template is not None and templates and condition.template not in templates:
         raise UsageError(f"until: no template {condition.template!r}; there are: {', '.join(templates)}")
     judged = {metric for name in evaluator.judged for metric in OF_PENDING.get(name, ())}
     fractions = evaluator.fractions

@@ -195,7 +195,7 @@ class EvaluationStream:
 
 
 def evaluate_stream(
-    reference: str | os.PathLike[str] | Templates | Reference,
+    reference: str | os.PathLike[str] | Templates | Reference | None,
     responses: Responses | Agent,
     *,
     ordered: bool = False,
@@ -218,7 +218,8 @@ def evaluate_stream(
     """Evaluate responses as they arrive.
 
     Args:
-        reference: a path to YAML or JSON, a list of template dicts, or a `Reference`.
+        reference: a path to YAML or JSON, a list of template dicts, or a `Reference`. None: there is no
+            reference set; each response names its `question`, and may name a `template` and a `question_id`.
         responses: a path to JSONL, or any iterable, asynchronous iterable or anyio receive stream of
             responses: dicts, or `bytes` or `str` that hold whole lines of JSON. Plain iterables run on the
             event loop: put one that blocks behind an asynchronous one.

@@ -412,3 +412,24 @@ def test_the_report_on_a_judge() -> None:
 )
 def test_dollars(amount: float | None, text: str) -> None:
     assert dollars(amount) == text
+
+
+def test_without_a_reference_set(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    lines = [{"question": f"Why {i}?", "template": "t", "total_tokens": i} for i in range(3)]
+    path = folder.path / "open.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert (
+        run("evaluate", "--no-reference", str(path), "-o", folder.file("out"), "--gate", "t:total_tokens > 0")
+        == 0
+    )
+    out = capfd.readouterr().out
+    assert "results: 3, rejected lines: 0\n" in out
+    assert "gate held: t:total_tokens > 0" in out
+    assert run("watch", "--no-reference", str(path), "--until-idle", "0.1s", "-o", folder.file("other")) == 0
+    assert len((folder.path / "other").read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_missing_arguments_are_named(count: int, names: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("evaluate", *names[:count]) == 2
+    assert "expected REFERENCE and RESPONSES, or --no-reference RESPONSES" in capfd.readouterr().err

@@ -44,11 +44,12 @@ STEPS = answer()["actual_steps"]
 class Agent:
     """Answers rightly once its gate for the question is open; it counts what it was asked."""
 
-    def __init__(self, *, opened: bool = True) -> None:
+    def __init__(self, *, opened: bool = True, pause: float = 0) -> None:
         self.asked: list[str] = []
         self.running = self.most = 0
         self.cancelled: list[str] = []
         self._opened = opened
+        self._pause = pause
         self._gates: dict[str, asyncio.Event] = {}
 
     def gate(self, question_id: str) -> asyncio.Event:
@@ -61,7 +62,7 @@ class Agent:
         try:
             if not self._opened:
                 await self.gate(question.id).wait()
-            await asyncio.sleep(0)
+            await asyncio.sleep(self._pause)
             return self.answer(question)
         except asyncio.CancelledError:
             self.cancelled.append(question.id)
@@ -358,7 +359,7 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("concurrency", [1, 2, 8])
 async def test_so_many_calls_at_a_time(concurrency: int) -> None:
-    agent = Agent()
+    agent = Agent(pause=0.005)  # So that calls overlap.
     results, _ = await ask(agent, max_concurrency=concurrency, repeats=10)
     assert agent.most == min(concurrency, 30)
     assert Counter(agent.asked) == dict.fromkeys(["q0", "q1", "q2"], 10)

@@ -6,7 +6,7 @@ import resource
 import sys
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
 from typing import Annotated, Any, ClassVar, Literal, NoReturn
@@ -30,7 +30,6 @@ from graphrag_eval_async.cli.watch.views import Lines, Screen, open_view
 from graphrag_eval_async.cli.watch.windows import parse_duration, parse_window
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.inference.running import Interval
-from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
 from graphrag_eval_async.sources.receiving import OtlpReceiver, receive_otlp
 from graphrag_eval_async.sources.rotation import former_names
@@ -175,10 +174,19 @@ class Watch(RunOptions):
         return "anytime"  # It was looked at.
 
     def run(self, interrupts: Interrupts) -> Exit:
+        if self.no_reference is not None:
+            others = [] if self.reference is None else [self.reference]
+            paths = [self.no_reference, *others, *self.paths]
+            return replace(self, reference=None, no_reference="", paths=paths)._run(interrupts)
+        if self.reference is None:
+            raise UsageError("expected REFERENCE and PATH..., or --no-reference PATH...")
+        return self._run(interrupts)
+
+    def _run(self, interrupts: Interrupts) -> Exit:
         self._check_options()
         config = self.read_config()
         self.check_files(config, *self.paths, self.baseline)
-        reference = load_reference(self.reference)
+        reference = self.load_reference()
         check_gates(self.gates, reference.templates, config)
         check_alerts(self.alert, reference.templates, config)
         counting = self._counting()

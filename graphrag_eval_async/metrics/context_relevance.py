@@ -1,0 +1,83 @@
+"""Context relevance: whether the retrieved texts help to answer the question. Needs no reference answer."""
+
+from __future__ import annotations
+
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from graphrag_eval_async.judge.protocol import ResponseFormat, format_of
+from graphrag_eval_async.metrics.metric import has_text, messages, metric_of_one_call, system
+from graphrag_eval_async.metrics.retrieval import retrieved_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphrag_eval_async.config.model import ContextRelevanceConfig
+    from graphrag_eval_async.judge.protocol import MetricJudge
+    from graphrag_eval_async.metrics.metric import Call, Case, Metric
+
+NAME = "context_relevance"
+
+INSTRUCTIONS = """\
+<documents> were retrieved to answer <question>; their order means nothing. Rate each: 2 if it holds what \
+is needed to answer the question or a part of it, 1 if it is about the subject of the question but does \
+not help to answer it, 0 if neither.
+
+Reply with JSON: "documents", for each document {"id", "reason" in a few words, "rating"}."""
+
+
+class RatedDocument(Struct, frozen=True):
+    """How relevant a document is."""
+
+    id: int
+    reason: Annotated[str, Meta(description="Why, in a few words.")]
+    rating: Annotated[int, Meta(description="0, 1 or 2.")]
+
+
+class RatedDocuments(Struct, frozen=True):
+    """How relevant the documents are."""
+
+    documents: list[RatedDocument]
+
+
+FORM = format_of(RatedDocuments)
+
+
+def context_relevance(config: ContextRelevanceConfig) -> Metric:
+    """Return the metric `context_relevance`: the mean rating of the retrieved texts, from 0 to 1."""
+
+    def call_for(case: Case) -> Call | None:
+        texts = retrieved_texts(case)
+        is_complete = has_text(case.question) and texts
+        return partial(_relevance, config.seed, case.question, texts) if is_complete else None
+
+    prompts = [f"seed {config.seed}", system(INSTRUCTIONS), msgspec.json.encode(FORM.schema).decode()]
+    return metric_of_one_call(NAME, prompts, call_for)
+
+
+async def _relevance(seed: int, question: str, texts: Sequence[str], judge: MetricJudge) -> dict[str, Any]:
+    ranks = [*range(len(texts))]
+    Random(f"{seed} {question}").shuffle(ranks)  # noqa: S311
+    shown = [{"id": number, "text": texts[rank]} for number, rank in enumerate(ranks, 1)]
+    blocks = {"question": question, "documents": msgspec.json.encode(shown).decode()}
+    form = ResponseFormat(FORM.schema, partial(_checked, count=len(texts)))
+    found = await judge.ask(partial(messages, INSTRUCTIONS, blocks), form)
+    rated = sorted((ranks[each.id - 1] + 1, each.rating, each.reason) for each in found.documents)
+    lines = [f"{rank}: {rating} ({reason})" for rank, rating, reason in rated]
+    score = sum(rating for _, rating, _ in rated) / (2 * len(rated))
+    return {NAME: score, f"{NAME}_reason": "\n".join(lines)}
+
+
+def _checked(reply: Any, *, count: int) -> RatedDocuments:
+    """Return the ratings of the documents 1 to `count`; raise `ValueError` if they are none."""
+    found = FORM.read(reply)
+    ids = [document.id for document in found.documents]
+    if sorted(ids) != [*range(1, count + 1)]:
+        raise ValueError(f"documents: expected each id from 1 to {count} once, got {ids}")
+    if ratings := [each.rating for each in found.documents if each.rating not in {0, 1, 2}]:
+        raise ValueError(f"documents: expected ratings of 0, 1 or 2, got {ratings[0]}")
+    return found

@@ -1,0 +1,92 @@
+"""Streams without a reference set."""
+
+from __future__ import annotations
+
+import pickle
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from graphrag_eval_async import Evaluator, UsageError, evaluate_stream
+from tests.judge.support import ScriptedJudge
+
+QUESTION = "How many lines are there?"
+STEP = {"name": "retrieval", "id": "a", "status": "success", "output": [{"id": 1, "text": "two lines"}]}
+CLAIMS = {"claims": [{"claim": "Two.", "reason": "so", "supported": True}]}
+
+
+async def results_of(*responses: dict[str, Any], **options: Any) -> Any:
+    stream = evaluate_stream(None, responses, **options)
+    return [result async for result in stream], stream
+
+
+async def test_a_response_names_its_own_question() -> None:
+    (first, second), stream = await results_of(
+        {"question": QUESTION, "actual_answer": "Two.", "total_tokens": 5, "extra": 1},
+        {"question_text": "Why?", "template_id": "other", "question_id": "q", "status": "error"},
+    )
+    assert first == {
+        "template_id": "all",
+        "question_id": sha256(QUESTION.encode()).hexdigest(),
+        "question_text": QUESTION,
+        "status": "success",
+        "actual_answer": "Two.",
+        "total_tokens": 5,
+        "sample": 1,
+        "metadata": {"extra": 1},
+    }
+    assert [second[key] for key in ("template_id", "question_id", "status")] == ["other", "q", "error"]
+    assert stream.missing == []
+    assert stream.aggregates.snapshot()["micro"]["total_tokens"]["mean"] == 5
+
+
+async def test_repeats_of_a_question_are_samples() -> None:
+    found, _ = await results_of(*[{"question": QUESTION}] * 3)
+    assert sorted(result["sample"] for result in found) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "response",
+    [{}, {"question_id": "q"}, {"question": " "}, {"question": 5}, {"question": "?", "template": 1},
+     {"question": "?", "question_id": ["q"]}, {"question": "?", "template": ""}],
+)  # fmt: skip
+async def test_a_response_without_a_usable_question_is_rejected(response: dict[str, Any]) -> None:
+    with pytest.warns(UserWarning, match="1 response was rejected: invalid_field"):
+        found, stream = await results_of(response)
+    assert found == []
+    assert str(stream.rejects[0]).partition("invalid_field: ")[2].startswith(("question", "template"))
+
+
+async def test_metrics_that_need_no_reference_are_judged() -> None:
+    judge = ScriptedJudge(lambda _: CLAIMS)
+    config: dict[str, Any] = {"faithfulness": {}, "answer_correctness": {}}
+    response = {"question": QUESTION, "actual_answer": "Two.", "actual_steps": [STEP]}
+    (result,), stream = await results_of(response, config=config, judge=judge)
+    assert result["faithfulness"] == 1
+    assert "steps_score" not in result
+    assert stream.usage.outcomes == {"ok": 1, "skipped": 1}
+    assert stream.aggregates.snapshot()["micro"]["faithfulness"]["mean"] == 1
+
+
+async def test_until_and_one_response() -> None:
+    judge = ScriptedJudge(lambda _: CLAIMS)
+    response = {"question": QUESTION, "template": "t", "actual_answer": "Two.", "actual_steps": [STEP]}
+    found, stream = await results_of(
+        *[response] * 60, config={"faithfulness": {}}, judge=judge, until="t:faithfulness >= 0.5"
+    )
+    assert stream.decision.holds
+    assert len(found) < 60
+    async with Evaluator(None, config={"faithfulness": {}}, judge=judge) as evaluator:
+        assert (await evaluator.evaluate(response))["faithfulness"] == 1
+
+
+def test_an_evaluator_without_a_reference_can_be_pickled() -> None:
+    copied = pickle.loads(pickle.dumps(Evaluator(None)))  # noqa: S301
+    assert copied.reference.questions == {}
+    assert type(copied.reference) is type(Evaluator(None).reference)
+
+
+def test_traces_need_a_reference_set() -> None:
+    with pytest.raises(UsageError, match="format: traces need a reference set"):
+        evaluate_stream(None, [], format="openai")
