@@ -40,15 +40,14 @@ class MaxDrop:
     metric: str
     most: float
 
-    def fails(self, snapshot: Mapping[str, Any]) -> bool:
-        row = snapshot["overall"].get(self.metric)
-        return row is None or _drop(row) > self.most + 1e-12
-
-    def told(self, snapshot: Mapping[str, Any]) -> str:
-        row = snapshot["overall"].get(self.metric)
-        if row is None:
-            return f"{self.metric}: no question has it on both sides; {_known(snapshot)}"
-        return f"{self.metric} {_change(row)}: may get worse by at most {number(self.most)}"
+    def check(self, rows: Mapping[str, Mapping[str, Any]]) -> tuple[bool, str]:
+        """Return whether the gate holds, and why."""
+        if (row := rows.get(self.metric)) is None:
+            known = ", ".join(rows) or "none"
+            return False, f"{self.metric}: no question has it on both sides; metrics on both sides: {known}"
+        drop = row["difference"] if row["direction"].startswith("lower") else -row["difference"]
+        told = f"{self.metric} {_change(row)}: may get worse by at most {number(self.most)}"
+        return drop <= self.most + 1e-12, told
 
 
 def parse_max_drop(text: str) -> MaxDrop:
@@ -65,16 +64,6 @@ def parse_max_drop(text: str) -> MaxDrop:
     if not metric.strip() or not 0 <= most < math.inf:
         raise ValueError(f"{text!r}: expected METRIC=X, with X of 0 or more, such as steps_score=0.02")
     return MaxDrop(metric.strip(), most)
-
-
-def _drop(row: Mapping[str, Any]) -> float:
-    """By how much the mean got worse; negative if it got better."""
-    change: float = row["difference"]
-    return change if row["direction"].startswith("lower") else -change
-
-
-def _known(snapshot: Mapping[str, Any]) -> str:
-    return f"metrics on both sides: {', '.join(snapshot['overall']) or 'none'}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,22 +166,18 @@ class Compare:
 
     def _gates(self, snapshot: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         """The gates that failed and those that held, a line each."""
-        failures: list[str] = []
-        held: list[str] = []
-        for gate in self.max_drop:
-            (failures if gate.fails(snapshot) else held).append(gate.told(snapshot))
+        gates = [gate.check(snapshot["overall"]) for gate in self.max_drop]
         if (most := self.max_regressions) is not None:
             count = len(snapshot["regressions"])
-            told = f"{count} regression{'s' * (count != 1)}, at most {most} allowed"
-            (failures if count > most else held).append(told)
+            gates.append((count <= most, f"{count} regression{'s' * (count != 1)}, at most {most} allowed"))
         if self.fail_on_regression:
-            reasons = regressions(snapshot)
-            failures += reasons
-            held += [] if reasons else ["no regression by more than chance"]
+            reasons = [(False, reason) for reason in regressions(snapshot)]
+            gates += reasons or [(True, "no regression by more than chance")]
+        failures, held = ([told for holds, told in gates if holds is wanted] for wanted in (False, True))
         return failures, held
 
 
-def render_comparison(snapshot: Mapping[str, Any], *, worst: int, candidate: str = "-") -> str:
+def render_comparison(snapshot: Mapping[str, Any], *, worst: int, candidate: str) -> str:
     """A snapshot as plain text of `WIDTH` columns; shows where the `worst` questions are in `candidate`."""
     results = " and ".join(f"{count} of the {side}" for side, count in snapshot["results"].items())
     parts = [
