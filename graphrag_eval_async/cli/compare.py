@@ -20,7 +20,7 @@ from graphrag_eval_async.cli.files import aggregates_path, check_distinct, write
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import draw, folded, name_cell, table_of
-from graphrag_eval_async.cli.text import number, one_line, percent, tell
+from graphrag_eval_async.cli.text import number, percent, tell
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.pairs import SIDES
@@ -236,12 +236,14 @@ def sentences(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _sentence(row: Mapping[str, Any]) -> str:
-    told = _change(row)
-    if "confidence" in row:
-        ends = (signed(row["confidence"][end]) for end in ("low", "high"))
-        told += f" ({percent(row['confidence']['level'])}: {' to '.join(ends)})"
-    told += f"; {_counts(row)}"
-    return f"{told}: {row['verdict']}" if "verdict" in row else told
+    confidence = row.get("confidence")
+    interval = f" ({percent(confidence['level'])}: {ends(confidence)})" if confidence else ""
+    return f"{_change(row)}{interval}; {_counts(row)}" + (f": {row['verdict']}" if "verdict" in row else "")
+
+
+def ends(interval: Mapping[str, float] | None) -> str:
+    """The ends of an interval for a difference; nothing if there is none."""
+    return f"{signed(interval['low'])} to {signed(interval['high'])}" if interval else ""
 
 
 def _counts(row: Mapping[str, Any]) -> str:
@@ -262,16 +264,14 @@ def _overall(rows: Mapping[str, Mapping[str, Any]], level: float) -> list[str]:
         return []
     lines = _table(
         ["overall", *HEADINGS],
-        [[name_cell(metric), *_cells(row), _interval(row), _p(row)] for metric, row in rows.items()],
+        [
+            [name_cell(metric), *_cells(row), ends(row.get("interval")), _p(row)]
+            for metric, row in rows.items()
+        ],
     )
     lower = [metric for metric, row in rows.items() if row["direction"].startswith("lower")]
     together = f"Intervals and p hold for all rows together, at {percent(level)}."
     return lines + folded([f"Lower is better: {', '.join(lower)}. {together}"])
-
-
-def _interval(row: Mapping[str, Any]) -> str:
-    interval = row.get("interval")
-    return "" if interval is None else " to ".join(signed(interval[end]) for end in ("low", "high"))
 
 
 def _p(row: Mapping[str, Any]) -> str:
@@ -290,23 +290,11 @@ def _templates(groups: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[st
     return _table(headings, rows, names=2) if rows else []
 
 
-def decided(groups: Mapping[str, Mapping[str, Any]]) -> str:
-    """The templates that are better or worse in a score, by its rows."""
-    verdicts = {name: row.get("verdict", UNDECIDED) for name, row in groups.items()}
-    return ", ".join(
-        f"{one_line(name)} is {verdict}" for name, verdict in verdicts.items() if verdict != UNDECIDED
-    )
-
-
 def worst_questions(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int) -> Iterator[list[str]]:
     """A table for each score, of its `worst` questions."""
     for metric, questions in worse.items() if worst else ():
         rows = [
-            [
-                *(name_cell(question[key]) for key in ("question_id", "template_id")),
-                *(number(question[side]) for side in ("baseline", "candidate")),
-                signed(question["difference"]),
-            ]
+            [name_cell(question["question_id"]), name_cell(question["template_id"]), *_cells(question)]
             for question in questions[:worst]
         ]
         more = f", the worst {worst} of them" if len(questions) > worst else ""
@@ -317,17 +305,12 @@ def worst_questions(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int
 
 def _worst(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int, candidate: str) -> list[str]:
     """A table of the `worst` questions of all scores, with the lines of their results."""
-    every = [(metric, question) for metric, questions in worse.items() for question in questions]
-    every.sort(key=lambda each: -abs(each[1]["difference"]))
-    lines = lines_of_questions(candidate, {question["question_id"] for _, question in every[:worst]})
+    every = [(row["question_id"], metric, row) for metric, questions in worse.items() for row in questions]
+    shown = sorted(every, key=lambda each: -abs(each[2]["difference"]))[:worst]
+    lines = lines_of_questions(candidate, {question for question, *_ in shown})
     rows = [
-        [
-            name_cell(question["question_id"]),
-            name_cell(metric),
-            *_cells(question),
-            lines.get(question["question_id"], ""),
-        ]
-        for metric, question in every[:worst]
+        [name_cell(question), name_cell(metric), *_cells(row), lines.get(question, "")]
+        for question, metric, row in shown
     ]
     headings = ["got worse", "metric", "baseline", "candidate", "change", "result"]
     return _table(headings, rows, names=2) if rows else []
@@ -354,18 +337,18 @@ def lines_of_questions(path: str, questions: Collection[str]) -> dict[str, str]:
 
 def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
     """Yield what only one side has: questions, pending ones, and values of metrics."""
-    lone = {f"only in the {side}": snapshot[f"only_in_{side}"] for side in ("baseline", "candidate")}
+    lone = {f"only in the {side}": snapshot[f"only_in_{side}"] for side in SIDES}
     lone |= {f"pending in the {side}, and not compared": ids for side, ids in snapshot["pending"].items()}
     for told, ids in lone.items():
         if ids:
             yield f"{told}: {_questions(len(ids))}: {_listed(ids)}"
     alike: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for metric, sides in snapshot["without_pair"].items():
-        for side in ("baseline", "candidate"):
+        for side in SIDES:
             if ids := sides[side]:
                 alike[side, (*ids,)].append(metric)
-    for (side, same), metrics in alike.items():
-        yield f"{', '.join(metrics)} only in the {side}: {_questions(len(same))}: {_listed(same)}"
+    for (where, same), metrics in alike.items():
+        yield f"{', '.join(metrics)} only in the {where}: {_questions(len(same))}: {_listed(same)}"
     for metric, sides in snapshot["without_pair"].items():
         if sides.get("verdict", UNDECIDED) != UNDECIDED:
             yield f"{metric} {_values(sides)}: {sides['verdict']}"
