@@ -25,6 +25,7 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.pairs import SIDES
 from graphrag_eval_async.inference.verdicts import UNDECIDED
+from graphrag_eval_async.records.conditions import to_float
 from graphrag_eval_async.records.metrics import ERROR_RATE, is_score
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES
 
@@ -57,10 +58,7 @@ def parse_max_drop(text: str) -> MaxDrop:
         ValueError: the text has another form.
     """
     metric, _, value = text.rpartition("=")
-    try:
-        most = float(value)
-    except ValueError:
-        most = math.nan
+    most = to_float(value)
     if not metric.strip() or not 0 <= most < math.inf:
         raise ValueError(f"{text!r}: expected METRIC=X, with X of 0 or more, such as steps_score=0.02")
     return MaxDrop(metric.strip(), most)

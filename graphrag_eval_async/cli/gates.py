@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.records.conditions import CONDITION, OPERATORS, parse_condition
+from graphrag_eval_async.records.conditions import CONDITION, OPERATORS, parse_condition, to_float
 from graphrag_eval_async.records.metrics import (
     COST,
     ERROR_RATE,
@@ -66,10 +66,7 @@ def parse_gate(text: str, *, option: str, operator: str) -> Gate:
     if option == "--gate" or not metric:
         forms = "[TEMPLATE:]METRIC >= VALUE, or with >, <= or <" if option == "--gate" else FORMS
         raise ValueError(f"{text!r}: expected {forms}")
-    try:
-        bound = float(value)
-    except ValueError:
-        bound = math.nan
+    bound = to_float(value)
     if not math.isfinite(bound):
         raise ValueError(f"{text!r}: expected a finite number after the last =")
     return Gate(option, template_ if colon else None, metric, operator, bound)

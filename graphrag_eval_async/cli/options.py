@@ -14,6 +14,7 @@ import typer
 from graphrag_eval_async.cli.files import aggregates_path, file_path, input_path, output_path
 from graphrag_eval_async.cli.gates import Gate, parse_gate
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.records.conditions import to_float
 from graphrag_eval_async.traces import TraceFormat
 from graphrag_eval_async.traces.trace import FAILURES
 
@@ -38,10 +39,7 @@ def parser(parse: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def parse_level(text: str) -> float:
-    try:
-        level = float(text)
-    except ValueError:
-        level = 0.0
+    level = to_float(text)
     if not 0 < level < 1:
         raise ValueError(f"{text!r}: expected a number between 0 and 1, such as 0.95")
     return level

@@ -15,14 +15,12 @@ from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import draw, folded, table_of
 from graphrag_eval_async.cli.text import number, percent, tell
 from graphrag_eval_async.inference.planning import POWERS, Spread, plan
+from graphrag_eval_async.records.conditions import to_float
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES
 
 
 def parse_positive(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
+    value = to_float(text)
     if not 0 < value < 1e300:
         raise ValueError(f"{text!r}: expected a number above 0, such as 0.05")
     return value
