@@ -16,7 +16,6 @@ from graphrag_eval_async.cli.table import draw, folded, table_of
 from graphrag_eval_async.cli.text import number, percent, tell
 from graphrag_eval_async.inference.planning import POWERS, Spread, plan
 from graphrag_eval_async.records.conditions import to_float
-from graphrag_eval_async.sinks import MAX_REJECT_BYTES
 
 
 def parse_positive(text: str) -> float:
@@ -73,13 +72,8 @@ class Plan:
 
     def run(self, interrupts: Interrupts) -> Exit:
         runs = [Spread(self.metric) for _ in self.results]
-        rejects, ending = read_to_end(
-            [(path, run.add) for path, run in zip(self.results, runs, strict=True)],
-            interrupts,
-            rejects=None,
-            max_reject_bytes=MAX_REJECT_BYTES,
-            max_line_bytes=self.max_line_bytes,
-        )
+        sources = [(path, run.add) for path, run in zip(self.results, runs, strict=True)]
+        rejects, ending = read_to_end(sources, interrupts, max_line_bytes=self.max_line_bytes)
         list_rejects(rejects)
         if ending.error is None and not interrupts.came:  # Half of a file would mislead.
             found = plan(self.detect, runs, metric=self.metric, sd=self.sd, level=self.level)

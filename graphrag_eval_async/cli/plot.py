@@ -17,7 +17,6 @@ from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.text import one_line, tell
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.metrics import is_score
-from graphrag_eval_async.sinks import MAX_REJECT_BYTES
 
 FORMATS = (".svg", ".png", ".pdf")
 
@@ -77,13 +76,8 @@ class Plot:
             raise UsageError(f"--metric: {self.metric!r} is no score, so it has no interval")
         check_distinct([*self.results], [self.output])
         runs = [Run(path, self.metric) for path in self.results]
-        rejects, ending = read_to_end(
-            [(run.name, run.add) for run in runs],
-            interrupts,
-            rejects=None,
-            max_reject_bytes=MAX_REJECT_BYTES,
-            max_line_bytes=self.max_line_bytes,
-        )
+        sources = [(run.name, run.add) for run in runs]
+        rejects, ending = read_to_end(sources, interrupts, max_line_bytes=self.max_line_bytes)
         list_rejects(rejects)
         if ending.error is None and not interrupts.came:
             for run in runs:
