@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from graphrag_eval_async.aggregates.coverage import Tallies, add_tallies, bounds, count, coverage, reasons
+from graphrag_eval_async.aggregates.coverage import Tallies, bounds, count, coverage, reasons
 from graphrag_eval_async.aggregates.exact import mean, sum_units
 from graphrag_eval_async.aggregates.questions import (
     FIRST,
@@ -81,7 +81,7 @@ class Group:
         self.errors = 0
         self.successes = 0
         self.steps: StepCounts = {}
-        self.tallies: Tallies = {}
+        self.tallies: Tallies = Counter()
         self.series: dict[str, Series] = {}
         self.places: dict[str, int] = {}
         self._shown: dict[str, Any] | None = None
@@ -139,7 +139,7 @@ class Group:
         self.successes += other.successes
         add_steps(self.steps, other.steps.items())
         self._trim_steps()
-        add_tallies(self.tallies, other.tallies)
+        self.tallies.update(other.tallies)
         places = renumber(other.places, self.places)
         for name, series in other.series.items():
             own = metric(self.series, name, by_question=True)
@@ -264,9 +264,9 @@ def show(errors: int, successes: int, steps: StepCounts, series: dict[str, Serie
 
 def tallies_of(groups: Iterable[Group]) -> Tallies:
     """Return the combined tallies of all groups."""
-    tallies: Tallies = {}
+    tallies: Tallies = Counter()
     for group in groups:
-        add_tallies(tallies, group.tallies)
+        tallies.update(group.tallies)
     return tallies
 
 
