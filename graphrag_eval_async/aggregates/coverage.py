@@ -18,7 +18,7 @@ from graphrag_eval_async.records.outcomes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from graphrag_eval_async.aggregates.series import Series
 
@@ -39,7 +39,7 @@ def reasons(tallies: Tallies) -> dict[str, int]:
     return {kind: total for (what, kind), total in sorted(tallies.items()) if what == REASON}
 
 
-def covered_metrics(series: Iterable[str], tallies: Tallies, pending: Iterable[str]) -> set[str]:
+def covered_metrics(series: Iterable[str], tallies: Collection[Tally], pending: Iterable[str]) -> set[str]:
     """Return the metrics that have a value somewhere, or should have one.
 
     A failed agent says nothing about which metrics apply. Outputs with only texts are not metrics.

@@ -45,9 +45,6 @@ Columns: TypeAlias = "tuple[tuple[tuple[float, ...], ...], tuple[Any, ...], tupl
 Intervals: TypeAlias = "Callable[[Weights | None, Clusters | None], dict[str, Any]]"
 """Returns the keys of intervals, from weights (of a metric from 0 to 1) and from clusters, if known."""
 
-ByQuestion: TypeAlias = "Callable[[str], list[tuple[float, int]] | None]"
-"""Returns the mean and the number of values of each question, for a score; None if not all are known."""
-
 
 class DetailOptions(NamedTuple):
     """Options for the detailed snapshot of a group.
@@ -132,14 +129,18 @@ class Group:
                 if each.histogram is not None:
                     each.histogram.add(values)
 
-    def merge(self, other: Group) -> None:
-        """Add the contents of `other`."""
+    def add_counts(self, other: Group) -> None:
+        """Add the contents of `other`, except for values of metrics."""
         self.touch()
         self.errors += other.errors
         self.successes += other.successes
         add_steps(self.steps, other.steps.items())
         self._trim_steps()
         self.tallies.update(other.tallies)
+
+    def merge(self, other: Group) -> None:
+        """Add the contents of `other`."""
+        self.add_counts(other)
         places = renumber(other.places, self.places)
         for name, series in other.series.items():
             own = metric(self.series, name, by_question=True)
@@ -168,16 +169,64 @@ class Group:
         """The counts of steps to show and store."""
         return trimmed(self.steps, self._expected)
 
-    def snapshot(self, detail: DetailOptions | None = None) -> dict[str, Any]:
-        """Return this group's part of a snapshot; the caller may change it."""
+    def snapshot(self, detail: DetailOptions | None = None, groups: Collection[Group] = ()) -> dict[str, Any]:
+        """Return this group's part of a snapshot; the caller may change it.
+
+        `groups` have the values by question, if this one does not.
+        """
         if self._shown is None:
-            self._shown = show(self.errors, self.successes, self.trimmed_steps, self.series)
+            self._shown = self._show()
         fresh = {key: part.copy() if type(part) is dict else part for key, part in self._shown.items()}
         if "steps" in fresh:
             fresh["steps"] = {count: names.copy() for count, names in fresh["steps"].items()}
-        if detail is None:
-            return fresh
-        return add_detail(fresh, self.series, self.tallies, detail, by_question([self]))
+        return fresh if detail is None else self._add_detail(fresh, detail, groups or [self])
+
+    def _show(self) -> dict[str, Any]:
+        """Lay out statistics for a snapshot, in an order that depends only on names."""
+        shown: dict[str, Any] = {
+            "number_of_error_samples": self.errors,
+            "number_of_success_samples": self.successes,
+        }
+        steps = self.trimmed_steps
+        names = sorted(name for name in steps if name is not None)
+        tables = {
+            count: table
+            for i, count in enumerate(STEP_COUNTS)
+            if (table := {name: steps[name][i] for name in names if steps[name][i]})
+        }
+        if None in steps:
+            tables["other"] = {count: n for count, n in zip(STEP_COUNTS, steps[None], strict=True) if n}
+        if tables:
+            shown["steps"] = tables
+        for name in sorted(self.series, key=metric_position):
+            shown[name] = self.series[name].stats()
+        return shown
+
+    def _add_detail(
+        self, shown: dict[str, Any], detail: DetailOptions, groups: Collection[Group]
+    ) -> dict[str, Any]:
+        """Return a snapshot with coverage, bounds, quantiles, intervals and reasons of failure."""
+        whole = {key: part for key, part in shown.items() if key not in self.series}
+        if found := reasons(self.tallies):
+            whole[REASON] = found
+        for metric in sorted(detail.metrics, key=metric_position):
+            own = self.series.get(metric)
+            values = 0 if own is None else len(own)
+            covered = coverage(metric, values, self.tallies, detail.pending.get(metric, 0))
+            if covered["applied"]:
+                failed = sum(covered["failed"].values())
+                bounded = is_bounded(metric) or metric in detail.fractions
+                whole[metric] = {}
+                if own is not None:
+                    whole[metric] = shown[metric] | {"quantiles": own.quantiles()}
+                    if detail.intervals is not None and is_score(metric):
+                        weights = own.histogram.weights() if own.histogram is not None and bounded else None
+                        grouped = clusters_of(groups, metric, shown[metric]["mean"])
+                        whole[metric] |= detail.intervals(weights, grouped)
+                if bounded and values + failed:
+                    whole[metric]["bounds"] = bounds(own, failed)
+                whole[metric]["coverage"] = covered
+        return whole
 
     def detailed(self, detail: DetailOptions) -> Details:
         """Return a detailed snapshot and its weights, cached until the next change; do not modify them."""
@@ -244,93 +293,18 @@ def _by_metric(samples: Iterable[WindowedResult]) -> defaultdict[str, list[float
     return numbers
 
 
-def show(errors: int, successes: int, steps: StepCounts, series: dict[str, Series]) -> dict[str, Any]:
-    """Lay out statistics for a snapshot, in an order that depends only on names."""
-    shown: dict[str, Any] = {"number_of_error_samples": errors, "number_of_success_samples": successes}
-    names = sorted(name for name in steps if name is not None)
-    tables = {
-        count: table
-        for i, count in enumerate(STEP_COUNTS)
-        if (table := {name: steps[name][i] for name in names if steps[name][i]})
-    }
-    if None in steps:
-        tables["other"] = {count: n for count, n in zip(STEP_COUNTS, steps[None], strict=True) if n}
-    if tables:
-        shown["steps"] = tables
-    for name in sorted(series, key=metric_position):
-        shown[name] = series[name].stats()
-    return shown
-
-
-def tallies_of(groups: Iterable[Group]) -> Tallies:
-    """Return the combined tallies of all groups."""
-    tallies: Tallies = Counter()
+def clusters_of(groups: Iterable[Group], metric: str, mean: float) -> Clusters | None:
+    """Group all values of a score by question; return None if not all questions are known."""
+    means: list[tuple[float, int]] = []
     for group in groups:
-        tallies.update(group.tallies)
-    return tallies
-
-
-def show_micro(
-    groups: Iterable[Group], series: dict[str, Series], expected: Collection[str]
-) -> dict[str, Any]:
-    """Lay out the combined statistics of several groups, whose values are in `series`."""
-    errors = successes = 0
-    steps: StepCounts = {}
-    for group in groups:
-        errors += group.errors
-        successes += group.successes
-        add_steps(steps, group.steps.items())
-    return show(errors, successes, trimmed(steps, expected), series)
-
-
-def by_question(groups: Collection[Group]) -> ByQuestion:
-    """Return a function that gives the means and numbers of values of the questions in all groups."""
-
-    def means(metric: str) -> list[tuple[float, int]] | None:
-        found: list[tuple[float, int]] = []
-        for group in groups:
-            series = group.series.get(metric)
-            if series is not None and series.questions is not None:
-                unknown = group.places.get(UNKNOWN)
-                for place, values in series.questions.by_place():
-                    if place == unknown:
-                        return None
-                    found.append(mean_of(values))
-        return found
-
-    return means
-
-
-def add_detail(
-    shown: dict[str, Any],
-    series: Mapping[str, Series],
-    tallies: Tallies,
-    detail: DetailOptions,
-    by_question: ByQuestion,
-) -> dict[str, Any]:
-    """Return what `show` laid out, with coverage, bounds, quantiles, intervals and reasons of failure."""
-    whole = {key: part for key, part in shown.items() if key not in series}
-    if found := reasons(tallies):
-        whole[REASON] = found
-    for metric in sorted(detail.metrics, key=metric_position):
-        own = series.get(metric)
-        values = 0 if own is None else len(own)
-        covered = coverage(metric, values, tallies, detail.pending.get(metric, 0))
-        if covered["applied"]:
-            failed = sum(covered["failed"].values())
-            bounded = is_bounded(metric) or metric in detail.fractions
-            whole[metric] = {}
-            if own is not None:
-                whole[metric] = shown[metric] | {"quantiles": own.quantiles()}
-                if detail.intervals is not None and is_score(metric):
-                    weights = own.histogram.weights() if own.histogram is not None and bounded else None
-                    means = by_question(metric)
-                    grouped = None if means is None else clusters(means, shown[metric]["mean"])
-                    whole[metric] |= detail.intervals(weights, grouped)
-            if bounded and values + failed:
-                whole[metric]["bounds"] = bounds(own, failed)
-            whole[metric]["coverage"] = covered
-    return whole
+        series = group.series.get(metric)
+        if series is not None and series.questions is not None:
+            unknown = group.places.get(UNKNOWN)
+            for place, values in series.questions.by_place():
+                if place == unknown:
+                    return None
+                means.append(mean_of(values))
+    return clusters(means, mean)
 
 
 def bounded_weights(series: Mapping[str, Series], fractions: Collection[str]) -> dict[str, Weights]:

@@ -13,15 +13,11 @@ from graphrag_eval_async.aggregates.coverage import covered_metrics
 from graphrag_eval_async.aggregates.group import (
     DetailOptions,
     Group,
-    add_detail,
     bounded_weights,
-    by_question,
     first_values,
     macro_of,
     metric,
     replace_samples,
-    show_micro,
-    tallies_of,
 )
 from graphrag_eval_async.aggregates.pending import Pending
 from graphrag_eval_async.aggregates.steps import checked_names
@@ -158,7 +154,7 @@ class Aggregates:
         """Return `per_template`, `micro` and `macro` over the results that count, as a new dict."""
         self._flush()
         per_template = {name: self._groups[name].snapshot() for name in self._in_order(self._groups)}
-        micro = show_micro(self._groups.values(), self._micro, self._expected)
+        micro = self._total().snapshot()
         macro = {metric: macro_of(metric, per_template) for metric in micro if metric in self._micro}
         return {"per_template": per_template, "micro": micro, "macro": macro}
 
@@ -178,7 +174,8 @@ class Aggregates:
         This is fast, however many templates there are; each interval takes half a millisecond.
         """
         self._flush()
-        return self._detailed_micro(self._detail(None)), bounded_weights(self._micro, self._fractions)
+        micro = self._total().snapshot(self._detail(None), self._groups.values())
+        return micro, bounded_weights(self._micro, self._fractions)
 
     def per_template(self) -> dict[str, Details]:
         """Return the same for each template. Do not change it: unchanged templates are cached."""
@@ -198,7 +195,7 @@ class Aggregates:
         self._flush()
         detail = self._detail(intervals)
         per_template = {name: group.snapshot(own) for name, (group, own) in self._groups_of(detail).items()}
-        micro = self._detailed_micro(detail)
+        micro = self._total().snapshot(detail, self._groups.values())
         macro = {
             metric: shown
             for metric in micro
@@ -210,13 +207,17 @@ class Aggregates:
     def _detail(self, intervals: Intervals | None) -> DetailOptions:
         """Return the options to show all results in detail."""
         pending = sum(self._pending.by_template().values(), Counter[str]())
-        metrics = covered_metrics(self._micro, tallies_of(self._groups.values()), pending)
+        tallies = {tally for group in self._groups.values() for tally in group.tallies}
+        metrics = covered_metrics(self._micro, tallies, pending)
         return DetailOptions(intervals, metrics, frozenset(self._fractions), pending)
 
-    def _detailed_micro(self, detail: DetailOptions) -> dict[str, Any]:
-        groups = self._groups.values()
-        micro = show_micro(groups, self._micro, self._expected)
-        return add_detail(micro, self._micro, tallies_of(groups), detail, by_question(groups))
+    def _total(self) -> Group:
+        """Return all groups as one, but for the values by question."""
+        total = Group(self._expected)
+        for group in self._groups.values():
+            total.add_counts(group)
+        total.series = self._micro
+        return total
 
     def _groups_of(self, detail: DetailOptions) -> dict[str, tuple[Group, DetailOptions]]:
         """Return the templates in order, even if all their results are pending, with options for details."""
