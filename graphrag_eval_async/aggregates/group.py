@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records.evaluation import StepKinds
     from graphrag_eval_async.records.outcomes import Tally
 
-Details: TypeAlias = "tuple[dict[str, Any], dict[str, Weights]]"
-"""Details without intervals, and the weights to compute a confidence sequence for each metric."""
-
 Columns: TypeAlias = "tuple[tuple[tuple[float, ...], ...], tuple[Any, ...], tuple[Any, ...]]"
 """The columns of several `Row`."""
 
@@ -50,7 +47,7 @@ class DetailOptions(NamedTuple):
     """Options for the detailed snapshot of a group.
 
     Attributes:
-        intervals: returns the intervals of a score; None to show none.
+        intervals: returns the intervals of a score; None to show `weights` to compute a confidence sequence.
         metrics: metrics to show if they apply, even without a value.
         fractions: outputs of custom evaluations that are from 0 to 1.
         pending: number of pending values by metric.
@@ -82,7 +79,7 @@ class Group:
         self.series: dict[str, Series] = {}
         self.places: dict[str, int] = {}
         self._shown: dict[str, Any] | None = None
-        self._detailed: tuple[DetailOptions, Details] | None = None
+        self._detailed: tuple[DetailOptions, dict[str, Any]] | None = None
 
     def count(self, failed: bool, steps: StepKinds, tallies: Sequence[Tally], times: int) -> None:
         """Count `times` results that share all these properties, but not their values."""
@@ -219,8 +216,10 @@ class Group:
                 whole[metric] = {}
                 if own is not None:
                     whole[metric] = shown[metric] | {"quantiles": own.quantiles()}
-                    if detail.intervals is not None and is_score(metric):
-                        weights = own.histogram.weights() if own.histogram is not None and bounded else None
+                    weights = own.histogram.weights() if own.histogram is not None and bounded else None
+                    if detail.intervals is None:
+                        whole[metric]["weights"] = weights
+                    elif is_score(metric):
                         grouped = clusters_of(groups, metric, shown[metric]["mean"])
                         whole[metric] |= detail.intervals(weights, grouped)
                 if bounded and values + failed:
@@ -228,11 +227,10 @@ class Group:
                 whole[metric]["coverage"] = covered
         return whole
 
-    def detailed(self, detail: DetailOptions) -> Details:
-        """Return a detailed snapshot and its weights, cached until the next change; do not modify them."""
+    def detailed(self, detail: DetailOptions) -> dict[str, Any]:
+        """Return a detailed snapshot, cached until the next change; do not modify it."""
         if self._detailed is None or self._detailed[0] != detail:
-            weights = bounded_weights(self.series, detail.fractions)
-            self._detailed = detail, (self.snapshot(detail), weights)
+            self._detailed = detail, self.snapshot(detail)
         return self._detailed[1]
 
 
@@ -305,16 +303,6 @@ def clusters_of(groups: Iterable[Group], metric: str, mean: float) -> Clusters |
                     return None
                 means.append(mean_of(values))
     return clusters(means, mean)
-
-
-def bounded_weights(series: Mapping[str, Series], fractions: Collection[str]) -> dict[str, Weights]:
-    """Return the weights from which confidence sequences are computed, by metric."""
-    return {
-        metric: weights
-        for metric, own in series.items()
-        if is_bounded(metric) or metric in fractions
-        if own.histogram is not None and (weights := own.histogram.weights()) is not None
-    }
 
 
 def metric(series: dict[str, Series], name: str, *, by_question: bool = False) -> Series:

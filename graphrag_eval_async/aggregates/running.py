@@ -13,7 +13,6 @@ from graphrag_eval_async.aggregates.coverage import covered_metrics
 from graphrag_eval_async.aggregates.group import (
     DetailOptions,
     Group,
-    bounded_weights,
     first_values,
     macro_of,
     metric,
@@ -29,7 +28,7 @@ from graphrag_eval_async.records.results import observe
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from graphrag_eval_async.aggregates.group import Details, Intervals
+    from graphrag_eval_async.aggregates.group import Intervals
     from graphrag_eval_async.aggregates.series import Series
 
 # Maximum results to count in one batch, which takes about a millisecond.
@@ -168,16 +167,15 @@ class Aggregates:
         ]
         return [(question, mean) for mean, question in nsmallest(count, means)]
 
-    def overall(self) -> Details:
-        """Return `micro` of a detailed snapshot without intervals, and the weights to compute them by metric.
+    def overall(self) -> dict[str, Any]:
+        """Return `micro` of a detailed snapshot, with `weights` of each metric in place of intervals.
 
         This is fast, however many templates there are; each interval takes half a millisecond.
         """
         self._flush()
-        micro = self._total().snapshot(self._detail(None), self._groups.values())
-        return micro, bounded_weights(self._micro, self._fractions)
+        return self._total().snapshot(self._detail(None))
 
-    def per_template(self) -> dict[str, Details]:
+    def per_template(self) -> dict[str, dict[str, Any]]:
         """Return the same for each template. Do not change it: unchanged templates are cached."""
         self._flush()
         groups = self._groups_of(self._detail(None))
