@@ -126,8 +126,7 @@ class Series:
         else:
             self._units += sum_floats(moved)
         self.integral = not self._floats
-        for value in new:
-            self.values.insert(value)
+        self.values.extend(new)
         for value in gone:
             self.values.remove(value)
 
