@@ -257,13 +257,17 @@ def replace_samples(
 
     With `places` of questions, also add and remove values by question.
     """
-    came, went = _by_metric(new), _by_metric(gone)
-    for name in {**came, **went}:
-        metric(series, name, by_question=places is not None).replace(came[name], went[name])
+    moved: defaultdict[str, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+    for side, samples in enumerate((new, gone)):
+        for sample in samples:
+            for name, number in zip(sample.metrics, sample.numbers, strict=True):
+                moved[name][side].append(number)
+    for name, (came, went) in moved.items():
+        metric(series, name, by_question=places is not None).replace(came, went)
     for sign, samples in ((1, new), (-1, gone)):
         for sample in samples:
             _replace_by_question(series, sample, sign, places)
-    for name in {**came, **went}:
+    for name in moved:
         if not series[name]:
             del series[name]
 
@@ -281,14 +285,6 @@ def _replace_by_question(
         for name, value in zip(sample.metrics, sample.numbers, strict=True):
             if (questions := series[name].questions) is not None:
                 (questions.add if sign > 0 else questions.remove)(place, [value])
-
-
-def _by_metric(samples: Iterable[WindowedResult]) -> defaultdict[str, list[float]]:
-    numbers: defaultdict[str, list[float]] = defaultdict(list)
-    for sample in samples:
-        for metric, number in zip(sample.metrics, sample.numbers, strict=True):
-            numbers[metric].append(number)
-    return numbers
 
 
 def clusters_of(groups: Iterable[Group], metric: str, mean: float) -> Clusters | None:
