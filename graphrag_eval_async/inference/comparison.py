@@ -236,8 +236,7 @@ class RunningComparison:
         baseline, candidate = self._runs.values()
         if not (baseline.results and candidate.results):
             return []
-        groups = (pairs.snapshots() for pairs in self._pairs.values())
-        shared = {metric for group in groups for metric, own in group.items() if own.sums.pairs}
+        shared = {metric for pairs in self._pairs.values() for metric in pairs.snapshots()}
         lone = (baseline.metrics | candidate.metrics) - shared
         return [f"{metric}: no question has it on both sides" for metric in sorted(lone, key=position)]
 
