@@ -14,7 +14,6 @@ from graphrag_eval_async.aggregates.questions import (
     clusters,
     mean_of,
     name_of,
-    renumber,
 )
 from graphrag_eval_async.aggregates.series import Series, packed
 from graphrag_eval_async.aggregates.steps import (
@@ -108,8 +107,7 @@ class Group:
     def add(self, metrics: Sequence[str], rows: Sequence[Row], micro: dict[str, Series]) -> None:
         """Add the values of results with these metrics, also to `micro`."""
         numbers, questions, samples = cast("Columns", zip(*rows, strict=True))
-        known = self.places
-        places = [known.setdefault(name, len(known)) for name in map(name_of, questions)]
+        places = self._places_of(map(name_of, questions))
         columns = [packed(values) for values in zip(*numbers, strict=True)]
         for name, values in zip(metrics, columns, strict=True):
             own, of_all = metric(self.series, name, by_question=True), metric(micro, name)
@@ -126,6 +124,11 @@ class Group:
                 if each.histogram is not None:
                     each.histogram.add(values)
 
+    def _places_of(self, questions: Iterable[str]) -> list[int]:
+        """Return the places of questions, adding those that are new."""
+        known = self.places
+        return [known.setdefault(question, len(known)) for question in questions]
+
     def add_counts(self, other: Group) -> None:
         """Add the contents of `other`, except for values of metrics."""
         self.touch()
@@ -138,20 +141,19 @@ class Group:
     def merge(self, other: Group) -> None:
         """Add the contents of `other`."""
         self.add_counts(other)
-        places = renumber(other.places, self.places)
+        places = self._places_of(other.places)
         for name, series in other.series.items():
             own = metric(self.series, name, by_question=True)
             own.merge(series)
             if own.questions is not None and series.questions is not None:
                 own.questions.merge(series.questions, places)
 
-    def means_of_questions(self, metric: str) -> Iterator[tuple[str, float]]:
-        """Yield the questions with a value of a score, and their means."""
+    def means_of_questions(self, metric: str) -> Iterator[tuple[str, float, int]]:
+        """Yield the questions with a value of a score, their means, and their numbers of values."""
         series, names = self.series.get(metric), [*self.places]
         if series is not None and series.questions is not None:
             for place, values in series.questions.by_place():
-                if (name := names[place]) != UNKNOWN:
-                    yield name, mean_of(values)[0]
+                yield names[place], *mean_of(values)
 
     def touch(self) -> None:
         """Invalidate cached snapshots."""
@@ -291,13 +293,10 @@ def clusters_of(groups: Iterable[Group], metric: str, mean: float) -> Clusters |
     """Group all values of a score by question; return None if not all questions are known."""
     means: list[tuple[float, int]] = []
     for group in groups:
-        series = group.series.get(metric)
-        if series is not None and series.questions is not None:
-            unknown = group.places.get(UNKNOWN)
-            for place, values in series.questions.by_place():
-                if place == unknown:
-                    return None
-                means.append(mean_of(values))
+        for question, own, values in group.means_of_questions(metric):
+            if question == UNKNOWN:
+                return None
+            means.append((own, values))
     return clusters(means, mean)
 
 

@@ -19,6 +19,7 @@ from graphrag_eval_async.aggregates.group import (
     replace_samples,
 )
 from graphrag_eval_async.aggregates.pending import Pending
+from graphrag_eval_async.aggregates.questions import UNKNOWN
 from graphrag_eval_async.aggregates.steps import checked_names
 from graphrag_eval_async.aggregates.window import Alike, Last, Row, Seconds, Sliding, WindowedResult
 from graphrag_eval_async.errors import UsageError, describe
@@ -163,7 +164,8 @@ class Aggregates:
         means = [
             (mean, question)
             for group in self._groups.values()
-            for question, mean in group.means_of_questions(metric)
+            for question, mean, _ in group.means_of_questions(metric)
+            if question != UNKNOWN
         ]
         return [(question, mean) for mean, question in nsmallest(count, means)]
 
