@@ -81,7 +81,7 @@ class Group:
         self._detailed: tuple[DetailOptions, dict[str, Any]] | None = None
 
     def count(self, failed: bool, steps: StepKinds, tallies: Sequence[Tally], times: int) -> None:
-        """Count `times` results that share all these properties, but not their values."""
+        """Count `times` results that share all these properties, but not their values; -1 removes one."""
         self.touch()
         if failed:
             self.errors += times
@@ -89,19 +89,14 @@ class Group:
             self.successes += times
         if steps:
             add_steps(self.steps, counts_of(steps), times)
-            self._trim_steps()
         if tallies:
             count(self.tallies, tallies, times)
 
     def replace(self, new: Sequence[WindowedResult], gone: Sequence[WindowedResult]) -> None:
         """Add new samples and remove old ones that were added before."""
-        self.touch()
         for sign, samples in ((1, new), (-1, gone)):
             for sample in samples:
-                self.errors += sign * sample.failed
-                self.successes += sign * (not sample.failed)
-                add_steps(self.steps, sample.steps, sign)
-                count(self.tallies, sample.failures, sign)
+                self.count(sample.failed, sample.steps, sample.tallies, sign)
         replace_samples(self.series, new, gone, self.places)
 
     def add(self, metrics: Sequence[str], rows: Sequence[Row], micro: dict[str, Series]) -> None:
@@ -135,7 +130,7 @@ class Group:
         self.errors += other.errors
         self.successes += other.successes
         add_steps(self.steps, other.steps.items())
-        self._trim_steps()
+        self.trim_steps()
         self.tallies.update(other.tallies)
 
     def merge(self, other: Group) -> None:
@@ -159,7 +154,8 @@ class Group:
         """Invalidate cached snapshots."""
         self._shown = self._detailed = None
 
-    def _trim_steps(self) -> None:
+    def trim_steps(self) -> None:
+        """Count rare steps together if there are many names; steps cannot be removed after that."""
         if len(self.steps) > len(self._expected) + 2 * MOST_NAMES:  # Rarely: trimming sorts the names.
             self.steps = trimmed(self.steps, self._expected)
 

@@ -298,6 +298,7 @@ class Aggregates:
         for (template, failed, metrics, steps, tallies), rows in waiting.items():
             group = self._group(template)
             group.count(failed, steps, tallies, len(rows))
+            group.trim_steps()
             if metrics:
                 group.add(metrics, rows, self._micro)
 
