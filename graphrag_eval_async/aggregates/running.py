@@ -90,10 +90,7 @@ class Aggregates:
 
         A template that already has a place keeps the lower one. Ties are sorted by name.
         """
-        places: dict[str, int] = {}
-        for place, template in enumerate(checked_names(templates, "templates")):
-            places.setdefault(template, place)
-        self._place(places)
+        self._place([(name, place) for place, name in enumerate(checked_names(templates, "templates"))])
 
     def expect_steps(self, names: Iterable[str]) -> None:
         """Always count steps with these names by name.
@@ -251,7 +248,7 @@ class Aggregates:
             other = copy.deepcopy(self)
         self._flush()
         other._flush()
-        self._place(other._order)
+        self._place(other._order.items())
         self.expect_steps(other._expected)
         for name, group in other._groups.items():
             self._group(name).merge(group)
@@ -285,7 +282,7 @@ class Aggregates:
         aggregates = cls(include_errors=loaded.include_errors)
         aggregates._groups, aggregates._micro = loaded.groups, loaded.micro
         aggregates._pending, aggregates._fractions = loaded.pending, loaded.fractions
-        aggregates._place(loaded.order)
+        aggregates._place(loaded.order.items())
         aggregates._expected = loaded.expected
         return aggregates
 
@@ -329,6 +326,6 @@ class Aggregates:
     def _in_order(self, templates: Iterable[str]) -> list[str]:
         return sorted(templates, key=lambda name: (self._order.get(name, inf), name))
 
-    def _place(self, places: Mapping[str, int]) -> None:
-        for template, place in places.items():
+    def _place(self, places: Iterable[tuple[str, int]]) -> None:
+        for template, place in places:
             self._order[template] = min(place, self._order.get(template, place))
