@@ -16,7 +16,7 @@ from collections import Counter
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from math import ceil, comb, inf, sqrt
+from math import ceil, comb, inf, prod, sqrt
 from random import Random
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -72,9 +72,7 @@ class SubsetMeans:
 
     def _enumerate(self, values: Counter[float], zeros: int) -> tuple[list[tuple[float, int]], int] | None:
         """Return the means of all subsets with their numbers, and how many subsets are empty."""
-        size = 1
-        for number in values.values():
-            size *= number + 1
+        size = prod(number + 1 for number in values.values())
         if size * min(zeros + 1, ZERO_COUNTS) > EXACT:
             return None
         if zeros <= MANY_ZEROS and size * (zeros + 1) <= EXACT:
