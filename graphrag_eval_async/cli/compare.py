@@ -11,7 +11,6 @@ from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import orjson
-import typer
 
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli import options
@@ -85,39 +84,37 @@ class Compare:
     ]
     output: Annotated[
         str | None,
-        options.file_option(
+        options.output_option(
             "--output",
             "-o",
             parser=options.parser(aggregates_path),
-            rich_help_panel=options.OUTPUT,
+            metavar="FILE",
             help="Write the whole comparison here: .yaml, .yml or .json.",
         ),
     ] = None
     max_drop: Annotated[
         list[MaxDrop],
-        options.repeatable(
+        options.gate_option(
             "--max-drop",
             parser=options.parser(parse_max_drop),
             metavar="METRIC=X",
-            rich_help_panel=options.GATES,
             help="Fail if the mean of METRIC got worse by more than X, however uncertain. Repeatable.",
+            **options.REPEATABLE,
         ),
     ]
     max_regressions: Annotated[
         int | None,
-        typer.Option(
+        options.gate_option(
             "--max-regressions",
             min=0,
             metavar="N",
-            rich_help_panel=options.GATES,
             help="Fail if more than N questions were right in BASELINE and are not in CANDIDATE.",
         ),
     ] = None
     fail_on_regression: Annotated[
         bool,
-        typer.Option(
+        options.gate_option(
             "--fail-on-regression",
-            rich_help_panel=options.GATES,
             help="Fail if a score or the error rate got worse by more than chance, overall or in a template, "
             "if questions lost their scores, or if there is no score to compare.",
         ),
@@ -125,12 +122,7 @@ class Compare:
     level: options.Level = "0.95"
     worst: Annotated[
         int,
-        typer.Option(
-            min=0,
-            metavar="N",
-            rich_help_panel=options.OUTPUT,
-            help="How many of the questions that got worse to list.",
-        ),
+        options.output_option(min=0, metavar="N", help="How many of the questions that got worse to list."),
     ] = 10
     include_errors: options.IncludeErrors = False
     rejects: options.Rejects = None

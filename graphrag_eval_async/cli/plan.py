@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
-import typer
-
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts
@@ -46,24 +44,23 @@ class Plan:
     ]
     detect: Annotated[
         Any,
-        typer.Option(
+        options.statistics_option(
             "--detect",
             parser=options.parser(parse_positive),
             metavar="X",
-            rich_help_panel=options.STATISTICS,
             help="The change of the mean to be seen, such as 0.05.",
         ),
     ]
     metric: Annotated[
-        str, typer.Option("--metric", metavar="METRIC", rich_help_panel=options.INPUT, help="The metric.")
+        str,
+        options.input_option("--metric", metavar="METRIC", help="The metric."),
     ] = "steps_score"
     sd: Annotated[
         Any,
-        typer.Option(
+        options.input_option(
             "--sd",
             parser=options.parser(parse_positive),
             metavar="X",
-            rich_help_panel=options.INPUT,
             help="Standard deviation of the metric, in place of RESULTS.",
         ),
     ] = None

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar
 
-import typer
-
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts
@@ -48,20 +46,18 @@ class Plot:
     ]
     output: Annotated[
         str,
-        options.file_option(
+        options.output_option(
             "--output",
             "-o",
             parser=options.parser(picture_path),
-            rich_help_panel=options.OUTPUT,
+            metavar="FILE",
             help="Write the page here: .svg, .png or .pdf.",
         ),
     ]
     metric: Annotated[
         str,
-        typer.Option(
-            "--metric", metavar="METRIC", rich_help_panel=options.INPUT, help="The score to show."
-        ),
-    ] = "steps_score"  # fmt: skip
+        options.input_option("--metric", metavar="METRIC", help="The score to show."),
+    ] = "steps_score"
     level: options.Level = "0.95"
     max_line_bytes: options.MaxResultBytes = MAX_RESULT_BYTES
 
