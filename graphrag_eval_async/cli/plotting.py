@@ -88,10 +88,6 @@ def _draw_narrowing(axes: Axes, runs: Sequence[Run], level: float) -> None:
             axes.fill_between(x, lows, highs, color=colour, alpha=0.2, linewidth=0)
     axes.set_xlabel("questions, in the order of the results")
     axes.set_title(f"{one_line(runs[0].metric)}: mean and {percent(level)} interval, valid at any time")
-    _legend(axes)
-
-
-def _legend(axes: Axes) -> None:
     for text in axes.legend(loc="best").get_texts():
         text.set_parse_math(False)
 
