@@ -59,6 +59,4 @@ def parse_condition(text: str) -> Condition:
     if not math.isfinite(bound):
         raise ValueError(f"{text!r}: {match['bound']!r} is not a finite number")
     template = match["template"]
-    return Condition(
-        None if template is None else template.strip(), match["metric"], match["operator"], bound
-    )
+    return Condition(template and template.strip(), match["metric"], match["operator"], bound)
