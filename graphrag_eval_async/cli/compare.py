@@ -16,6 +16,7 @@ from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.files import aggregates_path, check_distinct, write_aggregates
+from graphrag_eval_async.cli.gates import failed_and_held
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import draw, folded, name_cell, table_of
@@ -163,8 +164,7 @@ class Compare:
         if self.fail_on_regression:
             reasons = [(False, reason) for reason in regressions(snapshot)]
             gates += reasons or [(True, "no regression by more than chance")]
-        failures, held = ([told for holds, told in gates if holds is wanted] for wanted in (False, True))
-        return failures, held
+        return failed_and_held(gates)
 
 
 def render_comparison(snapshot: Mapping[str, Any], *, worst: int, candidate: str) -> str:
