@@ -18,27 +18,20 @@ from graphrag_eval_async.records.outcomes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable
 
     from graphrag_eval_async.aggregates.series import Series
 
-Tallies: TypeAlias = dict[Tally, int]
+Tallies: TypeAlias = Counter[Tally]
 """Counts of metric failures by metric and kind, and of failures by reason."""
 
 
 def count(tallies: Tallies, more: Iterable[Tally], times: int = 1) -> None:
     """Add `more` to the tallies `times` times; -1 removes them."""
     for tally in more:
-        if total := tallies.get(tally, 0) + times:
-            tallies[tally] = total
-        else:
+        tallies[tally] += times
+        if not tallies[tally]:
             del tallies[tally]
-
-
-def add_tallies(tallies: Tallies, others: Mapping[Tally, int]) -> None:
-    """Add the counts of `others`."""
-    for tally, total in others.items():
-        tallies[tally] = tallies.get(tally, 0) + total
 
 
 def reasons(tallies: Tallies) -> dict[str, int]:
@@ -46,7 +39,7 @@ def reasons(tallies: Tallies) -> dict[str, int]:
     return {kind: total for (what, kind), total in sorted(tallies.items()) if what == REASON}
 
 
-def covered_metrics(series: Iterable[str], tallies: Tallies, pending: Iterable[str]) -> set[str]:
+def covered_metrics(series: Iterable[str], tallies: Collection[Tally], pending: Iterable[str]) -> set[str]:
     """Return the metrics that have a value somewhere, or should have one.
 
     A failed agent says nothing about which metrics apply. Outputs with only texts are not metrics.

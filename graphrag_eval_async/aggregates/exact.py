@@ -24,13 +24,9 @@ def to_units(value: float) -> int:
 
 def sum_units(values: Iterable[float]) -> int:
     """Return the exact sum of finite floats and ints, as a multiple of 2**-1074."""
-    floats, total = [], 0
-    for value in values:
-        if type(value) is float:
-            floats.append(value)
-        else:
-            total += to_units(value)
-    return total + sum_floats(floats)
+    values = [*values]
+    others = [to_units(value) for value in values if type(value) is not float]
+    return sum(others) + sum_floats([value for value in values if type(value) is float])
 
 
 def sum_floats(floats: Collection[float]) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from graphrag_eval_async.aggregates.coverage import Tallies, add_tallies, bounds, count, coverage, reasons
+from graphrag_eval_async.aggregates.coverage import Tallies, bounds, count, coverage, reasons
 from graphrag_eval_async.aggregates.exact import mean, sum_units
 from graphrag_eval_async.aggregates.questions import (
     FIRST,
@@ -14,7 +14,6 @@ from graphrag_eval_async.aggregates.questions import (
     clusters,
     mean_of,
     name_of,
-    renumber,
 )
 from graphrag_eval_async.aggregates.series import Series, packed
 from graphrag_eval_async.aggregates.steps import (
@@ -36,24 +35,18 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records.evaluation import StepKinds
     from graphrag_eval_async.records.outcomes import Tally
 
-Details: TypeAlias = "tuple[dict[str, Any], dict[str, Weights]]"
-"""Details without intervals, and the weights to compute a confidence sequence for each metric."""
-
 Columns: TypeAlias = "tuple[tuple[tuple[float, ...], ...], tuple[Any, ...], tuple[Any, ...]]"
 """The columns of several `Row`."""
 
 Intervals: TypeAlias = "Callable[[Weights | None, Clusters | None], dict[str, Any]]"
 """Returns the keys of intervals, from weights (of a metric from 0 to 1) and from clusters, if known."""
 
-ByQuestion: TypeAlias = "Callable[[str], list[tuple[float, int]] | None]"
-"""Returns the mean and the number of values of each question, for a score; None if not all are known."""
-
 
 class DetailOptions(NamedTuple):
     """Options for the detailed snapshot of a group.
 
     Attributes:
-        intervals: returns the intervals of a score; None to show none.
+        intervals: returns the intervals of a score; None to show `weights` to compute a confidence sequence.
         metrics: metrics to show if they apply, even without a value.
         fractions: outputs of custom evaluations that are from 0 to 1.
         pending: number of pending values by metric.
@@ -81,14 +74,14 @@ class Group:
         self.errors = 0
         self.successes = 0
         self.steps: StepCounts = {}
-        self.tallies: Tallies = {}
+        self.tallies: Tallies = Counter()
         self.series: dict[str, Series] = {}
         self.places: dict[str, int] = {}
         self._shown: dict[str, Any] | None = None
-        self._detailed: tuple[DetailOptions, Details] | None = None
+        self._detailed: tuple[DetailOptions, dict[str, Any]] | None = None
 
     def count(self, failed: bool, steps: StepKinds, tallies: Sequence[Tally], times: int) -> None:
-        """Count `times` results that share all these properties, but not their values."""
+        """Count `times` results that share all these properties, but not their values; -1 removes one."""
         self.touch()
         if failed:
             self.errors += times
@@ -96,26 +89,20 @@ class Group:
             self.successes += times
         if steps:
             add_steps(self.steps, counts_of(steps), times)
-            self._trim_steps()
         if tallies:
             count(self.tallies, tallies, times)
 
     def replace(self, new: Sequence[WindowedResult], gone: Sequence[WindowedResult]) -> None:
         """Add new samples and remove old ones that were added before."""
-        self.touch()
         for sign, samples in ((1, new), (-1, gone)):
             for sample in samples:
-                self.errors += sign * sample.failed
-                self.successes += sign * (not sample.failed)
-                add_steps(self.steps, sample.steps, sign)
-                count(self.tallies, sample.failures, sign)
+                self.count(sample.failed, sample.steps, sample.tallies, sign)
         replace_samples(self.series, new, gone, self.places)
 
     def add(self, metrics: Sequence[str], rows: Sequence[Row], micro: dict[str, Series]) -> None:
         """Add the values of results with these metrics, also to `micro`."""
         numbers, questions, samples = cast("Columns", zip(*rows, strict=True))
-        known = self.places
-        places = [known.setdefault(name, len(known)) for name in map(name_of, questions)]
+        places = self._places_of(map(name_of, questions))
         columns = [packed(values) for values in zip(*numbers, strict=True)]
         for name, values in zip(metrics, columns, strict=True):
             own, of_all = metric(self.series, name, by_question=True), metric(micro, name)
@@ -132,34 +119,43 @@ class Group:
                 if each.histogram is not None:
                     each.histogram.add(values)
 
-    def merge(self, other: Group) -> None:
-        """Add the contents of `other`."""
+    def _places_of(self, questions: Iterable[str]) -> list[int]:
+        """Return the places of questions, adding those that are new."""
+        known = self.places
+        return [known.setdefault(question, len(known)) for question in questions]
+
+    def add_counts(self, other: Group) -> None:
+        """Add the contents of `other`, except for values of metrics."""
         self.touch()
         self.errors += other.errors
         self.successes += other.successes
         add_steps(self.steps, other.steps.items())
-        self._trim_steps()
-        add_tallies(self.tallies, other.tallies)
-        places = renumber(other.places, self.places)
+        self.trim_steps()
+        self.tallies.update(other.tallies)
+
+    def merge(self, other: Group) -> None:
+        """Add the contents of `other`."""
+        self.add_counts(other)
+        places = self._places_of(other.places)
         for name, series in other.series.items():
             own = metric(self.series, name, by_question=True)
             own.merge(series)
             if own.questions is not None and series.questions is not None:
                 own.questions.merge(series.questions, places)
 
-    def means_of_questions(self, metric: str) -> Iterator[tuple[str, float]]:
-        """Yield the questions with a value of a score, and their means."""
+    def means_of_questions(self, metric: str) -> Iterator[tuple[str, float, int]]:
+        """Yield the questions with a value of a score, their means, and their numbers of values."""
         series, names = self.series.get(metric), [*self.places]
         if series is not None and series.questions is not None:
             for place, values in series.questions.by_place():
-                if (name := names[place]) != UNKNOWN:
-                    yield name, mean_of(values)[0]
+                yield names[place], *mean_of(values)
 
     def touch(self) -> None:
         """Invalidate cached snapshots."""
         self._shown = self._detailed = None
 
-    def _trim_steps(self) -> None:
+    def trim_steps(self) -> None:
+        """Count rare steps together if there are many names; steps cannot be removed after that."""
         if len(self.steps) > len(self._expected) + 2 * MOST_NAMES:  # Rarely: trimming sorts the names.
             self.steps = trimmed(self.steps, self._expected)
 
@@ -168,22 +164,71 @@ class Group:
         """The counts of steps to show and store."""
         return trimmed(self.steps, self._expected)
 
-    def snapshot(self, detail: DetailOptions | None = None) -> dict[str, Any]:
-        """Return this group's part of a snapshot; the caller may change it."""
+    def snapshot(self, detail: DetailOptions | None = None, groups: Collection[Group] = ()) -> dict[str, Any]:
+        """Return this group's part of a snapshot; the caller may change it.
+
+        `groups` have the values by question, if this one does not.
+        """
         if self._shown is None:
-            self._shown = show(self.errors, self.successes, self.trimmed_steps, self.series)
+            self._shown = self._show()
         fresh = {key: part.copy() if type(part) is dict else part for key, part in self._shown.items()}
         if "steps" in fresh:
             fresh["steps"] = {count: names.copy() for count, names in fresh["steps"].items()}
-        if detail is None:
-            return fresh
-        return add_detail(fresh, self.series, self.tallies, detail, by_question([self]))
+        return fresh if detail is None else self._add_detail(fresh, detail, groups or [self])
 
-    def detailed(self, detail: DetailOptions) -> Details:
-        """Return a detailed snapshot and its weights, cached until the next change; do not modify them."""
+    def _show(self) -> dict[str, Any]:
+        """Lay out statistics for a snapshot, in an order that depends only on names."""
+        shown: dict[str, Any] = {
+            "number_of_error_samples": self.errors,
+            "number_of_success_samples": self.successes,
+        }
+        steps = self.trimmed_steps
+        names = sorted(name for name in steps if name is not None)
+        tables = {
+            count: table
+            for i, count in enumerate(STEP_COUNTS)
+            if (table := {name: steps[name][i] for name in names if steps[name][i]})
+        }
+        if None in steps:
+            tables["other"] = {count: n for count, n in zip(STEP_COUNTS, steps[None], strict=True) if n}
+        if tables:
+            shown["steps"] = tables
+        for name in sorted(self.series, key=metric_position):
+            shown[name] = self.series[name].stats()
+        return shown
+
+    def _add_detail(
+        self, shown: dict[str, Any], detail: DetailOptions, groups: Collection[Group]
+    ) -> dict[str, Any]:
+        """Return a snapshot with coverage, bounds, quantiles, intervals and reasons of failure."""
+        whole = {key: part for key, part in shown.items() if key not in self.series}
+        if found := reasons(self.tallies):
+            whole[REASON] = found
+        for metric in sorted(detail.metrics, key=metric_position):
+            own = self.series.get(metric)
+            values = 0 if own is None else len(own)
+            covered = coverage(metric, values, self.tallies, detail.pending.get(metric, 0))
+            if covered["applied"]:
+                failed = sum(covered["failed"].values())
+                bounded = is_bounded(metric) or metric in detail.fractions
+                whole[metric] = {}
+                if own is not None:
+                    whole[metric] = shown[metric] | {"quantiles": own.quantiles()}
+                    weights = own.histogram.weights() if own.histogram is not None and bounded else None
+                    if detail.intervals is None:
+                        whole[metric]["weights"] = weights
+                    elif is_score(metric):
+                        grouped = clusters_of(groups, metric, shown[metric]["mean"])
+                        whole[metric] |= detail.intervals(weights, grouped)
+                if bounded and values + failed:
+                    whole[metric]["bounds"] = bounds(own, failed)
+                whole[metric]["coverage"] = covered
+        return whole
+
+    def detailed(self, detail: DetailOptions) -> dict[str, Any]:
+        """Return a detailed snapshot, cached until the next change; do not modify it."""
         if self._detailed is None or self._detailed[0] != detail:
-            weights = bounded_weights(self.series, detail.fractions)
-            self._detailed = detail, (self.snapshot(detail), weights)
+            self._detailed = detail, self.snapshot(detail)
         return self._detailed[1]
 
 
@@ -210,13 +255,17 @@ def replace_samples(
 
     With `places` of questions, also add and remove values by question.
     """
-    came, went = _by_metric(new), _by_metric(gone)
-    for name in {**came, **went}:
-        metric(series, name, by_question=places is not None).replace(came[name], went[name])
+    moved: defaultdict[str, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+    for side, samples in enumerate((new, gone)):
+        for sample in samples:
+            for name, number in zip(sample.metrics, sample.numbers, strict=True):
+                moved[name][side].append(number)
+    for name, (came, went) in moved.items():
+        metric(series, name, by_question=places is not None).replace(came, went)
     for sign, samples in ((1, new), (-1, gone)):
         for sample in samples:
             _replace_by_question(series, sample, sign, places)
-    for name in {**came, **went}:
+    for name in moved:
         if not series[name]:
             del series[name]
 
@@ -236,111 +285,15 @@ def _replace_by_question(
                 (questions.add if sign > 0 else questions.remove)(place, [value])
 
 
-def _by_metric(samples: Iterable[WindowedResult]) -> defaultdict[str, list[float]]:
-    numbers: defaultdict[str, list[float]] = defaultdict(list)
-    for sample in samples:
-        for metric, number in zip(sample.metrics, sample.numbers, strict=True):
-            numbers[metric].append(number)
-    return numbers
-
-
-def show(errors: int, successes: int, steps: StepCounts, series: dict[str, Series]) -> dict[str, Any]:
-    """Lay out statistics for a snapshot, in an order that depends only on names."""
-    shown: dict[str, Any] = {"number_of_error_samples": errors, "number_of_success_samples": successes}
-    names = sorted(name for name in steps if name is not None)
-    tables = {
-        count: table
-        for i, count in enumerate(STEP_COUNTS)
-        if (table := {name: steps[name][i] for name in names if steps[name][i]})
-    }
-    if None in steps:
-        tables["other"] = {count: n for count, n in zip(STEP_COUNTS, steps[None], strict=True) if n}
-    if tables:
-        shown["steps"] = tables
-    for name in sorted(series, key=metric_position):
-        shown[name] = series[name].stats()
-    return shown
-
-
-def tallies_of(groups: Iterable[Group]) -> Tallies:
-    """Return the combined tallies of all groups."""
-    tallies: Tallies = {}
+def clusters_of(groups: Iterable[Group], metric: str, mean: float) -> Clusters | None:
+    """Group all values of a score by question; return None if not all questions are known."""
+    means: list[tuple[float, int]] = []
     for group in groups:
-        add_tallies(tallies, group.tallies)
-    return tallies
-
-
-def show_micro(
-    groups: Iterable[Group], series: dict[str, Series], expected: Collection[str]
-) -> dict[str, Any]:
-    """Lay out the combined statistics of several groups, whose values are in `series`."""
-    errors = successes = 0
-    steps: StepCounts = {}
-    for group in groups:
-        errors += group.errors
-        successes += group.successes
-        add_steps(steps, group.steps.items())
-    return show(errors, successes, trimmed(steps, expected), series)
-
-
-def by_question(groups: Collection[Group]) -> ByQuestion:
-    """Return a function that gives the means and numbers of values of the questions in all groups."""
-
-    def means(metric: str) -> list[tuple[float, int]] | None:
-        found: list[tuple[float, int]] = []
-        for group in groups:
-            series = group.series.get(metric)
-            if series is not None and series.questions is not None:
-                unknown = group.places.get(UNKNOWN)
-                for place, values in series.questions.by_place():
-                    if place == unknown:
-                        return None
-                    found.append(mean_of(values))
-        return found
-
-    return means
-
-
-def add_detail(
-    shown: dict[str, Any],
-    series: Mapping[str, Series],
-    tallies: Tallies,
-    detail: DetailOptions,
-    by_question: ByQuestion,
-) -> dict[str, Any]:
-    """Return what `show` laid out, with coverage, bounds, quantiles, intervals and reasons of failure."""
-    whole = {key: part for key, part in shown.items() if key not in series}
-    if found := reasons(tallies):
-        whole[REASON] = found
-    for metric in sorted(detail.metrics, key=metric_position):
-        own = series.get(metric)
-        values = 0 if own is None else len(own)
-        covered = coverage(metric, values, tallies, detail.pending.get(metric, 0))
-        if covered["applied"]:
-            failed = sum(covered["failed"].values())
-            bounded = is_bounded(metric) or metric in detail.fractions
-            whole[metric] = {}
-            if own is not None:
-                whole[metric] = shown[metric] | {"quantiles": own.quantiles()}
-                if detail.intervals is not None and is_score(metric):
-                    weights = own.histogram.weights() if own.histogram is not None and bounded else None
-                    means = by_question(metric)
-                    grouped = None if means is None else clusters(means, shown[metric]["mean"])
-                    whole[metric] |= detail.intervals(weights, grouped)
-            if bounded and values + failed:
-                whole[metric]["bounds"] = bounds(own, failed)
-            whole[metric]["coverage"] = covered
-    return whole
-
-
-def bounded_weights(series: Mapping[str, Series], fractions: Collection[str]) -> dict[str, Weights]:
-    """Return the weights from which confidence sequences are computed, by metric."""
-    return {
-        metric: weights
-        for metric, own in series.items()
-        if is_bounded(metric) or metric in fractions
-        if own.histogram is not None and (weights := own.histogram.weights()) is not None
-    }
+        for question, own, values in group.means_of_questions(metric):
+            if question == UNKNOWN:
+                return None
+            means.append((own, values))
+    return clusters(means, mean)
 
 
 def metric(series: dict[str, Series], name: str, *, by_question: bool = False) -> Series:

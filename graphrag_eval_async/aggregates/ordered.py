@@ -83,18 +83,6 @@ class OrderedValues:
                 self._split(index)
             end = start
 
-    def insert(self, value: float) -> None:
-        """Add one value in sorted position, without deferred work."""
-        index = bisect_right(self._bounds, value) - 1
-        chunk = self._settled(index)
-        insort(chunk, value)
-        self._sorted[index] += 1
-        self._size += 1
-        if index < self._finger:
-            self._before += 1
-        if len(chunk) > CHUNK:
-            self._split(index)
-
     def remove(self, value: float) -> None:
         """Remove one value that equals `value`; there must be one."""
         index = bisect_right(self._bounds, value) - 1

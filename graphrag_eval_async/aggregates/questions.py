@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from graphrag_eval_async.aggregates.exact import ONE, sum_floats, to_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 UNKNOWN = ""
 """Stands for the question of results that name none."""
@@ -116,7 +116,6 @@ class Clusters(NamedTuple):
         se: standard error of `mean`; None for fewer than two questions.
         unanimous: the questions with a mean of 1, if every question has a mean of 0 or 1 and all have the
             same number of values; otherwise None.
-        repeated: whether a question has several values.
     """
 
     questions: int
@@ -124,7 +123,6 @@ class Clusters(NamedTuple):
     mean_of_questions: float
     se: float | None
     unanimous: int | None
-    repeated: bool
 
 
 def clusters(means: Sequence[tuple[float, int]], mean: float) -> Clusters:
@@ -145,9 +143,4 @@ def clusters(means: Sequence[tuple[float, int]], mean: float) -> Clusters:
     even = not repeated or len({count for _, count in means}) == 1
     unanimous = int(sum(ones)) if len(ones) == questions and even else None
     of_questions = sum_floats([own for own, _ in means]) / (questions * ONE) if repeated else mean
-    return Clusters(questions, mean, of_questions, se, unanimous, repeated)
-
-
-def renumber(places: Mapping[str, int], known: dict[str, int]) -> list[int]:
-    """Return the places in `known` of the questions with other `places`, adding those that are new."""
-    return [known.setdefault(question, len(known)) for question in places]
+    return Clusters(questions, mean, of_questions, se, unanimous)

@@ -13,17 +13,13 @@ from graphrag_eval_async.aggregates.coverage import covered_metrics
 from graphrag_eval_async.aggregates.group import (
     DetailOptions,
     Group,
-    add_detail,
-    bounded_weights,
-    by_question,
     first_values,
     macro_of,
     metric,
     replace_samples,
-    show_micro,
-    tallies_of,
 )
 from graphrag_eval_async.aggregates.pending import Pending
+from graphrag_eval_async.aggregates.questions import UNKNOWN
 from graphrag_eval_async.aggregates.steps import checked_names
 from graphrag_eval_async.aggregates.window import Alike, Last, Row, Seconds, Sliding, WindowedResult
 from graphrag_eval_async.errors import UsageError, describe
@@ -33,7 +29,7 @@ from graphrag_eval_async.records.results import observe
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from graphrag_eval_async.aggregates.group import Details, Intervals
+    from graphrag_eval_async.aggregates.group import Intervals
     from graphrag_eval_async.aggregates.series import Series
 
 # Maximum results to count in one batch, which takes about a millisecond.
@@ -94,10 +90,7 @@ class Aggregates:
 
         A template that already has a place keeps the lower one. Ties are sorted by name.
         """
-        places: dict[str, int] = {}
-        for place, template in enumerate(checked_names(templates, "templates")):
-            places.setdefault(template, place)
-        self._place(places)
+        self._place([(name, place) for place, name in enumerate(checked_names(templates, "templates"))])
 
     def expect_steps(self, names: Iterable[str]) -> None:
         """Always count steps with these names by name.
@@ -158,7 +151,7 @@ class Aggregates:
         """Return `per_template`, `micro` and `macro` over the results that count, as a new dict."""
         self._flush()
         per_template = {name: self._groups[name].snapshot() for name in self._in_order(self._groups)}
-        micro = show_micro(self._groups.values(), self._micro, self._expected)
+        micro = self._total().snapshot()
         macro = {metric: macro_of(metric, per_template) for metric in micro if metric in self._micro}
         return {"per_template": per_template, "micro": micro, "macro": macro}
 
@@ -168,19 +161,20 @@ class Aggregates:
         means = [
             (mean, question)
             for group in self._groups.values()
-            for question, mean in group.means_of_questions(metric)
+            for question, mean, _ in group.means_of_questions(metric)
+            if question != UNKNOWN
         ]
         return [(question, mean) for mean, question in nsmallest(count, means)]
 
-    def overall(self) -> Details:
-        """Return `micro` of a detailed snapshot without intervals, and the weights to compute them by metric.
+    def overall(self) -> dict[str, Any]:
+        """Return `micro` of a detailed snapshot, with `weights` of each metric in place of intervals.
 
         This is fast, however many templates there are; each interval takes half a millisecond.
         """
         self._flush()
-        return self._detailed_micro(self._detail(None)), bounded_weights(self._micro, self._fractions)
+        return self._total().snapshot(self._detail(None))
 
-    def per_template(self) -> dict[str, Details]:
+    def per_template(self) -> dict[str, dict[str, Any]]:
         """Return the same for each template. Do not change it: unchanged templates are cached."""
         self._flush()
         groups = self._groups_of(self._detail(None))
@@ -198,7 +192,7 @@ class Aggregates:
         self._flush()
         detail = self._detail(intervals)
         per_template = {name: group.snapshot(own) for name, (group, own) in self._groups_of(detail).items()}
-        micro = self._detailed_micro(detail)
+        micro = self._total().snapshot(detail, self._groups.values())
         macro = {
             metric: shown
             for metric in micro
@@ -210,13 +204,17 @@ class Aggregates:
     def _detail(self, intervals: Intervals | None) -> DetailOptions:
         """Return the options to show all results in detail."""
         pending = sum(self._pending.by_template().values(), Counter[str]())
-        metrics = covered_metrics(self._micro, tallies_of(self._groups.values()), pending)
+        tallies = {tally for group in self._groups.values() for tally in group.tallies}
+        metrics = covered_metrics(self._micro, tallies, pending)
         return DetailOptions(intervals, metrics, frozenset(self._fractions), pending)
 
-    def _detailed_micro(self, detail: DetailOptions) -> dict[str, Any]:
-        groups = self._groups.values()
-        micro = show_micro(groups, self._micro, self._expected)
-        return add_detail(micro, self._micro, tallies_of(groups), detail, by_question(groups))
+    def _total(self) -> Group:
+        """Return all groups as one, but for the values by question."""
+        total = Group(self._expected)
+        for group in self._groups.values():
+            total.add_counts(group)
+        total.series = self._micro
+        return total
 
     def _groups_of(self, detail: DetailOptions) -> dict[str, tuple[Group, DetailOptions]]:
         """Return the templates in order, even if all their results are pending, with options for details."""
@@ -250,7 +248,7 @@ class Aggregates:
             other = copy.deepcopy(self)
         self._flush()
         other._flush()
-        self._place(other._order)
+        self._place(other._order.items())
         self.expect_steps(other._expected)
         for name, group in other._groups.items():
             self._group(name).merge(group)
@@ -284,7 +282,7 @@ class Aggregates:
         aggregates = cls(include_errors=loaded.include_errors)
         aggregates._groups, aggregates._micro = loaded.groups, loaded.micro
         aggregates._pending, aggregates._fractions = loaded.pending, loaded.fractions
-        aggregates._place(loaded.order)
+        aggregates._place(loaded.order.items())
         aggregates._expected = loaded.expected
         return aggregates
 
@@ -297,6 +295,7 @@ class Aggregates:
         for (template, failed, metrics, steps, tallies), rows in waiting.items():
             group = self._group(template)
             group.count(failed, steps, tallies, len(rows))
+            group.trim_steps()
             if metrics:
                 group.add(metrics, rows, self._micro)
 
@@ -327,6 +326,6 @@ class Aggregates:
     def _in_order(self, templates: Iterable[str]) -> list[str]:
         return sorted(templates, key=lambda name: (self._order.get(name, inf), name))
 
-    def _place(self, places: Mapping[str, int]) -> None:
-        for template, place in places.items():
+    def _place(self, places: Iterable[tuple[str, int]]) -> None:
+        for template, place in places:
             self._order[template] = min(place, self._order.get(template, place))

@@ -56,49 +56,38 @@ class Series:
         self.histogram = Histogram() if may_be_bounded(metric) else None
         self.questions = QuestionValues() if by_question and is_score(metric) else None
         self.integral = True
-        self._ordered: OrderedValues | None = None
+        self._ordered = OrderedValues()
         self._floats = 0
         self._units = 0
         self._waiting = array("d")
 
     def add(self, values: Sequence[float]) -> None:
         """Add finite floats and ints."""
-        if type(values) is array:
-            self.integral = False
-            self._wait(values)
-            return
-        kinds = set(map(type, values))
-        if kinds != _INTS:
-            self.integral = False
+        kinds = _FLOATS if type(values) is array else {*map(type, values)}
+        self.integral &= kinds == _INTS
         if int in kinds and not -DOUBLE_INTS <= min(values) <= max(values) <= DOUBLE_INTS:
             values = [stored(value) for value in values]
             wide = [value for value in values if type(value) is int]
             self._count(wide, wide=bool(wide))
             values = [value for value in values if type(value) is float]
-        self._wait(values)
-
-    def _wait(self, values: Sequence[float]) -> None:
         self._waiting.extend(values)
         if len(self._waiting) > CHUNK:
             self._settle()
 
-    def _settle(self) -> OrderedValues:
+    def _settle(self) -> None:
         """Process all waiting values."""
-        waiting = self._waiting
-        if waiting:
-            self._waiting = array("d")
+        if self._waiting:
+            waiting, self._waiting = self._waiting, array("d")
             self._count(waiting)
-        elif self._ordered is None:
-            self._ordered = OrderedValues()
-        return self._ordered  # type: ignore[return-value]
 
     @property
     def values(self) -> OrderedValues:
         """All values, sorted on demand."""
-        return self._settle()
+        self._settle()
+        return self._ordered
 
     def __len__(self) -> int:
-        return len(self._waiting) + (0 if self._ordered is None else len(self._ordered))
+        return len(self._waiting) + len(self._ordered)
 
     @property
     def units(self) -> int:
@@ -108,10 +97,8 @@ class Series:
 
     def merge(self, other: Series) -> None:
         """Add the values of `other`, except those in `questions`, whose places may differ."""
-        self.integral &= other.integral
-        ordered = other.values
-        for chunk in ordered.chunks:
-            self._count(chunk, wide=ordered.wide)
+        for chunk in other.values.chunks:
+            self.extend(chunk, integral=other.integral, wide=other.values.wide)
         if self.histogram is not None and other.histogram is not None:
             self.histogram.merge(other.histogram)
 
@@ -121,8 +108,6 @@ class Series:
         self._count(values, wide=wide)
 
     def _count(self, values: Collection[float], *, wide: bool = False) -> None:
-        if self._ordered is None:
-            self._ordered = OrderedValues()
         if wide:
             self._ordered.widen()
         self._ordered.extend(values)
@@ -141,8 +126,7 @@ class Series:
         else:
             self._units += sum_floats(moved)
         self.integral = not self._floats
-        for value in new:
-            self.values.insert(value)
+        self.values.extend(new)
         for value in gone:
             self.values.remove(value)
 

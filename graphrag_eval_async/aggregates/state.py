@@ -167,7 +167,8 @@ def _load_group(state: _Group, micro: dict[str, Series], expected: Collection[st
     group.steps = {_decode(name): counts for name, counts in state.steps.items()}
     if state.other_steps is not None:
         group.steps[None] = state.other_steps
-    group.tallies = {(_decode(what), _decode(kind)): total for what, kind, total in state.tallies}
+    for what, kind, total in state.tallies:
+        group.tallies[_decode(what), _decode(kind)] = total
     for key, series in state.series.items():
         name = _decode(key)
         if not may_be_metric(name):

@@ -19,6 +19,8 @@ MOST_NAMES = 1000
 
 STEP_COUNTS = ("total", "once_per_sample", "empty_results", "errors")
 
+NONE = (0,) * len(STEP_COUNTS)
+
 StepCounts: TypeAlias = "dict[str | None, list[int]]"
 """Counts in the order of `STEP_COUNTS`, by step name; None stands for all names not counted by name."""
 
@@ -38,12 +40,7 @@ def counts_of(steps: StepKinds) -> tuple[tuple[str | None, tuple[int, ...]], ...
 def add_steps(steps: StepCounts, more: Iterable[tuple[str | None, Sequence[int]]], times: int = 1) -> None:
     """Add `more` to the counts `times` times, or -1 to subtract; drop names with only zeros."""
     for name, counts in more:
-        mine = steps.get(name)
-        summed = (
-            [times * b for b in counts]
-            if mine is None
-            else [a + times * b for a, b in zip(mine, counts, strict=True)]
-        )
+        summed = [a + times * b for a, b in zip(steps.get(name, NONE), counts, strict=True)]
         if any(summed):
             steps[name] = summed
         else:

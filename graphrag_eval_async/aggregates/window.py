@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from graphrag_eval_async.aggregates.questions import FIRST, name_of
-from graphrag_eval_async.aggregates.steps import counts_of
 from graphrag_eval_async.errors import UsageError, check_integer, describe
 from graphrag_eval_async.records.caching import remember
 
@@ -71,8 +70,8 @@ class WindowedResult(msgspec.Struct, frozen=True, gc=False):
     failed: bool
     metrics: tuple[str, ...]
     numbers: tuple[float, ...]
-    steps: tuple[tuple[str | None, tuple[int, ...]], ...]
-    failures: tuple[Tally, ...]
+    steps: StepKinds
+    tallies: tuple[Tally, ...]
 
 
 class Sliding:
@@ -93,12 +92,9 @@ class Sliding:
         """Add a result that arrived `age` seconds ago."""
         template, failed, metrics, steps, tallies = map(_shared, alike)
         numbers, question, sample = row
-        question, is_first = name_of(question), sample in FIRST
-        arrived = monotonic() - age
+        question, is_first, arrived = name_of(question), sample in FIRST, monotonic() - age
         self._new.append(
-            WindowedResult(
-                arrived, question, is_first, template, failed, metrics, numbers, counts_of(steps), tallies
-            )
+            WindowedResult(arrived, question, is_first, template, failed, metrics, numbers, steps, tallies)
         )
 
     def advance(self) -> tuple[list[WindowedResult], list[WindowedResult]]:

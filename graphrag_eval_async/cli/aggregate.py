@@ -76,9 +76,8 @@ class Aggregate(ReportOptions):
             if isinstance(question_id := result.get("question_id"), str):
                 answered.add(question_id)
 
-        sources = [(path, add) for path in self.results]
         return read_to_end(
-            sources,
+            [(path, add) for path in self.results],
             interrupts,
             rejects=self.rejects,
             max_reject_bytes=self.max_reject_bytes,

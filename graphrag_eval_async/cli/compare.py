@@ -11,20 +11,21 @@ from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import orjson
-import typer
 
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.files import aggregates_path, check_distinct, write_aggregates
+from graphrag_eval_async.cli.gates import failed_and_held
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import draw, folded, name_cell, table_of
-from graphrag_eval_async.cli.text import number, one_line, percent, tell
+from graphrag_eval_async.cli.text import number, percent, tell
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.pairs import SIDES
 from graphrag_eval_async.inference.verdicts import UNDECIDED
+from graphrag_eval_async.records.conditions import to_float
 from graphrag_eval_async.records.metrics import ERROR_RATE, is_score
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES
 
@@ -40,15 +41,14 @@ class MaxDrop:
     metric: str
     most: float
 
-    def fails(self, snapshot: Mapping[str, Any]) -> bool:
-        row = snapshot["overall"].get(self.metric)
-        return row is None or _drop(row) > self.most + 1e-12
-
-    def told(self, snapshot: Mapping[str, Any]) -> str:
-        row = snapshot["overall"].get(self.metric)
-        if row is None:
-            return f"{self.metric}: no question has it on both sides; {_known(snapshot)}"
-        return f"{self.metric} {_change(row)}: may get worse by at most {number(self.most)}"
+    def check(self, rows: Mapping[str, Mapping[str, Any]]) -> tuple[bool, str]:
+        """Return whether the gate holds, and why."""
+        if (row := rows.get(self.metric)) is None:
+            known = ", ".join(rows) or "none"
+            return False, f"{self.metric}: no question has it on both sides; metrics on both sides: {known}"
+        drop = row["difference"] if row["direction"].startswith("lower") else -row["difference"]
+        told = f"{self.metric} {_change(row)}: may get worse by at most {number(self.most)}"
+        return drop <= self.most + 1e-12, told
 
 
 def parse_max_drop(text: str) -> MaxDrop:
@@ -58,23 +58,10 @@ def parse_max_drop(text: str) -> MaxDrop:
         ValueError: the text has another form.
     """
     metric, _, value = text.rpartition("=")
-    try:
-        most = float(value)
-    except ValueError:
-        most = math.nan
+    most = to_float(value)
     if not metric.strip() or not 0 <= most < math.inf:
         raise ValueError(f"{text!r}: expected METRIC=X, with X of 0 or more, such as steps_score=0.02")
     return MaxDrop(metric.strip(), most)
-
-
-def _drop(row: Mapping[str, Any]) -> float:
-    """By how much the mean got worse; negative if it got better."""
-    change: float = row["difference"]
-    return change if row["direction"].startswith("lower") else -change
-
-
-def _known(snapshot: Mapping[str, Any]) -> str:
-    return f"metrics on both sides: {', '.join(snapshot['overall']) or 'none'}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,39 +85,37 @@ class Compare:
     ]
     output: Annotated[
         str | None,
-        options.file_option(
+        options.output_option(
             "--output",
             "-o",
             parser=options.parser(aggregates_path),
-            rich_help_panel=options.OUTPUT,
+            metavar="FILE",
             help="Write the whole comparison here: .yaml, .yml or .json.",
         ),
     ] = None
     max_drop: Annotated[
         list[MaxDrop],
-        options.repeatable(
+        options.gate_option(
             "--max-drop",
             parser=options.parser(parse_max_drop),
             metavar="METRIC=X",
-            rich_help_panel=options.GATES,
             help="Fail if the mean of METRIC got worse by more than X, however uncertain. Repeatable.",
+            **options.REPEATABLE,
         ),
     ]
     max_regressions: Annotated[
         int | None,
-        typer.Option(
+        options.gate_option(
             "--max-regressions",
             min=0,
             metavar="N",
-            rich_help_panel=options.GATES,
             help="Fail if more than N questions were right in BASELINE and are not in CANDIDATE.",
         ),
     ] = None
     fail_on_regression: Annotated[
         bool,
-        typer.Option(
+        options.gate_option(
             "--fail-on-regression",
-            rich_help_panel=options.GATES,
             help="Fail if a score or the error rate got worse by more than chance, overall or in a template, "
             "if questions lost their scores, or if there is no score to compare.",
         ),
@@ -138,12 +123,7 @@ class Compare:
     level: options.Level = "0.95"
     worst: Annotated[
         int,
-        typer.Option(
-            min=0,
-            metavar="N",
-            rich_help_panel=options.OUTPUT,
-            help="How many of the questions that got worse to list.",
-        ),
+        options.output_option(min=0, metavar="N", help="How many of the questions that got worse to list."),
     ] = 10
     include_errors: options.IncludeErrors = False
     rejects: options.Rejects = None
@@ -177,22 +157,17 @@ class Compare:
 
     def _gates(self, snapshot: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         """The gates that failed and those that held, a line each."""
-        failures: list[str] = []
-        held: list[str] = []
-        for gate in self.max_drop:
-            (failures if gate.fails(snapshot) else held).append(gate.told(snapshot))
+        gates = [gate.check(snapshot["overall"]) for gate in self.max_drop]
         if (most := self.max_regressions) is not None:
             count = len(snapshot["regressions"])
-            told = f"{count} regression{'s' * (count != 1)}, at most {most} allowed"
-            (failures if count > most else held).append(told)
+            gates.append((count <= most, f"{count} regression{'s' * (count != 1)}, at most {most} allowed"))
         if self.fail_on_regression:
-            reasons = regressions(snapshot)
-            failures += reasons
-            held += [] if reasons else ["no regression by more than chance"]
-        return failures, held
+            reasons = [(False, reason) for reason in regressions(snapshot)]
+            gates += reasons or [(True, "no regression by more than chance")]
+        return failed_and_held(gates)
 
 
-def render_comparison(snapshot: Mapping[str, Any], *, worst: int, candidate: str = "-") -> str:
+def render_comparison(snapshot: Mapping[str, Any], *, worst: int, candidate: str) -> str:
     """A snapshot as plain text of `WIDTH` columns; shows where the `worst` questions are in `candidate`."""
     results = " and ".join(f"{count} of the {side}" for side, count in snapshot["results"].items())
     parts = [
@@ -251,12 +226,14 @@ def sentences(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _sentence(row: Mapping[str, Any]) -> str:
-    told = _change(row)
-    if "confidence" in row:
-        ends = (signed(row["confidence"][end]) for end in ("low", "high"))
-        told += f" ({percent(row['confidence']['level'])}: {' to '.join(ends)})"
-    told += f"; {_counts(row)}"
-    return f"{told}: {row['verdict']}" if "verdict" in row else told
+    confidence = row.get("confidence")
+    interval = f" ({percent(confidence['level'])}: {ends(confidence)})" if confidence else ""
+    return f"{_change(row)}{interval}; {_counts(row)}" + (f": {row['verdict']}" if "verdict" in row else "")
+
+
+def ends(interval: Mapping[str, float] | None) -> str:
+    """The ends of an interval for a difference; nothing if there is none."""
+    return f"{signed(interval['low'])} to {signed(interval['high'])}" if interval else ""
 
 
 def _counts(row: Mapping[str, Any]) -> str:
@@ -277,16 +254,14 @@ def _overall(rows: Mapping[str, Mapping[str, Any]], level: float) -> list[str]:
         return []
     lines = _table(
         ["overall", *HEADINGS],
-        [[name_cell(metric), *_cells(row), _interval(row), _p(row)] for metric, row in rows.items()],
+        [
+            [name_cell(metric), *_cells(row), ends(row.get("interval")), _p(row)]
+            for metric, row in rows.items()
+        ],
     )
     lower = [metric for metric, row in rows.items() if row["direction"].startswith("lower")]
     together = f"Intervals and p hold for all rows together, at {percent(level)}."
     return lines + folded([f"Lower is better: {', '.join(lower)}. {together}"])
-
-
-def _interval(row: Mapping[str, Any]) -> str:
-    interval = row.get("interval")
-    return "" if interval is None else " to ".join(signed(interval[end]) for end in ("low", "high"))
 
 
 def _p(row: Mapping[str, Any]) -> str:
@@ -305,23 +280,11 @@ def _templates(groups: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[st
     return _table(headings, rows, names=2) if rows else []
 
 
-def decided(groups: Mapping[str, Mapping[str, Any]]) -> str:
-    """The templates that are better or worse in a score, by its rows."""
-    verdicts = {name: row.get("verdict", UNDECIDED) for name, row in groups.items()}
-    return ", ".join(
-        f"{one_line(name)} is {verdict}" for name, verdict in verdicts.items() if verdict != UNDECIDED
-    )
-
-
 def worst_questions(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int) -> Iterator[list[str]]:
     """A table for each score, of its `worst` questions."""
     for metric, questions in worse.items() if worst else ():
         rows = [
-            [
-                *(name_cell(question[key]) for key in ("question_id", "template_id")),
-                *(number(question[side]) for side in ("baseline", "candidate")),
-                signed(question["difference"]),
-            ]
+            [name_cell(question["question_id"]), name_cell(question["template_id"]), *_cells(question)]
             for question in questions[:worst]
         ]
         more = f", the worst {worst} of them" if len(questions) > worst else ""
@@ -332,17 +295,12 @@ def worst_questions(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int
 
 def _worst(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int, candidate: str) -> list[str]:
     """A table of the `worst` questions of all scores, with the lines of their results."""
-    every = [(metric, question) for metric, questions in worse.items() for question in questions]
-    every.sort(key=lambda each: -abs(each[1]["difference"]))
-    lines = lines_of_questions(candidate, {question["question_id"] for _, question in every[:worst]})
+    every = [(row["question_id"], metric, row) for metric, questions in worse.items() for row in questions]
+    shown = sorted(every, key=lambda each: -abs(each[2]["difference"]))[:worst]
+    lines = lines_of_questions(candidate, {question for question, *_ in shown})
     rows = [
-        [
-            name_cell(question["question_id"]),
-            name_cell(metric),
-            *_cells(question),
-            lines.get(question["question_id"], ""),
-        ]
-        for metric, question in every[:worst]
+        [name_cell(question), name_cell(metric), *_cells(row), lines.get(question, "")]
+        for question, metric, row in shown
     ]
     headings = ["got worse", "metric", "baseline", "candidate", "change", "result"]
     return _table(headings, rows, names=2) if rows else []
@@ -369,18 +327,18 @@ def lines_of_questions(path: str, questions: Collection[str]) -> dict[str, str]:
 
 def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
     """Yield what only one side has: questions, pending ones, and values of metrics."""
-    lone = {f"only in the {side}": snapshot[f"only_in_{side}"] for side in ("baseline", "candidate")}
+    lone = {f"only in the {side}": snapshot[f"only_in_{side}"] for side in SIDES}
     lone |= {f"pending in the {side}, and not compared": ids for side, ids in snapshot["pending"].items()}
     for told, ids in lone.items():
         if ids:
             yield f"{told}: {_questions(len(ids))}: {_listed(ids)}"
     alike: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for metric, sides in snapshot["without_pair"].items():
-        for side in ("baseline", "candidate"):
+        for side in SIDES:
             if ids := sides[side]:
                 alike[side, (*ids,)].append(metric)
-    for (side, same), metrics in alike.items():
-        yield f"{', '.join(metrics)} only in the {side}: {_questions(len(same))}: {_listed(same)}"
+    for (where, same), metrics in alike.items():
+        yield f"{', '.join(metrics)} only in the {where}: {_questions(len(same))}: {_listed(same)}"
     for metric, sides in snapshot["without_pair"].items():
         if sides.get("verdict", UNDECIDED) != UNDECIDED:
             yield f"{metric} {_values(sides)}: {sides['verdict']}"

@@ -35,11 +35,11 @@ class Convert:
     log: Annotated[str, options.input_argument(metavar="LOG", help="Traces, JSONL; - for standard input.")]
     output: Annotated[
         str,
-        options.file_option(
+        options.output_option(
             "--output",
             "-o",
             parser=output_path,
-            rich_help_panel=options.OUTPUT,
+            metavar="FILE",
             help="Write responses here, as JSONL; - is standard output.",
         ),
     ] = "-"

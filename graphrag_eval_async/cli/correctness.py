@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
-import typer
-
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import check_distinct, file_path, make_folder_of, resumable_path
@@ -50,39 +48,37 @@ class AnswerCorrectness:
 
     answers: Annotated[
         str,
-        options.file_option(
+        options.input_option(
             "--input",
             "-i",
             parser=options.parser(partial(file_path, what="the table")),
-            rich_help_panel=options.INPUT,
+            metavar="FILE",
             help="Answers: TSV with the columns Question, Reference answer and Actual answer.",
         ),
     ]
     output: Annotated[
         str,
-        options.file_option(
+        options.output_option(
             "--output",
             "-o",
             parser=options.parser(resumable_path),
-            rich_help_panel=options.OUTPUT,
+            metavar="FILE",
             help="Write one row per answer here, as TSV; rows that are already there are kept.",
         ),
     ]
     config: options.Config = None
     llm: Annotated[
         str | None,
-        typer.Option(
+        options.judge_option(
             metavar="PROVIDER/MODEL",
-            rich_help_panel=options.JUDGES,
             help=f"Model that judges, without a configuration.  [default: {MODEL}, if OPENAI_API_KEY is set]",
         ),
     ] = None
     escape_formulas: Annotated[
         bool,
-        typer.Option(
-            rich_help_panel=options.OUTPUT,
+        options.output_option(
             help="Put an apostrophe before cells that a spreadsheet could run as a formula: those that begin "
-            "with =, +, -, @, a tab or a line break.",
+            "with =, +, -, @, a tab or a line break."
         ),
     ] = True
 

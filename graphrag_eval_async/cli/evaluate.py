@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, TextIO
 
-import typer
 from msgspec import structs
 
 from graphrag_eval_async.cli import options
@@ -53,38 +52,35 @@ class Evaluate(RunOptions):
     responses: Annotated[str | None, options.RESPONSES] = None
     output: Annotated[
         str | None,
-        options.file_option(
+        options.output_option(
             "--output",
             "-o",
             parser=output_path,
-            rich_help_panel=options.OUTPUT,
+            metavar="FILE",
             help="Write results here: .jsonl, or .csv or .parquet at the end of the run; - is standard "
             "output.  [default: -, but nowhere if that is a terminal]",
         ),
     ] = None
     dry_run: Annotated[
         bool,
-        typer.Option(
+        options.judge_option(
             "--dry-run",
-            rich_help_panel=options.JUDGES,
             help="Estimate the calls, tokens and dollars of a run. Writes no file and makes no call.",
         ),
     ] = False
     until: Annotated[
         list[str] | None,  # To tell those who give several that only one can be.
-        typer.Option(
+        options.statistics_option(
             metavar="CONDITION",
-            rich_help_panel=options.STATISTICS,
             help="Stop as soon as it is decided whether CONDITION holds, such as 'steps_score >= 0.8'; "
             "[TEMPLATE:]METRIC with >=, >, <= or <. Also a gate: an undecided run fails it.",
         ),
     ] = None
     shuffle: Annotated[
         int | None,
-        typer.Option(
+        options.input_option(
             min=0,
             metavar="SEED",
-            rich_help_panel=options.INPUT,
             help="Read lines in random order, reproducible with SEED.  [default: 0 with --until]",
         ),
     ] = None

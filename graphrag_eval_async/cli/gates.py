@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.records.conditions import CONDITION, OPERATORS, parse_condition
+from graphrag_eval_async.records.conditions import CONDITION, OPERATORS, parse_condition, to_float
 from graphrag_eval_async.records.metrics import (
     COST,
     ERROR_RATE,
@@ -18,7 +18,7 @@ from graphrag_eval_async.records.metrics import (
 from graphrag_eval_async.records.shapes import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.reference import Reference
@@ -66,10 +66,7 @@ def parse_gate(text: str, *, option: str, operator: str) -> Gate:
     if option == "--gate" or not metric:
         forms = "[TEMPLATE:]METRIC >= VALUE, or with >, <= or <" if option == "--gate" else FORMS
         raise ValueError(f"{text!r}: expected {forms}")
-    try:
-        bound = float(value)
-    except ValueError:
-        bound = math.nan
+    bound = to_float(value)
     if not math.isfinite(bound):
         raise ValueError(f"{text!r}: expected a finite number after the last =")
     return Gate(option, template_ if colon else None, metric, operator, bound)
@@ -82,11 +79,8 @@ def check_gates(gates: Iterable[Gate], templates: Collection[str], config: Confi
         UsageError: no result can.
     """
     for gate in gates:
-        option = gate.option
-        if gate.metric == MISSING_RATE:
-            check_names(option, gate.template, None, templates, config)
-        else:
-            check_names(option, gate.template, gate.metric, templates, config)
+        metric = None if gate.metric == MISSING_RATE else gate.metric
+        check_names(gate.option, gate.template, metric, templates, config)
 
 
 def check_names(
@@ -135,12 +129,12 @@ def check_run(
             questions.setdefault(key, []).append(question.id in missing)
     for key, absent in questions.items():
         values.setdefault(key, {})[MISSING_RATE] = sum(absent) / len(absent)
-    failed: list[str] = []
-    held: list[str] = []
-    for gate in gates:
-        holds, told = _check(gate, values)
-        (held if holds else failed).append(told)
-    return failed, held
+    return failed_and_held([_check(gate, values) for gate in gates])
+
+
+def failed_and_held(checked: Sequence[tuple[bool, str]]) -> tuple[list[str], list[str]]:
+    """Separate the lines of gates that failed from those of gates that held."""
+    return [told for holds, told in checked if not holds], [told for holds, told in checked if holds]
 
 
 def _check(gate: Gate, values: Mapping[str | None, Mapping[str, float]]) -> tuple[bool, str]:

@@ -14,15 +14,21 @@ import typer
 from graphrag_eval_async.cli.files import aggregates_path, file_path, input_path, output_path
 from graphrag_eval_async.cli.gates import Gate, parse_gate
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.records.conditions import to_float
 from graphrag_eval_async.traces import TraceFormat
 from graphrag_eval_async.traces.trace import FAILURES
 
 T = TypeVar("T")
 
-INPUT, OUTPUT, RESUME, JUDGES = "Input", "Output", "Resume", "Judges"
-GATES, STATISTICS, ALERTS, ADVANCED = "Gates", "Statistics", "Alerts", "Advanced"
-PANELS = (INPUT, OUTPUT, ALERTS, RESUME, JUDGES, GATES, STATISTICS, ADVANCED)
-"""Groups of options in a help text, in their order; an option names its own as `rich_help_panel`."""
+PANELS = ("Input", "Output", "Alerts", "Resume", "Judges", "Gates", "Statistics", "Advanced")
+"""Groups of options in a help text, in their order."""
+
+_options = [partial(typer.Option, rich_help_panel=panel) for panel in PANELS]
+input_option, output_option, alert_option, resume_option = _options[:4]
+judge_option, gate_option, statistics_option, advanced_option = _options[4:]
+
+REPEATABLE: dict[str, Any] = {"default_factory": list, "show_default": False}
+"""A field of an option that may be repeated has no default of its own."""
 
 
 def parser(parse: Callable[[str], T]) -> Callable[[str], T]:
@@ -38,10 +44,7 @@ def parser(parse: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def parse_level(text: str) -> float:
-    try:
-        level = float(text)
-    except ValueError:
-        level = 0.0
+    level = to_float(text)
     if not 0 < level < 1:
         raise ValueError(f"{text!r}: expected a number between 0 and 1, such as 0.95")
     return level
@@ -93,10 +96,7 @@ def trace_format(
 
 
 input_argument = partial(typer.Argument, parser=parser(input_path))
-file_option = partial(typer.Option, metavar="FILE")
-# A field of such an option has no default of its own.
-repeatable = partial(typer.Option, default_factory=list, show_default=False)
-_gate = partial(repeatable, metavar="[TEMPLATE:]METRIC=VALUE", rich_help_panel=GATES)
+_gate = partial(gate_option, metavar="[TEMPLATE:]METRIC=VALUE", **REPEATABLE)
 _reference = parser(partial(file_path, what="the reference set"))
 
 ReferencePath = Annotated[
@@ -110,28 +110,27 @@ OptionalReferencePath = Annotated[
 ]
 NoReference = Annotated[
     str | None,
-    typer.Option(
+    input_option(
         parser=parser(input_path),
         metavar="RESPONSES",
-        rich_help_panel=INPUT,
         help="Evaluate these responses without a reference set; each has the text of its `question`. Steps "
         "are not scored.",
     ),
 ]
 ReferenceOption = Annotated[
     str | None,
-    file_option(
+    input_option(
         parser=_reference,
-        rich_help_panel=INPUT,
+        metavar="FILE",
         help="Reference set. Sets the order of templates and allows a gate on missing_rate.",
     ),
 ]
 Questions = Annotated[
     str | None,
-    file_option(
+    input_option(
         "--reference",
         parser=_reference,
-        rich_help_panel=INPUT,
+        metavar="FILE",
         help="Reference set, to find each question's id by its text.",
     ),
 ]
@@ -142,100 +141,94 @@ RESPONSES = input_argument(
 )
 Config = Annotated[
     str | None,
-    file_option(
+    judge_option(
         "--config",
         "-c",
         parser=parser(partial(file_path, what="the configuration")),
-        rich_help_panel=JUDGES,
+        metavar="FILE",
         help="Configuration of the judges, YAML or JSON.",
     ),
 ]
 Llm = Annotated[
     str | None,
-    typer.Option(
+    judge_option(
         metavar="PROVIDER/MODEL",
-        rich_help_panel=JUDGES,
         help="Judge answer correctness with this model, without a configuration: openai/gpt-4o-mini.",
     ),
 ]
 Format = Annotated[
     str | None,
-    typer.Option(
+    input_option(
         "--format",
         parser=parser(parse_format),
         metavar="FORMAT",
-        rich_help_panel=INPUT,
         help="Format of traces, one per line: openai, responses, agents, langchain, anthropic, pydantic-ai, "
         "llamaindex, mcp, or auto to recognise it; otlp for spans.",
     ),
 ]
 Select = Annotated[
     str | None,
-    typer.Option(
-        metavar="PATH",
-        rich_help_panel=INPUT,
-        help="With --format: where the trace is in a line, such as payload.messages.",
+    input_option(
+        metavar="PATH", help="With --format: where the trace is in a line, such as payload.messages."
     ),
 ]
 QuestionId = Annotated[
     str | None,
-    typer.Option(
+    input_option(
         metavar="PATH",
-        rich_help_panel=INPUT,
         help="With --format: where the question's id is in a line, such as meta.question; with otlp, the "
         "name of an attribute.  [default: find the question by its text]",
     ),
 ]
 Failed = Annotated[
     list[str],
-    repeatable(
+    input_option(
         metavar="TEXT",
-        rich_help_panel=INPUT,
         help="With --format: count a call as failed if its result begins with TEXT and the trace does not "
         "say. Repeatable.  [default: Error: and fixed sentences of LangGraph, MCP and OpenAI Agents]",
+        **REPEATABLE,
     ),
 ]
 StepNames = Annotated[
     list[Any],
-    repeatable(
+    input_option(
         "--step-name",
         parser=parser(parse_step_name),
         metavar="TOOL=STEP",
-        rich_help_panel=INPUT,
         help="With --format: name of the step that a tool is, such as run_sparql=sparql_query. Repeatable.",
+        **REPEATABLE,
     ),
 ]
 Rejects = Annotated[
     str | None,
-    file_option(parser=output_path, rich_help_panel=OUTPUT, help="Write rejected lines here, as JSONL."),
+    output_option(parser=output_path, metavar="FILE", help="Write rejected lines here, as JSONL."),
 ]
 MaxRejectBytes = Annotated[
     int,
-    typer.Option(
+    advanced_option(
         min=0,
         metavar="N",
-        rich_help_panel=ADVANCED,
         show_default="1 GiB",
         help="Size of the rejects file beyond which rejects are written without content.",
     ),
 ]
 Aggregates = Annotated[
     str | None,
-    file_option(
+    output_option(
         parser=parser(aggregates_path),
-        rich_help_panel=OUTPUT,
+        metavar="FILE",
         help="Write the aggregates here: .yaml, .yml or .json.",
     ),
 ]
 Gates = Annotated[
     list[Gate],
-    repeatable(
+    gate_option(
         "--gate",
         parser=parser(partial(parse_gate, option="--gate", operator="")),
         metavar="CONDITION",
-        rich_help_panel=GATES,
         help="Fail unless the mean meets CONDITION, such as 'steps_score >= 0.8' or "
         "'lines:error_rate < 0.1'. METRIC may also be error_rate or missing_rate. Repeatable.",
+        **REPEATABLE,
     ),
 ]
 FailUnder = Annotated[
@@ -254,67 +247,55 @@ FailOver = Annotated[
 ]
 IncludeErrors = Annotated[
     bool,
-    typer.Option(
-        "--include-errors", rich_help_panel=STATISTICS, help="Count tokens and seconds of error responses."
-    ),
+    statistics_option("--include-errors", help="Count tokens and seconds of error responses."),
 ]
 # Any, since the default is text that is parsed as well.
 Level = Annotated[
     Any,
-    typer.Option(
+    statistics_option(
         "--level",  # Typer would make it --LEVEL, since that is the metavar.
         parser=parser(parse_level),
         metavar="LEVEL",
-        rich_help_panel=STATISTICS,
         help="Confidence level of intervals and decisions, between 0 and 1.",
     ),
 ]
 IntervalKind = Annotated[
     Any,
-    typer.Option(
+    statistics_option(
         "--interval",
         parser=parser(parse_interval),
         metavar="KIND",
-        rich_help_panel=STATISTICS,
         help="Kind of intervals: one_look, for finished runs; or anytime, wider, valid however often one "
         "looks.  [default: one_look, but anytime if the run was stopped]",
     ),
 ]
 DetailOption = Annotated[
     bool,
-    typer.Option(
-        "--detail",
-        rich_help_panel=OUTPUT,
-        help="Print all means, missing values, intervals of templates, and quantiles, too.",
+    output_option(
+        "--detail", help="Print all means, missing values, intervals of templates, and quantiles, too."
     ),
 ]
 Jobs = Annotated[
     int,
-    typer.Option(
+    advanced_option(
         min=0,
         metavar="N",
-        rich_help_panel=ADVANCED,
         help="Number of worker processes; 0 means one per core. Standard input, pipes, compressed files, "
         "--stages and judges use one.",
     ),
 ]
 MaxLineBytes = Annotated[
     int,
-    typer.Option(
-        min=1,
-        metavar="N",
-        rich_help_panel=ADVANCED,
-        show_default="32 MiB",
-        help="Length of a line beyond which it is rejected.",
+    advanced_option(
+        min=1, metavar="N", show_default="32 MiB", help="Length of a line beyond which it is rejected."
     ),
 ]
 MaxResultBytes = Annotated[
     int,
-    typer.Option(
+    advanced_option(
         "--max-line-bytes",
         min=1,
         metavar="N",
-        rich_help_panel=ADVANCED,
         show_default="128 MiB",
         help="Length of a line beyond which it is rejected.",
     ),

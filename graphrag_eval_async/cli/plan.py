@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
-import typer
-
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts
@@ -15,14 +13,11 @@ from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import draw, folded, table_of
 from graphrag_eval_async.cli.text import number, percent, tell
 from graphrag_eval_async.inference.planning import POWERS, Spread, plan
-from graphrag_eval_async.sinks import MAX_REJECT_BYTES
+from graphrag_eval_async.records.conditions import to_float
 
 
 def parse_positive(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
+    value = to_float(text)
     if not 0 < value < 1e300:
         raise ValueError(f"{text!r}: expected a number above 0, such as 0.05")
     return value
@@ -49,24 +44,23 @@ class Plan:
     ]
     detect: Annotated[
         Any,
-        typer.Option(
+        options.statistics_option(
             "--detect",
             parser=options.parser(parse_positive),
             metavar="X",
-            rich_help_panel=options.STATISTICS,
             help="The change of the mean to be seen, such as 0.05.",
         ),
     ]
     metric: Annotated[
-        str, typer.Option("--metric", metavar="METRIC", rich_help_panel=options.INPUT, help="The metric.")
+        str,
+        options.input_option("--metric", metavar="METRIC", help="The metric."),
     ] = "steps_score"
     sd: Annotated[
         Any,
-        typer.Option(
+        options.input_option(
             "--sd",
             parser=options.parser(parse_positive),
             metavar="X",
-            rich_help_panel=options.INPUT,
             help="Standard deviation of the metric, in place of RESULTS.",
         ),
     ] = None
@@ -75,13 +69,8 @@ class Plan:
 
     def run(self, interrupts: Interrupts) -> Exit:
         runs = [Spread(self.metric) for _ in self.results]
-        rejects, ending = read_to_end(
-            [(path, run.add) for path, run in zip(self.results, runs, strict=True)],
-            interrupts,
-            rejects=None,
-            max_reject_bytes=MAX_REJECT_BYTES,
-            max_line_bytes=self.max_line_bytes,
-        )
+        sources = [(path, run.add) for path, run in zip(self.results, runs, strict=True)]
+        rejects, ending = read_to_end(sources, interrupts, max_line_bytes=self.max_line_bytes)
         list_rejects(rejects)
         if ending.error is None and not interrupts.came:  # Half of a file would mislead.
             found = plan(self.detect, runs, metric=self.metric, sd=self.sd, level=self.level)

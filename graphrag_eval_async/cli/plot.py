@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar
 
-import typer
-
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts
@@ -17,7 +15,6 @@ from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.text import one_line, tell
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.metrics import is_score
-from graphrag_eval_async.sinks import MAX_REJECT_BYTES
 
 FORMATS = (".svg", ".png", ".pdf")
 
@@ -49,20 +46,18 @@ class Plot:
     ]
     output: Annotated[
         str,
-        options.file_option(
+        options.output_option(
             "--output",
             "-o",
             parser=options.parser(picture_path),
-            rich_help_panel=options.OUTPUT,
+            metavar="FILE",
             help="Write the page here: .svg, .png or .pdf.",
         ),
     ]
     metric: Annotated[
         str,
-        typer.Option(
-            "--metric", metavar="METRIC", rich_help_panel=options.INPUT, help="The score to show."
-        ),
-    ] = "steps_score"  # fmt: skip
+        options.input_option("--metric", metavar="METRIC", help="The score to show."),
+    ] = "steps_score"
     level: options.Level = "0.95"
     max_line_bytes: options.MaxResultBytes = MAX_RESULT_BYTES
 
@@ -77,13 +72,8 @@ class Plot:
             raise UsageError(f"--metric: {self.metric!r} is no score, so it has no interval")
         check_distinct([*self.results], [self.output])
         runs = [Run(path, self.metric) for path in self.results]
-        rejects, ending = read_to_end(
-            [(run.name, run.add) for run in runs],
-            interrupts,
-            rejects=None,
-            max_reject_bytes=MAX_REJECT_BYTES,
-            max_line_bytes=self.max_line_bytes,
-        )
+        sources = [(run.name, run.add) for run in runs]
+        rejects, ending = read_to_end(sources, interrupts, max_line_bytes=self.max_line_bytes)
         list_rejects(rejects)
         if ending.error is None and not interrupts.came:
             for run in runs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.histogram import Histogram
@@ -22,24 +22,18 @@ TEMPLATES = 40  # shown at most, the first ones
 COLOURS = ("#08519c", "#d94801")
 
 
-@dataclass
 class Run:
     """The results of one run, in their order."""
 
-    name: str
-    metric: str
-    aggregates: RunningAggregates = field(default_factory=RunningAggregates)
-    firsts: list[float] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.spread = Spread(self.metric)
+    def __init__(self, name: str, metric: str) -> None:
+        self.name = name
+        self.metric = metric
+        self.aggregates = RunningAggregates()
+        self.spread = Spread(metric)
 
     def add(self, result: Mapping[str, Any]) -> None:
         self.aggregates.add(result)
-        known = len(self.spread.values)
         self.spread.add(result)
-        if len(self.spread.values) > known:  # The first value of a question.
-            self.firsts.append(next(reversed(self.spread.values.values()))[0])
 
 
 def draw_page(runs: Sequence[Run], level: float, path: str) -> None:
@@ -51,7 +45,8 @@ def draw_page(runs: Sequence[Run], level: float, path: str) -> None:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    templates = [*dict.fromkeys(name for run in runs for name in _groups(run, level))][:TEMPLATES]
+    groups = [_groups(run, level) for run in runs]
+    templates = [*dict.fromkeys(chain(*groups))][:TEMPLATES]
     pairs = len(runs) == 2
     heights = [3.0, 1.0 + 0.3 * len(templates), *([4.0] if pairs else [])]
     with rc_context({"svg.hashsalt": "graphrag-eval-async", "font.size": 9}), warnings.catch_warnings():
@@ -59,7 +54,7 @@ def draw_page(runs: Sequence[Run], level: float, path: str) -> None:
         figure = Figure(figsize=(7.5, sum(heights)), layout="constrained")
         axes = figure.subplots(len(heights), 1, height_ratios=heights)
         _draw_narrowing(axes[0], runs, level)
-        _draw_templates(axes[1], runs, level, templates)
+        _draw_templates(axes[1], groups, level, templates)
         if pairs:
             _draw_pairs(axes[2], runs)
         figure.savefig(path, metadata={"Date": None} if path.lower().endswith(".svg") else None)
@@ -78,11 +73,12 @@ def _draw_narrowing(axes: Axes, runs: Sequence[Run], level: float) -> None:
     """The mean of the first samples, and its confidence sequence where the score is from 0 to 1."""
     for run, colour in zip(runs, COLOURS, strict=False):
         histogram, total, count, points = Histogram(), 0.0, 0, []
-        step = max(1, len(run.firsts) // POINTS)
-        for value in run.firsts:
+        firsts = [values[0] for values in run.spread.values.values()]
+        step = max(1, len(firsts) // POINTS)
+        for value in firsts:
             histogram.add([value])
             total, count = total + value, count + 1
-            if count % step == 0 or count == len(run.firsts):
+            if count % step == 0 or count == len(firsts):
                 weights = histogram.weights()
                 ends = confidence_sequence(weights, level=level) if weights is not None else (None, None)
                 points.append((count, total / count, *ends))
@@ -92,17 +88,15 @@ def _draw_narrowing(axes: Axes, runs: Sequence[Run], level: float) -> None:
             axes.fill_between(x, lows, highs, color=colour, alpha=0.2, linewidth=0)
     axes.set_xlabel("questions, in the order of the results")
     axes.set_title(f"{one_line(runs[0].metric)}: mean and {percent(level)} interval, valid at any time")
-    _legend(axes)
-
-
-def _legend(axes: Axes) -> None:
     for text in axes.legend(loc="best").get_texts():
         text.set_parse_math(False)
 
 
-def _draw_templates(axes: Axes, runs: Sequence[Run], level: float, templates: Sequence[str]) -> None:
-    for number, (run, colour) in enumerate(zip(runs, COLOURS, strict=False)):
-        groups = _groups(run, level)
+def _draw_templates(
+    axes: Axes, runs: Sequence[Mapping[str, Any]], level: float, templates: Sequence[str]
+) -> None:
+    """Of each run, the mean and the interval by template."""
+    for number, (groups, colour) in enumerate(zip(runs, COLOURS, strict=False)):
         for place, template in enumerate(templates):
             if (stats := groups.get(template)) is None:
                 continue

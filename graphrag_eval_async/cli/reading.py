@@ -15,7 +15,7 @@ from graphrag_eval_async.cli.text import one_line, tell
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.scale.file_evaluation import count_jobs
 from graphrag_eval_async.scale.ranges import unsplittable
-from graphrag_eval_async.sinks import RejectWriter
+from graphrag_eval_async.sinks import MAX_REJECT_BYTES, RejectWriter
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.reading import expand
 
@@ -31,11 +31,11 @@ def read_to_end(
     sources: Sequence[tuple[str, Callable[[dict[str, Any]], object]]],
     interrupts: Interrupts,
     *,
-    rejects: str | None,
-    max_reject_bytes: int,
     max_line_bytes: int,
+    rejects: str | None = None,
+    max_reject_bytes: int = MAX_REJECT_BYTES,
 ) -> tuple[Rejects, Ending]:
-    """Read paths in order, each with the function that takes its results.
+    """Read paths in order, each with the function that takes its results; keep rejects without a file.
 
     Raises:
         UsageError: the file `rejects` cannot be opened.

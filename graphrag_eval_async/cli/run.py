@@ -37,9 +37,8 @@ class RunOptions(ReportOptions):
     output: str | None = None
     resume: Annotated[
         bool,
-        typer.Option(
+        options.resume_option(
             "--resume",
-            rich_help_panel=options.RESUME,
             help="Keep the output as a journal, and skip lines that are done. --resume=force resumes even if "
             "the reference set, the configuration or the version has changed.",
         ),
@@ -47,51 +46,45 @@ class RunOptions(ReportOptions):
     resume_force: Annotated[bool, typer.Option("--resume-force", hidden=True)] = False
     fsync: Annotated[
         Fsync | None,
-        typer.Option(
-            rich_help_panel=options.RESUME,
+        options.resume_option(
             help="With --resume, when to flush results to the disk: after every result, once a second, or "
-            "never.  [default: interval]",
+            "never.  [default: interval]"
         ),
     ] = None
     dedupe: Annotated[
         Dedupe,
-        typer.Option(
-            rich_help_panel=options.RESUME,
+        options.resume_option(
             help="How to recognise lines that were already evaluated: by position or by content. With "
-            "content, equal lines count once.",
+            "content, equal lines count once."
         ),
     ] = "position"
     config: options.Config = None
     llm: options.Llm = None
     embedding: Annotated[
         str | None,
-        typer.Option(
+        options.judge_option(
             metavar="PROVIDER/MODEL",
-            rich_help_panel=options.JUDGES,
             help="With --llm: judge answer relevance too, with this embedding model.",
         ),
     ] = None
     on_fatal: Annotated[
         OnFatal,
-        typer.Option(
-            rich_help_panel=options.JUDGES,
+        options.judge_option(
             help="What to do on a wrong key, an unknown model or a used-up quota: raise stops the run, "
-            "continue records an error for each metric.",
+            "continue records an error for each metric."
         ),
     ] = "raise"
     stages: Annotated[
         bool,
-        typer.Option(
+        options.judge_option(
             "--stages",
-            rich_help_panel=options.JUDGES,
             help="Write each result twice: when its steps are scored, with pending metrics, and complete.",
         ),
     ] = False
     steps_groups: Annotated[
         StepsGroups | None,
-        typer.Option(
-            rich_help_panel=options.STATISTICS,
-            help="Which groups of reference steps to score.  [default: last, or as --config says]",
+        options.statistics_option(
+            help="Which groups of reference steps to score.  [default: last, or as --config says]"
         ),
     ] = None
     format: options.Format = None
@@ -101,18 +94,11 @@ class RunOptions(ReportOptions):
     step_name: options.StepNames
     ordered: Annotated[
         bool,
-        typer.Option(
-            "--ordered", rich_help_panel=options.OUTPUT, help="Write results in the order of the input."
-        ),
+        options.output_option("--ordered", help="Write results in the order of the input."),
     ] = False
     max_in_flight: Annotated[
         int,
-        typer.Option(
-            min=1,
-            metavar="N",
-            rich_help_panel=options.ADVANCED,
-            help="Responses in progress at once, at most.",
-        ),
+        options.advanced_option(min=1, metavar="N", help="Responses in progress at once, at most."),
     ] = MAX_IN_FLIGHT
     max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES
 

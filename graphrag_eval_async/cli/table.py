@@ -18,7 +18,7 @@ from graphrag_eval_async.records.metrics import is_score
 from graphrag_eval_async.records.outcomes import REASON
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 WIDTH = 80  # where there is no terminal to ask
 HEADING_WIDTH = 12  # of one metric, if its words allow it
@@ -41,28 +41,26 @@ ALL_RESULTS = "all results"
 def render_means(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     """A row for each template and one for all results: samples, errors, and means with intervals."""
     groups = {**snapshot["per_template"], ALL_RESULTS: snapshot["micro"]}
-    means = {metric for metric, stats in snapshot["macro"].items() if "mean" in stats}
-    shown = [metric for metric in snapshot["macro"] if metric in means and _is_shown(metric)]
-    samples = [sum(_counts(group)) for group in groups.values()]
-    errors = [_counts(group)[0] for group in groups.values()]
+    shown = [
+        metric
+        for metric, stats in snapshot["macro"].items()
+        if "mean" in stats and (is_score(metric) or metric in SHOWN_RESOURCES)
+    ]
+    errors = [group["number_of_error_samples"] for group in groups.values()]
+    samples = [
+        group["number_of_success_samples"] + n for group, n in zip(groups.values(), errors, strict=True)
+    ]
     sign = _plus_minus(stream)
-    columns = [_column("samples", str, samples), _column("errors", str, errors)]
+    columns = [["samples", *map(str, samples)], ["errors", *map(str, errors)]]
     for metric in shown:
         stats = [group.get(metric, {}) for group in groups.values()]
         columns.append([SHOWN_RESOURCES.get(metric) or _heading(metric), *map(partial(_mean, sign), stats)])
-    names = [name_cell(name) for name in groups]
-    width = _width(stream)
-    table = draw((_means(names, part, width) for part in _parts(columns)), stream)
-    return "\n".join([table, *_captions(snapshot["micro"], shown, sign)])
-
-
-def _is_shown(metric: str) -> bool:
-    return is_score(metric) or metric in SHOWN_RESOURCES
-
-
-def _counts(group: Mapping[str, Any]) -> tuple[int, int]:
-    """The numbers of errors and of other samples."""
-    return group["number_of_error_samples"], group["number_of_success_samples"]
+    names = ["template", *map(name_cell, groups)]
+    tables = []
+    for part in _parts(columns):
+        headings, *rows = zip(names, *part, strict=True)
+        tables.append(table_of(headings, rows, _width(stream), apart=1))
+    return "\n".join([draw(tables, stream), *_captions(snapshot["micro"], shown, sign)])
 
 
 def _plus_minus(stream: TextIO) -> str:
@@ -108,10 +106,6 @@ def _captions(micro: Mapping[str, Any], shown: Iterable[str], sign: str) -> list
 KINDS = {"one_look": "for one look at a finished run", "anytime": "valid however often one looks"}
 
 
-def _column(heading: str, show: Callable[[Any], str], values: Iterable[Any]) -> list[str]:
-    return [heading, *("" if value is None else show(value) for value in values)]
-
-
 def _parts(columns: Iterable[Sequence[str]]) -> list[list[Sequence[str]]]:
     """As many columns in each table as leave `NAME_WIDTH` of `WIDTH` to the templates' names."""
     parts: list[list[Sequence[str]]] = [[]]
@@ -124,13 +118,6 @@ def _parts(columns: Iterable[Sequence[str]]) -> list[list[Sequence[str]]]:
         room -= width
         parts[-1].append(column)
     return parts
-
-
-def _means(names: Sequence[str], columns: Sequence[Sequence[str]], width: int) -> Table:
-    """A table of columns that begin with their headings; the last row is set apart."""
-    headings = ["template", *(heading for heading, *_ in columns)]
-    rows = [[name, *cells] for name, *cells in zip(names, *(column[1:] for column in columns), strict=True)]
-    return table_of(headings, rows, width, apart=1)
 
 
 def render_detail(snapshot: Mapping[str, Any], stream: TextIO) -> str:
@@ -175,8 +162,8 @@ def draw(tables: Iterable[Table], stream: TextIO | None = None) -> str:
     return "\n".join(map(str.rstrip, lines)).strip("\n")
 
 
-def _width(stream: TextIO | None) -> int:
-    if stream is None or not stream.isatty():
+def _width(stream: TextIO) -> int:
+    if not stream.isatty():
         return WIDTH
     return os.get_terminal_size(stream.fileno()).columns or WIDTH
 

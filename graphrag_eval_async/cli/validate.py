@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 from warnings import catch_warnings
 
-import typer
-
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import open_output
@@ -37,11 +35,7 @@ class Validate:
     responses: Annotated[str | None, options.RESPONSES] = None
     strict: Annotated[
         bool,
-        typer.Option(
-            "--strict",
-            rich_help_panel=options.INPUT,
-            help="Treat probable mistakes, such as unknown keys, as problems.",
-        ),
+        options.input_option("--strict", help="Treat probable mistakes, such as unknown keys, as problems."),
     ] = False
     format: options.Format = None
     select: options.Select = None

@@ -55,6 +55,17 @@ class _Run:
         self.failed: set[str] = set()  # Metrics that were requested but failed.
         self.judges: dict[str, set[str]] = {key: set() for key in JUDGED_BY}
 
+    def add(self, seen: Evaluation) -> None:
+        """Add a complete result."""
+        self.results += 1
+        self.metrics.update(seen.metrics)
+        # Skip failures of the agent: they fail all metrics, requested or not. Missing answers count.
+        self.failed.update([metric for metric, kind in seen.tallies if kind != RESPONSE_ERROR])
+        if isinstance(judge := seen.as_dict().get("judge"), dict):
+            for key, names in self.judges.items():
+                if isinstance(name := judge.get(key), str):
+                    names.add(name)
+
 
 class RunningComparison:
     """Compares a candidate with a baseline, up to date after each result of either.
@@ -105,29 +116,18 @@ class RunningComparison:
         question = self._questions.get(question_id)
         if question is None:
             question = self._questions[question_id] = Question()
-        if seen.pending is not None:
-            self._count(question, -1, side)
-            question.expect(side)
-            self._count(question, 1, side)
-            return
-        laid_out = seen.as_dict()
-        values = seen.values
-        if ERROR_RATE in seen.metrics:  # Drop an output of the same name.
-            values = [each for each in values if each[0] != ERROR_RATE]
-        values.append((ERROR_RATE, float(seen.failed)))
+        reference = reference_hash(seen.as_dict())
         self._count(question, -1, side)
-        question.add(side, seen.template_id, values, reference_hash(laid_out))
+        if seen.pending is not None:
+            question.expect(side)
+        else:
+            # An output of the same name is dropped.
+            values = [each for each in seen.values if each[0] != ERROR_RATE]
+            values.append((ERROR_RATE, float(seen.failed)))
+            question.add(side, seen.template_id, values, reference)
+            self._runs[side].add(seen)
+            self._fractions.update(seen.fractions)
         self._count(question, 1, side)
-        own = self._runs[side]
-        own.results += 1
-        own.metrics.update(seen.metrics)
-        # Skip failures of the agent: they fail all metrics, requested or not. Missing answers count.
-        own.failed.update([metric for metric, kind in seen.tallies if kind != RESPONSE_ERROR])
-        if isinstance(judge := laid_out.get("judge"), dict):
-            for key, names in own.judges.items():
-                if isinstance(name := judge.get(key), str):
-                    names.add(name)
-        self._fractions.update(seen.fractions)
 
     def _count(self, question: Question, sign: int, side: Side) -> None:
         """Add a question to all sums, or with a `sign` of -1, remove it."""
@@ -236,8 +236,7 @@ class RunningComparison:
         baseline, candidate = self._runs.values()
         if not (baseline.results and candidate.results):
             return []
-        groups = (pairs.snapshots() for pairs in self._pairs.values())
-        shared = {metric for group in groups for metric, own in group.items() if own.sums.pairs}
+        shared = {metric for pairs in self._pairs.values() for metric in pairs.snapshots()}
         lone = (baseline.metrics | candidate.metrics) - shared
         return [f"{metric}: no question has it on both sides" for metric in sorted(lone, key=position)]
 

@@ -79,20 +79,13 @@ def student_quantile(p: float, df: int) -> float:
 
 def student_cdf(t: float, df: int) -> float:
     """Return the probability that Student's t with `df` degrees of freedom is at most `t`, 0 or more."""
-    angle = atan(t / sqrt(df))
-    square, term, total = cos(angle) ** 2, 1.0, 0.0
-    if df % 2:
-        term = cos(angle)
-        for i in range(3, df + 1, 2):
-            total += term
-            term *= square * (i - 1) / i
-        inside = 2 / pi * (angle + sin(angle) * total)
-    else:
-        for i in range(2, df + 1, 2):
-            total += term
-            term *= square * (i - 1) / i
-        inside = sin(angle) * total
-    return 0.5 + inside / 2
+    angle, odd = atan(t / sqrt(df)), df % 2
+    square, term, total = cos(angle) ** 2, cos(angle) ** odd, 0.0
+    for i in range(2 + odd, df + 1, 2):
+        total += term
+        term *= square * (i - 1) / i
+    inside = sin(angle) * total
+    return 0.5 + (2 / pi * (angle + inside) if odd else inside) / 2
 
 
 def _expansion(z: float, df: int) -> float:

@@ -151,8 +151,7 @@ class PairSums(NamedTuple):
     """Exact sums over pairs, in units of 2**-1074, and counts.
 
     Attributes:
-        even: number of pairs with the same number of values on both sides. The sign test uses only these: for
-            an agent that is right nine times in ten, one sample mostly beats the mean of five.
+        even: number of pairs with the same number of values on both sides.
         inside: number of pairs with both means from 0 to 1.
     """
 
@@ -163,15 +162,12 @@ class PairSums(NamedTuple):
     rises: int = 0
     falls: int = 0
     even: int = 0
-    even_rises: int = 0
-    even_falls: int = 0
     inside: int = 0
 
     @classmethod
     def of(cls, pairs: Collection[Pair]) -> PairSums:
         """Return the sums over pairs."""
-        baselines, candidates, changes, _ = zip(*pairs, strict=True) if pairs else ((), (), (), ())
-        even = [pair.change for pair in pairs if pair.is_even]
+        baselines, candidates, changes, even = zip(*pairs, strict=True) if pairs else ((), (), (), ())
         return cls(
             pairs=len(pairs),
             baseline=sum_floats(baselines),
@@ -179,9 +175,7 @@ class PairSums(NamedTuple):
             change=sum_floats(changes),
             rises=len([change for change in changes if change > 0]),
             falls=len([change for change in changes if change < 0]),
-            even=len(even),
-            even_rises=len([change for change in even if change > 0]),
-            even_falls=len([change for change in even if change < 0]),
+            even=sum(even),
             inside=len([0 for pair in pairs if 0 <= pair.baseline <= 1 and 0 <= pair.candidate <= 1]),
         )
 
@@ -257,6 +251,8 @@ class RunningPairs:
                 known = self._snapshots[metric].sums if metric in self._snapshots else PairSums()
                 sums = known.plus(PairSums.of(new)).plus(PairSums.of(old), -1)
                 self._snapshots[metric] = Snapshot(sums, self._histograms[metric].copy())
+                if not sums.pairs:
+                    del self._snapshots[metric]
         return self._snapshots
 
 

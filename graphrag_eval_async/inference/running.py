@@ -121,14 +121,9 @@ class RunningAggregates(Aggregates):
 
     def _counts(self) -> tuple[int, int]:
         """Return the number of results that count, and the number of errors among them."""
-        if self._sliding is not None:
-            self._flush()
-        errors = sum(group.errors for group in self._groups.values())
-        results = errors + sum(group.successes for group in self._groups.values())
-        for (_, failed, *_), rows in self._waiting.items():
-            results += len(rows)
-            errors += len(rows) if failed else 0
-        return results, errors
+        self._flush()
+        total = self._total()
+        return total.errors + total.successes, total.errors
 
 
 def _intervals(

@@ -16,13 +16,13 @@ from collections import Counter
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from math import ceil, comb, inf, sqrt
+from math import ceil, comb, inf, prod, sqrt
 from random import Random
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
 EXACT = 1 << 17
 """Maximum subsets that differ by their values; more are sampled."""
@@ -64,20 +64,15 @@ class SubsetMeans:
             if thorough or 2 * hits < 0.1 * FEW_DRAWS:
                 means += [self._snapped(*draw()) for _ in range(DRAWS - FEW_DRAWS)]
             found = [(mean, 1) for mean in means], 1
-        weighted, self._always = found
-        weighted.sort()
-        self._means = [mean for mean, _ in weighted]
-        self._weights = [weight for _, weight in weighted]
-        self.total = self._always + sum(self._weights)
+        self._means, self._always = sorted(found[0]), found[1]
+        self.total = self._always + sum(weight for _, weight in self._means)
 
     def _snapped(self, total: float, count: int) -> float:
         return 0.0 if abs(total) <= self._tolerance else total / count
 
     def _enumerate(self, values: Counter[float], zeros: int) -> tuple[list[tuple[float, int]], int] | None:
         """Return the means of all subsets with their numbers, and how many subsets are empty."""
-        size = 1
-        for number in values.values():
-            size *= number + 1
+        size = prod(number + 1 for number in values.values())
         if size * min(zeros + 1, ZERO_COUNTS) > EXACT:
             return None
         if zeros <= MANY_ZEROS and size * (zeros + 1) <= EXACT:
@@ -100,8 +95,8 @@ class SubsetMeans:
     @cached_property
     def p(self) -> float:
         """The two-sided p-value: twice the smaller one-sided one, at most 1."""
-        up = sum(weight for mean, weight in self._pairs() if mean <= 0)
-        down = sum(weight for mean, weight in self._pairs() if mean >= 0)
+        up = sum(weight for mean, weight in self._means if mean <= 0)
+        down = sum(weight for mean, weight in self._means if mean >= 0)
         return min(1.0, 2 * (self._always + min(up, down)) / self.total)
 
     @property
@@ -115,23 +110,15 @@ class SubsetMeans:
 
         An end is infinite if there are too few subsets to find it.
         """
-        mirrored = [-mean for mean in reversed(self._means)]
-        low, high = (
-            self._end(alpha, self._means, self._weights),
-            -self._end(alpha, mirrored, self._weights[::-1]),
-        )
+        mirrored = [(-mean, weight) for mean, weight in reversed(self._means)]
+        low, high = self._end(alpha, self._means), -self._end(alpha, mirrored)
         return low * self._size, high * self._size
 
-    def _end(self, alpha: float, means: Sequence[float], weights: Sequence[int]) -> float:
+    def _end(self, alpha: float, means: Sequence[tuple[float, int]]) -> float:
         wanted = ceil(Fraction(alpha) * self.total / 2)  # Of integers beyond the largest double.
-        if self._always >= wanted:
-            return -inf
-        below = accumulate(weights, initial=self._always)
-        next(below)
-        return next(mean for mean, number in zip(means, below, strict=True) if number >= wanted)
-
-    def _pairs(self) -> Iterator[tuple[float, int]]:
-        return zip(self._means, self._weights, strict=True)
+        means = [(-inf, self._always), *means]
+        below = accumulate(weight for _, weight in means)
+        return next(mean for (mean, _), number in zip(means, below, strict=True) if number >= wanted)
 
 
 def _sampler(changes: Sequence[float], values: Counter[float], zeros: int) -> Callable[[], tuple[float, int]]:

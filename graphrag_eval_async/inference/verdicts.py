@@ -56,33 +56,23 @@ def sign_test(wins: int, losses: int) -> float:
     return min(1.0, 2 * total / (1 << n))
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted for multiple tests.
+def holm(p_values: Sequence[float], alpha: float) -> list[tuple[float, float]]:
+    """Return each p-value adjusted for multiple tests, and the level at which it is compared.
 
     The probability that any true hypothesis gets a value below a bound is at most that bound, however the
-    tests depend on each other. Source: Holm (1979), "A simple sequentially rejective multiple test
-    procedure".
+    tests depend on each other. After the first test that does not reject at `alpha`, the procedure stops: the
+    level stays. Source: Holm (1979), "A simple sequentially rejective multiple test procedure".
     """
-    adjusted = [0.0] * len(p_values)
-    highest = 0.0
+    corrected = [(0.0, alpha)] * len(p_values)
+    highest, stopped = 0.0, None
     for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        adjusted[place] = highest
-    return adjusted
-
-
-def holm_levels(p_values: Sequence[float], alpha: float) -> list[float]:
-    """Return the level at which Holm's procedure compares each p-value.
-
-    After the first test that does not reject, the procedure stops: the level stays.
-    """
-    levels = [alpha] * len(p_values)
-    stopped: float | None = None
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        levels[place] = alpha / (len(p_values) - rank) if stopped is None else stopped
-        if stopped is None and p_values[place] >= levels[place]:
-            stopped = levels[place]
-    return levels
+        left, p = len(p_values) - rank, p_values[place]
+        highest = max(highest, min(1.0, left * p))
+        level = alpha / left if stopped is None else stopped
+        if p >= level:
+            stopped = level
+        corrected[place] = highest, level
+    return corrected
 
 
 def lower_is_better(metric: str) -> bool:
@@ -180,10 +170,10 @@ def _family(
     """
     alpha = 1 - level
     tests = {key: SubsetMeans([pair.change for pair in own], thorough=thorough) for key, own in pairs.items()}
-    counted = [key for key, own in pairs.items() if 2.0 ** (1 - _changed(own)) < alpha]
-    p_values = [tests[key].p for key in counted]
-    p_holm = dict(zip(counted, holm(p_values), strict=True))
-    levels = dict(zip(counted, holm_levels(p_values, alpha), strict=True))
+    counted = [
+        key for key, own in pairs.items() if 2.0 ** (1 - sum(pair.change != 0 for pair in own)) < alpha
+    ]
+    corrected = dict(zip(counted, holm([tests[key].p for key in counted], alpha), strict=True))
     for key, own in pairs.items():
         (_, metric), test = key, tests[key]
         sums = PairSums.of(own)
@@ -191,27 +181,24 @@ def _family(
         row["p"] = test.p
         if not test.is_exact:
             row["p_error"] = test.p_error
-        row["p_holm"] = p_holm.get(key, test.p)
-        row["tested"] = key in p_holm
+        row["p_holm"], own_alpha = corrected.get(key, (test.p, alpha))
+        row["tested"] = key in corrected
         is_decided = row["tested"] and row["p_holm"] < alpha
         row["verdict"] = _verdict(metric, (sums.change > 0) - (sums.change < 0)) if is_decided else UNDECIDED
         bounded = is_fraction(metric, fractions) and sums.inside == sums.pairs
-        low, high = test.interval(levels.get(key, alpha))
+        low, high = test.interval(own_alpha)
         if bounded:
             low, high = max(low, -1.0), min(high, 1.0)
         if low < high and isfinite(low) and isfinite(high):
-            own_level = 1 - levels.get(key, alpha)
-            row["interval"] = {"level": own_level, "low": low, "high": high, "kind": "one_look"}
+            row["interval"] = {"level": 1 - own_alpha, "low": low, "high": high, "kind": "one_look"}
         if bounded:
             histogram = Histogram()
             histogram.add(halves(own))
             row["confidence"] = change_confidence(histogram, level)
-        row["sign_test_p"] = sign_test(sums.even_rises, sums.even_falls)
+        # If an agent is right nine times in ten, one sample mostly beats the mean of five.
+        even = [pair.change for pair in own if pair.is_even]
+        row["sign_test_p"] = sign_test(sum(change > 0 for change in even), sum(change < 0 for change in even))
         yield key, row
-
-
-def _changed(pairs: Sequence[Pair]) -> int:
-    return min(1000, sum(pair.change != 0 for pair in pairs))
 
 
 def _by_metric(per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -222,8 +209,7 @@ def _by_metric(per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[
     found: defaultdict[str, dict[str, Any]] = defaultdict(dict)
     for template, group in sorted(per_template.items()):
         for metric, own in group.items():
-            if own if isinstance(own, list) else own.sums.pairs:
-                found[metric][template] = own
+            found[metric][template] = own
     return {metric: found[metric] for metric in sorted(found, key=position)}
 
 

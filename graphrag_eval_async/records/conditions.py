@@ -38,6 +38,14 @@ class Condition(NamedTuple):
         return self.operator in {">", ">="}
 
 
+def to_float(text: str) -> float:
+    """Return the number that a text spells; NaN if it spells none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
 def parse_condition(text: str) -> Condition:
     """Parse a condition.
 
@@ -47,13 +55,8 @@ def parse_condition(text: str) -> Condition:
     match = CONDITION.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r}: expected [TEMPLATE:]METRIC >= VALUE, or with >, <= or <")
-    try:
-        bound = float(match["bound"])
-    except ValueError:
-        bound = math.nan
+    bound = to_float(match["bound"])
     if not math.isfinite(bound):
         raise ValueError(f"{text!r}: {match['bound']!r} is not a finite number")
     template = match["template"]
-    return Condition(
-        None if template is None else template.strip(), match["metric"], match["operator"], bound
-    )
+    return Condition(template and template.strip(), match["metric"], match["operator"], bound)

@@ -169,11 +169,14 @@ def with_detail(aggregates: RunningAggregates) -> dict[str, Any]:
 
 def intervals_made(groups: dict[str, Any]) -> dict[str, Any]:
     made = {}
-    for name, (shown, sums) in groups.items():
+    for name, shown in groups.items():
         made[name] = dict(shown)
-        for metric, own in sums.items():
-            low, high = confidence_sequence(own)
-            made[name][metric] = {**shown[metric], "confidence": {"level": 0.95, "low": low, "high": high}}
+        for metric, stats in shown.items():
+            if isinstance(stats, dict) and "weights" in stats:
+                made[name][metric] = {key: stats[key] for key in stats if key != "weights"}
+                if stats["weights"] is not None:
+                    low, high = confidence_sequence(stats["weights"])
+                    made[name][metric]["confidence"] = {"level": 0.95, "low": low, "high": high}
     return made
 
 

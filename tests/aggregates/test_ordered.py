@@ -15,7 +15,6 @@ SMALL: dict[str, Any] = {"CHUNK": 6, "FEW": 2, "RUN": 1}
 VALUE = st.integers(0, 9).map(float) | st.floats(-5, 5)
 STEP = st.one_of(
     st.tuples(st.just("extend"), st.lists(VALUE, max_size=40)),
-    st.tuples(st.just("insert"), VALUE),
     st.tuples(st.just("remove"), st.integers(0, 10**6)),
     st.tuples(st.just("select"), st.integers(0, 10**6)),
 )
@@ -32,9 +31,6 @@ def test_values_are_a_sorted_list(steps: list[tuple[str, Any]], wide: bool) -> N
             if name == "extend":
                 values.extend(argument)
                 oracle += argument
-            elif name == "insert":
-                values.insert(argument)
-                oracle.append(argument)
             elif name == "remove" and oracle:
                 values.remove(oracle.pop(argument % len(oracle)))
             oracle.sort()

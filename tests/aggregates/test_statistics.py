@@ -162,7 +162,7 @@ def test_selection_while_the_oldest_leave(shape: str, size: int) -> None:
             store.extend(values)
         else:
             for value in values:
-                store.insert(value)
+                store.extend([value])
         kept.extend(values)
         while len(kept) > size:
             store.remove(kept.popleft())

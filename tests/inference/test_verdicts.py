@@ -287,15 +287,17 @@ def naive_holm(p_values: list[float], bound: float) -> set[int]:
 
 @given(st.lists(st.floats(0, 1) | st.sampled_from([0.01, 0.02, 0.03]), max_size=8), st.floats(0.001, 0.999))
 def test_holm_rejects_step_by_step(p_values: list[float], bound: float) -> None:
-    adjusted = holm(p_values)
+    adjusted = [p for p, _ in holm(p_values, bound)]
     assert {i for i, p in enumerate(adjusted) if p < bound} == naive_holm(p_values, bound)
     assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))
 
 
 def test_holm_of_a_published_example() -> None:
     """The four p-values by which textbooks explain the procedure."""
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([]) == []
+    adjusted, levels = zip(*holm([0.01, 0.04, 0.03, 0.005], 0.05), strict=True)
+    assert adjusted == pytest.approx((0.03, 0.06, 0.06, 0.02))
+    assert levels == pytest.approx((0.05 / 3, 0.025, 0.025, 0.0125))
+    assert holm([], 0.05) == []
 
 
 def test_all_true_hypotheses_together_are_seldom_rejected() -> None:
@@ -305,6 +307,6 @@ def test_all_true_hypotheses_together_are_seldom_rejected() -> None:
         chance = Fraction(1)
         for wins in outcome:
             chance *= Fraction(comb(6, wins), 64)
-        if min(holm([sign_test(wins, 6 - wins) for wins in outcome])) < 0.1:
+        if min(holm([sign_test(wins, 6 - wins) for wins in outcome], 0.1))[0] < 0.1:
             wrong += chance
     assert 0 < wrong <= Fraction(1, 10)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from graphrag_eval_async.batch import add_results
-from graphrag_eval_async.cli.compare import decided, one_sided, sentences, signed, worst_questions
+from graphrag_eval_async.cli.compare import ends, one_sided, sentences, signed, worst_questions
 from graphrag_eval_async.cli.table import folded
 from graphrag_eval_async.cli.text import one_line
 from graphrag_eval_async.cli.watch.counting import SCORES
 from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
+from graphrag_eval_async.inference.verdicts import UNDECIDED
 from graphrag_eval_async.records.metrics import ERROR_RATE
 
 if TYPE_CHECKING:
@@ -66,8 +67,7 @@ def comparison_lines(comparison: Mapping[str, Any]) -> list[Text]:
 
 
 def _change(row: Mapping[str, Any]) -> str:
-    ends = [signed(row["confidence"][end]) for end in ("low", "high")] if "confidence" in row else []
-    interval = f" ({' to '.join(ends)})" if ends else ""
+    interval = f" ({ends(row['confidence'])})" if "confidence" in row else ""
     counts = f"{row['wins']} better, {row['losses']} worse of {row['pairs']}"
     return f"{signed(row['difference'])}{interval}, {counts}"
 
@@ -88,6 +88,9 @@ def _templates(live: Rows) -> Iterator[str]:
     """What is decided in templates, by metric."""
     for metric in live["overall"]:
         groups = {name: group[metric] for name, group in live["per_template"].items() if metric in group}
-        if told := decided(groups):
+        verdicts = {name: row.get("verdict", UNDECIDED) for name, row in groups.items()}
+        told = [f"{one_line(name)} is {each}" for name, each in verdicts.items() if each != UNDECIDED]
+        if told:
             level = 100 * max(row["confidence"]["level"] for row in groups.values() if "confidence" in row)
-            yield f"{metric} by template: {told} (intervals at {level:g} %, which all hold together)"
+            together = f"(intervals at {level:g} %, which all hold together)"
+            yield f"{metric} by template: {', '.join(told)} {together}"

@@ -47,7 +47,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 LOOK_SECONDS = 1.0  # how often alerts look whether time alone has changed something
 OPEN_FILES = 65_536  # more than anybody follows
-_duration = partial(typer.Option, parser=options.parser(parse_duration), metavar="TIME")
+DURATION: dict[str, Any] = {"parser": options.parser(parse_duration), "metavar": "TIME"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,100 +72,91 @@ class Watch(RunOptions):
     ]
     otlp_listen: Annotated[
         Any,
-        typer.Option(
+        options.input_option(
             parser=options.parser(parse_address),
             metavar="HOST:PORT",
-            rich_help_panel=options.INPUT,
             help="Receive OpenTelemetry spans over HTTP instead of following logs, such as 127.0.0.1:4318.",
         ),
     ] = None
     start: Annotated[
         Literal["beginning", "end"],
-        typer.Option(rich_help_panel=options.INPUT, help="Where to begin in files that already exist."),
+        options.input_option(help="Where to begin in files that already exist."),
     ] = "beginning"
     until_idle: Annotated[
         float | None,
-        _duration(
-            rich_help_panel=options.INPUT,
+        options.input_option(
+            **DURATION,
             help="Stop when nothing was written for this long, such as 30s; exit code 4 if no log ever "
             "existed.",
         ),
     ] = None
     # Any, of what is parsed, since the defaults are text that is parsed as well.
     poll_interval: Annotated[
-        Any, _duration(rich_help_panel=options.ADVANCED, help="How often to look for new lines.")
+        Any, options.advanced_option(**DURATION, help="How often to look for new lines.")
     ] = "50ms"
     exclude: Annotated[
         list[str],
-        options.repeatable(
+        options.input_option(
             metavar="GLOB",
-            rich_help_panel=options.INPUT,
             help="Skip logs with this name, or this path if GLOB has a slash: '*.debug.jsonl'. Repeatable.",
+            **options.REPEATABLE,
         ),
     ]
     ignore_older: Annotated[
         float | None,
-        _duration(
-            rich_help_panel=options.INPUT,
-            help="Of logs last written longer ago than this, such as 24h, read only new lines.",
+        options.input_option(
+            **DURATION, help="Of logs last written longer ago than this, such as 24h, read only new lines."
         ),
     ] = None
     window: Annotated[
         Any,
-        typer.Option(
+        options.output_option(
             parser=options.parser(parse_window),
             metavar="N|TIME",
-            rich_help_panel=options.OUTPUT,
             help="What counts as recent: a number of results, or a time such as 5m.",
         ),
     ] = "200"
     show: Annotated[
         Show,
-        typer.Option(
-            rich_help_panel=options.OUTPUT,
-            help="Which results to list: the last, or the worst (errors, then the lowest scores).",
+        options.output_option(
+            help="Which results to list: the last, or the worst (errors, then the lowest scores)."
         ),
     ] = "last"
     interval: Annotated[
         Any,
-        _duration(rich_help_panel=options.OUTPUT, help="How often to print JSON without a terminal."),
+        options.output_option(**DURATION, help="How often to print JSON without a terminal."),
     ] = "10s"
     alert: Annotated[
         list[Alert],
-        options.repeatable(
+        options.alert_option(
             parser=options.parser(parse_alert),
             metavar="CONDITION",
-            rich_help_panel=options.ALERTS,
             help="Alert when the mean of recent values crosses a threshold: 'steps_score < 0.8 over 200', "
             "'TEMPLATE: error_rate > 0.1 over 5m', or 'no lines for 10m'. Repeatable.  [default window: that "
             "of --window]",
+            **options.REPEATABLE,
         ),
     ]
     on_alert: Annotated[
         str | None,
-        typer.Option(
+        options.alert_option(
             metavar="COMMAND",
-            rich_help_panel=options.ALERTS,
             help="Shell command to run when an alert starts or ends, with the facts as JSON on its standard "
             "input; killed after 30 s.",
         ),
     ] = None
     baseline: Annotated[
         str | None,
-        options.file_option(
+        options.statistics_option(
             parser=options.parser(partial(file_path, what="the baseline")),
-            rich_help_panel=options.STATISTICS,
+            metavar="FILE",
             help="Results of an earlier run, JSONL, to compare with question by question.",
         ),
     ] = None
     output: Annotated[
         str | None,
-        options.file_option(
-            "--output",
-            "-o",
-            parser=output_path,
-            rich_help_panel=options.OUTPUT,
-            help="Write results here, as JSONL.",
+        options.output_option(
+            "--output", "-o", parser=output_path, metavar="FILE", help="Write results here, as JSONL."
         ),
     ] = None
 

@@ -118,14 +118,13 @@ class Facts:
         groups = total["per_template"]
         details = aggregates.per_template() if len(groups) <= detailed else {}
         # Templates whose results are all pending have nothing but details.
-        groups = {template: detail for template, (detail, _) in details.items()} | groups
         templates = {
             template: _group(group, recent["per_template"].get(template))
-            for template, group in groups.items()
+            for template, group in (details | groups).items()
         }
-        sums = _add_detail(overall, *aggregates.overall())
+        sums = _add_detail(overall, aggregates.overall())
         for template, detail in details.items():
-            sums += _add_detail(templates[template], *detail)
+            sums += _add_detail(templates[template], detail)
         return {"overall": overall, SUMS: sums, "templates": templates}
 
     def _judge(self, now: float) -> dict[str, Any] | None:
@@ -150,9 +149,7 @@ def complete(facts: dict[str, Any]) -> None:
         shown["confidence"] = show_confidence(sums, facts["level"])
 
 
-def _add_detail(
-    group: dict[str, Any], detail: Mapping[str, Any], sums: Mapping[str, Weights]
-) -> list[tuple[dict[str, Any], Weights]]:
+def _add_detail(group: dict[str, Any], detail: Mapping[str, Any]) -> list[tuple[dict[str, Any], Weights]]:
     """Add what is known at once to a group, and return what `complete` takes."""
     metrics = group["metrics"]
     for metric, shown in metrics.items():
@@ -160,7 +157,7 @@ def _add_detail(
     stats = {name: each for name, each in detail.items() if isinstance(each, dict) and "coverage" in each}
     group["coverage"] = {metric: each["coverage"] for metric, each in stats.items()}
     group[REASON] = detail.get(REASON, {})
-    return [(metrics[metric], own) for metric, own in sums.items()]
+    return [(metrics[metric], own) for metric, each in stats.items() if (own := each.get("weights"))]
 
 
 def _group(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:
