@@ -189,7 +189,9 @@ def verdict(snapshot: Mapping[str, Any]) -> str:
         return "Nothing to compare: no question has a score on both sides."
     lone = any(sides[side] for sides in snapshot["without_pair"].values() for side in SIDES)
     if not lone and all(row["ties"] == row["pairs"] for row in rows.values()):
-        return f"No difference: {_questions(snapshot['questions'])} with the same scores in both runs."
+        same = f"{_questions(snapshot['questions'])} with the same scores in both runs"
+        alike = all(row["ties"] == row["pairs"] for row in snapshot["overall"].values())
+        return f"No difference{'' if alike else ' in scores'}: {same}."
     changed = [len(snapshot[kind]) for kind in ("regressions", "improvements")]
     count = ", ".join(f"{n} {kind}{'s' * (n != 1)}" for n, kind in zip(changed, CHANGES, strict=True))
     told = [

@@ -90,8 +90,8 @@ def render_plan(found: dict[str, Any]) -> str:
     lines = [known + "."]
     if found["assumed_correlation"] is not None:
         lines.append(
-            f"Assumed: the scores of a question in two runs correlate with {found['assumed_correlation']}; "
-            "results of two runs tell."
+            "Assumed: the true scores of a question in two runs correlate with "
+            f"{found['assumed_correlation']}; results of two runs tell."
         )
     if found["within_sd"] is None:
         lines.append("Repeats: what they would save is not known, since no question was asked twice.")

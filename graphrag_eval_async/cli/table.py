@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from functools import partial
 from io import BytesIO, TextIOWrapper
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
@@ -50,45 +49,44 @@ def render_means(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     samples = [
         group["number_of_success_samples"] + n for group, n in zip(groups.values(), errors, strict=True)
     ]
-    sign = _plus_minus(stream)
     columns = [["samples", *map(str, samples)], ["errors", *map(str, errors)]]
     for metric in shown:
         stats = [group.get(metric, {}) for group in groups.values()]
-        columns.append([SHOWN_RESOURCES.get(metric) or _heading(metric), *map(partial(_mean, sign), stats)])
+        columns.append([SHOWN_RESOURCES.get(metric) or _heading(metric), *map(_mean, stats)])
     names = ["template", *map(name_cell, groups)]
     tables = []
     for part in _parts(columns):
         headings, *rows = zip(names, *part, strict=True)
         tables.append(table_of(headings, rows, _width(stream), apart=1))
-    return "\n".join([draw(tables, stream), *_captions(snapshot["micro"], shown, sign)])
+    return "\n".join([draw(tables, stream), *_captions(snapshot["micro"], shown)])
 
 
-def _plus_minus(stream: TextIO) -> str:
-    try:
-        "±".encode(stream.encoding or "utf-8")  # A `StringIO` has none.
-    except UnicodeEncodeError:
-        return "+-"
-    return "±"
-
-
-def _mean(sign: str, stats: Mapping[str, Any]) -> str:
-    """A mean, and half the width of its interval."""
+def _mean(stats: Mapping[str, Any]) -> str:
+    """A mean and the ends of its interval."""
     if "mean" not in stats:
         return ""
     if (interval := stats.get("interval")) is None:
         return number(stats["mean"]) if abs(stats["mean"]) >= 1000 else f"{stats['mean']:.3g}"
-    return f"{stats['mean']:.3f} {sign}{(interval['high'] - interval['low']) / 2:.3f}"
+    low, high = interval["low"], interval["high"]
+    digits = 2 if high - low >= 0.05 else 3
+    return f"{stats['mean']:.3f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
-def _captions(micro: Mapping[str, Any], shown: Iterable[str], sign: str) -> list[str]:
-    """What `sign` means, and which means differ over questions."""
+def _captions(micro: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
+    """What the intervals are, and which means differ over questions."""
     stats = {metric: micro[metric] for metric in shown}
-    kinds = {each["interval"]["kind"]: each["interval"] for each in stats.values() if "interval" in each}
-    captions = [
-        f"{sign}: half of the {percent(interval['level'])} interval, {KINDS[kind]} "
-        f"({interval['questions']} questions)."
-        for kind, interval in kinds.items()
-    ]
+    kinds: dict[str, list[str]] = {}
+    for metric, each in stats.items():
+        if "interval" in each:
+            kinds.setdefault(each["interval"]["kind"], []).append(metric)
+    captions = []
+    for kind, metrics in kinds.items():
+        interval = stats[metrics[0]]["interval"]
+        of = f" of {', '.join(metrics)}" if len(kinds) > 1 else ""
+        captions.append(
+            f"[low, high]: {percent(interval['level'])} interval{of}, {KINDS[kind]} "
+            f"({interval['questions']} questions)."
+        )
     other = [
         f"{metric} {each['mean_of_questions']:.3f}"
         for metric, each in stats.items()
@@ -103,7 +101,7 @@ def _captions(micro: Mapping[str, Any], shown: Iterable[str], sign: str) -> list
     return folded(captions)
 
 
-KINDS = {"one_look": "for one look at a finished run", "anytime": "valid however often one looks"}
+KINDS = {"one_look": "for one look at a finished run", "anytime": "valid however often you look"}
 
 
 def _parts(columns: Iterable[Sequence[str]]) -> list[list[Sequence[str]]]:
@@ -146,7 +144,7 @@ def _every_mean(snapshot: Mapping[str, Any]) -> Cells:
 
 def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
     """How often each reason of failure occurred, in a line, if any did."""
-    reasons = snapshot["micro"].get(REASON)
+    reasons = {kind: count for kind, count in snapshot["micro"].get(REASON, {}).items() if kind != "none"}
     return [one_line(f"failure: {by_frequency(reasons)}")] if reasons else []
 
 

@@ -21,7 +21,10 @@ def one_look(found: Clusters, level: float, *, bounded: bool) -> tuple[float, fl
 
     - scores of 0 and 1 without repeats, or where all samples of each question agree: the score interval of
       Wilson (1927, "Probable inference, the law of succession, and statistical inference");
-    - otherwise Student's t interval with the standard error that is clustered by question.
+    - other scores from 0 to 1: the same, for as many values as shares of 0 and 1 would need for the standard
+      error that is clustered by question, and with the quantile of Student's t: Korn and Graubard (1998,
+      "Confidence intervals for proportions with small expected number of positive counts");
+    - otherwise Student's t interval with that standard error.
 
     There is none for fewer than two questions, or if all values agree and are neither 0 nor 1: their spread
     is not known.
@@ -34,12 +37,14 @@ def one_look(found: Clusters, level: float, *, bounded: bool) -> tuple[float, fl
     if found.se is None:
         return None
     if found.unanimous is not None:
-        return wilson(found.unanimous, found.questions, level)
+        z = NormalDist().inv_cdf(_upper(level))
+        return wilson(found.unanimous / found.questions, found.questions, z)
     if found.se <= 1e-12 * abs(found.mean):
         return None
-    margin = student_quantile(_upper(level), found.questions - 1) * found.se
-    low, high = found.mean - margin, found.mean + margin
-    return (max(low, 0.0), min(high, 1.0)) if bounded else (low, high)
+    t = student_quantile(_upper(level), found.questions - 1)
+    if bounded and 0 < found.mean < 1:
+        return wilson(found.mean, found.mean * (1 - found.mean) / found.se**2, t)
+    return found.mean - t * found.se, found.mean + t * found.se
 
 
 def _upper(level: float) -> float:
@@ -47,15 +52,12 @@ def _upper(level: float) -> float:
     return min((1 + level) / 2, nextafter(1.0, 0.0))
 
 
-def wilson(successes: int, n: int, level: float) -> tuple[float, float]:
-    """Return the ends of Wilson's score interval for a share of successes among `n`, at least one."""
-    z = NormalDist().inv_cdf(_upper(level))
-    share = successes / n
+def wilson(share: float, n: float, z: float) -> tuple[float, float]:
+    """Return the ends of Wilson's score interval for a share among `n` values, with a quantile `z`."""
     middle = share + z * z / (2 * n)
     margin = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     whole = 1 + z * z / n
-    low = 0.0 if not successes else (middle - margin) / whole
-    return low, 1.0 if successes == n else (middle + margin) / whole
+    return 0.0 if share == 0 else (middle - margin) / whole, 1.0 if share == 1 else (middle + margin) / whole
 
 
 @lru_cache(maxsize=4096)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from math import ceil, fsum, sqrt
+from math import ceil, fsum, log2, sqrt
 from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.inference.confidence import check_level
-from graphrag_eval_async.records.metrics import ERROR_RATE
+from graphrag_eval_async.records.metrics import ERROR_RATE, is_bounded
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.records.shapes import did_you_mean
 
@@ -105,6 +105,8 @@ def plan(
     """
     check_level(level)
     _check_positive("detect", detect)
+    if is_bounded(metric) and detect >= 1:
+        raise UsageError(f"detect: expected a difference below 1, since {metric} is from 0 to 1")
     if (sd is None) == (not runs) or len(runs) > 2:
         raise UsageError("plan: needs a standard deviation `sd`, or one or two RESULTS, and not both")
     if sd is not None:
@@ -177,7 +179,9 @@ def questions_needed(variance: float, detect: float, power: float, level: float,
     """
     alpha, beta = -NormalDist().inv_cdf((1 - level) / 2), NormalDist().inv_cdf(power)
     size = (alpha + beta) ** 2 * variance / detect**2 + alpha**2 / (2 if paired else 4)
-    return max(2, ceil(size))
+    # The sign-flip test of `compare` decides nothing with fewer: 2 ** (1 - n) is its smallest p.
+    least = int(1 - log2(1 - level)) + 1 if paired else 2
+    return max(least, ceil(size))
 
 
 def _check_positive(name: str, value: object) -> None:

@@ -189,7 +189,7 @@ def _family(
         low, high = test.interval(own_alpha)
         if bounded:
             low, high = max(low, -1.0), min(high, 1.0)
-        if low < high and isfinite(low) and isfinite(high):
+        if len(own) > 1 and low < high and isfinite(low) and isfinite(high):
             row["interval"] = {"level": 1 - own_alpha, "low": low, "high": high, "kind": "one_look"}
         if bounded:
             histogram = Histogram()

@@ -62,7 +62,7 @@ def test_tables() -> None:
         "elapsed_sec       12346  12346  12346  12346",
         "answer_relevance   0.25   0.25   0.25   0.25",
     ]
-    assert failure_reasons(snapshot) == ["failure: 2 no_steps, 1 empty_result, 1 none"]
+    assert failure_reasons(snapshot) == ["failure: 2 no_steps, 1 empty_result"]
 
 
 def test_a_metric_that_always_failed_is_in_the_table_without_a_mean() -> None:

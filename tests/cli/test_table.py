@@ -33,15 +33,15 @@ def test_rows_and_columns() -> None:
         ]
     )
     assert text.splitlines() == [
-        "                                        steps",
-        "template        samples  errors         score  tokens  seconds",
-        "─" * 63,
-        "[red]two[/red]        1       0             0",
-        "one                   3       0  0.750 ±0.500  123456     1.25",
+        "                                              steps",
+        "template        samples  errors               score  tokens  seconds",
+        "─" * 69,
+        "[red]two[/red]        1       0                   0",
+        "one                   3       0  0.750 [0.02, 1.00]  123456     1.25",
         "three                 1       1",
         "",
-        "all results           5       1  0.562 ±0.500  123456     1.25",
-        "±: half of the 95 % interval, for one look at a finished run (3 questions).",
+        "all results           5       1  0.562 [0.05, 0.97]  123456     1.25",
+        "[low, high]: 95 % interval, for one look at a finished run (3 questions).",
         "mean: over all results, so questions with more samples weigh more;",
         "  mean_of_questions: steps_score 0.458.",
     ]
@@ -51,7 +51,7 @@ def test_intervals_that_are_valid_at_any_time_are_said_so() -> None:
     snapshot = compute_aggregates(
         [result("t", f"q{i}", steps_score=1.0) for i in range(9)], detail=True, interval="anytime", level=0.8
     )
-    assert "±: half of the 80 % interval, valid however often one looks (9 questions)." in render(snapshot)
+    assert "[low, high]: 80 % interval, valid however often you look (9 questions)." in render(snapshot)
 
 
 def test_everything_that_is_judged_fits_into_80_columns() -> None:
@@ -109,4 +109,4 @@ def test_a_stream_that_cannot_take_lines_of_boxes() -> None:
     snapshot = compute_aggregates([result("t", f"q{i}", steps_score=1) for i in range(3)], detail=True)
     text = render(snapshot, "ascii")
     assert text.isascii()
-    assert "1.000 +-0." in text
+    assert "1.000 [0." in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from statistics import fmean
+from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,23 +15,23 @@ from graphrag_eval_async.aggregates.questions import clusters
 from graphrag_eval_async.inference.one_look import one_look, student_quantile, wilson
 from tests.cases import each
 
+Z = NormalDist().inv_cdf(0.975)
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-def results(scores: Iterable[Sequence[float]]) -> list[dict[str, Any]]:
+def results(scores: Iterable[Sequence[float]], metric: str = "steps_score") -> list[dict[str, Any]]:
     """The results of some samples of each question."""
     return [
-        {"template_id": "t", "question_id": f"q{i}", "sample": sample, "steps_score": score}
+        {"template_id": "t", "question_id": f"q{i}", "sample": sample, metric: score}
         for i, own in enumerate(scores)
         for sample, score in enumerate(own, 1)
     ]
 
 
-def shown(scores: Iterable[Sequence[float]], **options: Any) -> dict[str, Any]:
-    found: dict[str, Any] = compute_aggregates(results(scores), detail=True, **options)["micro"][
-        "steps_score"
-    ]
+def shown(scores: Iterable[Sequence[float]], metric: str = "steps_score") -> dict[str, Any]:
+    found: dict[str, Any] = compute_aggregates(results(scores, metric), detail=True)["micro"][metric]
     return found
 
 
@@ -45,12 +45,25 @@ def test_student_quantiles(p: float, df: int) -> None:
 @each("level", [0.8, 0.95, 0.999])
 def test_wilson(successes: int, n: int, level: float) -> None:
     expected = stats.binomtest(successes, n).proportion_ci(level, "wilson")
-    assert wilson(successes, n, level) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    z = stats.norm.ppf((1 + level) / 2)
+    assert wilson(successes / n, n, z) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
-def test_scores_without_repeats_have_the_t_interval() -> None:
-    values = [0.2, 0.9, 0.5, 0.75, 0.4, 0.6]
+@each("values", [[0.2, 0.9, 0.5, 0.75, 0.4, 0.6], [1, 1, 0.5, 1, 1, 1, 1], [0.5, 0.5001], [0, 0, 1, 0.2]])
+def test_scores_from_0_to_1_have_the_score_interval(values: list[float]) -> None:
+    """Its ends are the means that are as far away as their own standard error, times t, allows."""
     found = shown([value] for value in values)
+    mean, se, interval = fmean(values), stats.sem(values), found["interval"]
+    t = stats.t.ppf(0.975, len(values) - 1)
+    size = mean * (1 - mean) / se**2
+    for end in (interval["low"], interval["high"]):
+        assert abs(mean - end) == pytest.approx(t * (end * (1 - end) / size) ** 0.5)
+    assert 0 <= interval["low"] < mean < interval["high"] <= 1
+
+
+def test_other_scores_have_the_t_interval() -> None:
+    values = [0.2, 0.9, -0.5, 0.75, 0.4, 0.6]
+    found = shown([[value] for value in values], "answer_relevance")
     test = stats.ttest_1samp(values, 0)
     low, high = test.confidence_interval(0.95)
     assert found["se"] == pytest.approx(stats.sem(values))
@@ -67,19 +80,19 @@ def test_scores_without_repeats_have_the_t_interval() -> None:
 def test_coins_without_repeats_have_the_interval_of_wilson() -> None:
     found = shown([value] for value in [1, 1, 0.0, 1, 1.0, 1, 1, 1])
     interval = found["interval"]
-    assert (interval["low"], interval["high"]) == wilson(7, 8, 0.95)
+    assert (interval["low"], interval["high"]) == wilson(7 / 8, 8, Z)
     assert shown([[1.0]] * 8)["interval"]["high"] == 1.0
     # With repeats that all agree, each question is one coin.
-    assert shown([[1.0] * 40] * 6)["interval"]["low"] == wilson(6, 6, 0.95)[0]
+    assert shown([[1.0] * 40] * 6)["interval"]["low"] == wilson(1, 6, Z)[0]
 
 
 def test_samples_are_clustered_by_question() -> None:
     scores = [[1.0, 1.0, 0.5, 1.0], [0.0, 0.25, 0.0, 0.0], [0.5, 0.5, 0.75, 0.5]]
-    found = shown(scores)
+    found = shown(scores, "answer_relevance")
     test = stats.ttest_1samp([fmean(own) for own in scores], 0)
     low, high = test.confidence_interval(0.95)
-    assert found["interval"]["low"] == pytest.approx(max(0.0, low))
-    assert found["interval"]["high"] == pytest.approx(min(1.0, high))
+    assert found["interval"]["low"] == pytest.approx(low)
+    assert found["interval"]["high"] == pytest.approx(high)
     assert found["interval"]["questions"] == 3
     uneven = shown([[1.0, 1.0, 1.0], [0.0]])
     assert (uneven["mean"], uneven["mean_of_questions"]) == (0.75, 0.5)

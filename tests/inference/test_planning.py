@@ -136,3 +136,16 @@ def test_the_same_change_of_every_question_plans_nothing(fall: float) -> None:
     scores = np.array([[0.2], [0.7], [0.9], [0.4]])
     with pytest.raises(UsageError, match="every question changes by the same amount"):
         plan_questions(0.05, results(scores), results(scores - fall))
+
+
+@pytest.mark.parametrize(("level", "least"), [(0.9, 5), (0.95, 6), (0.99, 8)])
+def test_no_fewer_questions_than_can_decide(level: float, least: int) -> None:
+    """The smallest p of a sign-flip test of n changes is 2 ** (1 - n)."""
+    rows = plan_questions(0.5, sd=0.01, level=level)["rows"]
+    assert {row["paired"] for row in rows} == {least}
+    assert 2.0 ** (1 - least) < 1 - level <= 2.0 ** (2 - least)
+
+
+def test_a_score_from_0_to_1_cannot_change_by_1() -> None:
+    with pytest.raises(UsageError, match="detect: expected a difference below 1, since steps_score"):
+        plan_questions(1, sd=0.1)
