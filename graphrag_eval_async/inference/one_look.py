@@ -37,19 +37,19 @@ def one_look(found: Clusters, level: float, *, bounded: bool) -> tuple[float, fl
         return wilson(found.unanimous, found.questions, level)
     if found.se <= 1e-12 * abs(found.mean):
         return None
-    margin = student_quantile(_upper(level), found.questions - 1) * found.se
+    margin = student_quantile(upper(level), found.questions - 1) * found.se
     low, high = found.mean - margin, found.mean + margin
     return (max(low, 0.0), min(high, 1.0)) if bounded else (low, high)
 
 
-def _upper(level: float) -> float:
+def upper(level: float) -> float:
     """Return the probability below the upper end; less than 1 even if the level is the highest double."""
     return min((1 + level) / 2, nextafter(1.0, 0.0))
 
 
 def wilson(successes: int, n: int, level: float) -> tuple[float, float]:
     """Return the ends of Wilson's score interval for a share of successes among `n`, at least one."""
-    z = NormalDist().inv_cdf(_upper(level))
+    z = NormalDist().inv_cdf(upper(level))
     share = successes / n
     middle = share + z * z / (2 * n)
     margin = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
