@@ -50,7 +50,7 @@ def render_means(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     samples = [
         group["number_of_success_samples"] + n for group, n in zip(groups.values(), errors, strict=True)
     ]
-    sign = _plus_minus(stream)
+    sign = plus_minus(stream)
     columns = [["samples", *map(str, samples)], ["errors", *map(str, errors)]]
     for metric in shown:
         stats = [group.get(metric, {}) for group in groups.values()]
@@ -63,7 +63,7 @@ def render_means(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     return "\n".join([draw(tables, stream), *_captions(snapshot["micro"], shown, sign)])
 
 
-def _plus_minus(stream: TextIO) -> str:
+def plus_minus(stream: TextIO) -> str:
     try:
         "±".encode(stream.encoding or "utf-8")  # A `StringIO` has none.
     except UnicodeEncodeError:
