@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.cli.support import Folder, run
+from tests.cli.support import ROOT, Folder, run
 from tests.inference.labelled import judged_answers, label, result
 
 
@@ -102,14 +102,14 @@ def test_wrong_usage(
     assert told in capfd.readouterr().err
 
 
-def test_answers_with_human_verdicts(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_page_in_the_documentation(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     answers = judged_answers()
-    path = folder.lines(*[each for each, _ in answers], name="results.jsonl")
+    path, labels = folder.lines(*[each for each, _ in answers], name="results.jsonl"), folder.file("labels")
     truth = {(each["question_id"], each["sample"]): right for each, right in answers}
-    assert run("sample-for-labels", path, "-n", "150", "--seed", "7", "-o", folder.file("labels.jsonl")) == 0
-    drawn = folder.read("labels.jsonl")
-    filled = [each | {"value": truth[each["question_id"], each["sample"]]} for each in drawn]
-    assert run("calibrate", path, folder.lines(*filled, name="labels.jsonl")) == 0
-    out, _ = capfd.readouterr()
-    assert "mean 0.6011 of 900 results by the judge" in out
-    assert "all results     150" in out
+    assert (
+        run("sample-for-labels", path, "-n", "150", "--seed", "7", "--metric", "answer_f1", "-o", labels) == 0
+    )
+    filled = [each | {"value": truth[each["question_id"], each["sample"]]} for each in folder.read("labels")]
+    assert run("calibrate", path, folder.lines(*filled, name="labels")) == 0
+    page = (ROOT / "docs" / "judges.md").read_text()
+    assert capfd.readouterr().out.partition("\n\nA score or label")[0] in page
