@@ -28,8 +28,8 @@ def corrected_mean(pairs: Sequence[Pair], scores: Sequence[Score], level: float)
     With f the scores and Y the labels, it is λ * (mean of f where there is no label) + (mean of Y - λ * f
     where there is one), with λ = Cov(Y, f) / ((1 + n / N) * Var(f)) from 0 to 1, n labels, and N results
     without one. Source: Angelopoulos, Duchi and Zrnic (2023), "PPI++: Efficient Prediction-Powered
-    Inference", section 6.1. N leaves the labelled results out, since the two means must not share any. The
-    variance is clustered by question.
+    Inference". N leaves the labelled results out, since the two means must not share any. The variance is
+    clustered by question.
 
     Args:
         pairs: labelled results, chosen at random from `scores`; at least two.
@@ -39,14 +39,7 @@ def corrected_mean(pairs: Sequence[Pair], scores: Sequence[Score], level: float)
     labelled = {pair.score for pair in pairs}
     rest = [score for score in scores if score not in labelled]
     n, others = len(pairs), len(rest)
-    mean_f = fmean(score.value for score in scores)
-    mean_y = fmean(pair.label for pair in pairs)
-    variance = fsum((score.value - mean_f) ** 2 for score in scores) / (len(scores) - 1)
-    own = fmean(pair.score.value for pair in pairs)
-    covariance = fsum((pair.label - mean_y) * (pair.score.value - own) for pair in pairs) / (n - 1)
-    weight = 0.0
-    if others and variance:
-        weight = min(1.0, max(0.0, covariance / ((1 + n / others) * variance)))
+    weight = _weight(pairs, scores) if rest else 0.0
     mean_rest = fmean(score.value for score in rest) if rest else 0.0
     mean_rectifier = fmean(pair.label - weight * pair.score.value for pair in pairs)
     deviations: defaultdict[str, list[float]] = defaultdict(list)
@@ -65,3 +58,14 @@ def corrected_mean(pairs: Sequence[Pair], scores: Sequence[Score], level: float)
     margin = student_quantile(upper(level), questions - 1) * se
     interval = {"level": level, "low": max(0.0, mean - margin), "high": min(1.0, mean + margin)}
     return {**found, "se": se, "interval": {**interval, "kind": "one_look"}}
+
+
+def _weight(pairs: Sequence[Pair], scores: Sequence[Score]) -> float:
+    """Return λ, for fewer labels than results."""
+    mean_f, own = fmean(score.value for score in scores), fmean(pair.score.value for pair in pairs)
+    variance = fsum((score.value - mean_f) ** 2 for score in scores) / (len(scores) - 1)
+    if not variance:
+        return 0.0
+    mean_y, n = fmean(pair.label for pair in pairs), len(pairs)
+    covariance = fsum((pair.label - mean_y) * (pair.score.value - own) for pair in pairs) / (n - 1)
+    return min(1.0, max(0.0, covariance / ((1 + n / (len(scores) - n)) * variance)))
