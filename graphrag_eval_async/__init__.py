@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from graphrag_eval_async.aggregates import Last, Seconds
     from graphrag_eval_async.authoring import reference_step_from_sparql, save_reference
-    from graphrag_eval_async.batch import compare, compute_aggregates, plan_questions, run_evaluation
+    from graphrag_eval_async.batch import (
+        calibrate,
+        compare,
+        compute_aggregates,
+        plan_questions,
+        run_evaluation,
+    )
     from graphrag_eval_async.blocking import run_evaluation_sync
     from graphrag_eval_async.config import (
         AnswerCorrectnessConfig,
@@ -79,7 +85,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "aggregates": "Last Seconds",
     "authoring": "reference_step_from_sparql save_reference",
-    "batch": "compare compute_aggregates plan_questions run_evaluation",
+    "batch": "calibrate compare compute_aggregates plan_questions run_evaluation",
     "blocking": "run_evaluation_sync",
     "config": (
         "AnswerCorrectnessConfig AnswerRelevanceConfig Config CustomEvaluationConfig EmbeddingConfig "
@@ -174,6 +180,7 @@ __all__ = [
     "UsageError",
     "WorkerError",
     "average_precision",
+    "calibrate",
     "compare",
     "compute_aggregates",
     "evaluate_agent",

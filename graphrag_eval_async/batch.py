@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from graphrag_eval_async.errors import AggregationError, MissingResponses, RejectedResponses, UsageError
@@ -14,6 +15,7 @@ from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import LongLine
 from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load, nests_deeper, too_deep
+from graphrag_eval_async.records.line import write_line
 from graphrag_eval_async.records.metrics import is_metric
 from graphrag_eval_async.records.reject import reject, reject_long
 from graphrag_eval_async.records.response import BEYOND_64_BITS
@@ -275,6 +277,61 @@ def plan_questions(
     return plan(detect, runs, metric=metric, sd=sd, level=level)
 
 
+def calibrate(
+    results: Results,
+    labels: Results,
+    *,
+    metric: str | None = None,
+    level: float = 0.95,
+    chosen_at_random: bool = False,
+) -> dict[str, Any]:
+    """Compare a judge's scores with labels that people gave, and correct the mean of the scores.
+
+    A label has `question_id`, `metric`, and `value`: a number from 0 to 1, or true or false; None means that
+    there is no label yet. If the results have several samples of a question, a label also needs `sample` or
+    `sha256`, that of the line of its result. Several labels of one result are averaged.
+
+    Args:
+        results: the results with the judge's scores.
+        labels: a path of labels, JSONL, or labels as dicts. `sample-for-labels` draws results to be labelled.
+        metric: name of the score; not needed if all labels are for the same one.
+        level: confidence level of intervals, between 0 and 1.
+        chosen_at_random: declares that the labelled results were chosen at random, in place of the mark
+            `drawn` that `sample-for-labels` leaves in each label.
+
+    Returns:
+        a dict: `metric` and `level`; `overall` and `per_template`, a row for all results and by template;
+        `people`, the number of `items` with several labels and Krippendorff's `alpha` of these, nominal if
+        all are 0 or 1, else interval; `unused_labels`, by reason the number of labels that match no result,
+        or several; `rejected`, the lines of files that are not labels, with place and key; `warnings`; and
+        `notes`.
+
+        A row has `results` (with a score) and `labels` (results with a score and a label); for these,
+        `agreement` (share on which both say the same), Cohen's `kappa`, `sensitivity` (share of what people
+        call right that the judge calls right), `specificity` (share of what people call wrong that the judge
+        calls wrong), `bias` (mean of score - label) and `mean_label`; and `mean_score` of all results. What
+        is 0.5 or more counts as right. What is not defined is None.
+
+        `corrected` has the mean that people would give all results, by PPI++ (Angelopoulos, Duchi and Zrnic,
+        2023): `mean`, `se`, `interval` (`level`, `low`, `high`, `kind`: for one look) and `weight`, how much
+        the judge's scores count, from 0 to 1. It has `reason` instead if there are fewer than 100 labels, or
+        if they were not chosen at random.
+
+    Raises:
+        AggregationError: something is not a result, or a dict is not a label.
+        SourceError: a file cannot be read.
+        UsageError: an argument has an invalid value, or no label matches a result.
+    """
+    from graphrag_eval_async.inference.calibration import Calibration
+
+    found, rejected = Calibration(metric, level=level, chosen_at_random=chosen_at_random), list[str]()
+    add_results(
+        labels, found.add_label, what="labels", on_reject=lambda reject: rejected.append(reject.described())
+    )
+    add_results(results, WithDigest(found.add_result), what="results")
+    return {**found.snapshot(), "rejected": rejected}
+
+
 def _complain(reject: Reject) -> None:
     raise AggregationError(f"{reject.path}: {reject}" if reject.path else str(reject))
 
@@ -306,6 +363,16 @@ def add_results(
     else:
         for result in results:
             add(result)
+
+
+class WithDigest:
+    """Passes on each result with the SHA-256 of its line; that of a dict is of the line that `-o` writes."""
+
+    def __init__(self, add: Callable[[Mapping[str, Any], str], object]) -> None:
+        self.add = add
+
+    def __call__(self, result: Mapping[str, Any]) -> None:
+        self.add(result, sha256(write_line(result, 1, 0).data).hexdigest())
 
 
 async def read_results(
@@ -352,7 +419,10 @@ def take_result(
     except InvalidRecord as error:
         return reject(record, error.reason, str(error))
     try:
-        add(result)
+        if isinstance(add, WithDigest):
+            add.add(result, sha256(record.data).hexdigest())
+        else:
+            add(result)
     except AggregationError as error:
         reason: Reason = "invalid_field" if isinstance(result, dict) else "not_an_object"
         return reject(record, reason, str(error))

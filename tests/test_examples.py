@@ -12,7 +12,13 @@ from graphrag_eval_async import load_reference, run_evaluation
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
-SCRIPTS = {"follow_log.py": 10, "live_harness.py": 7, "own_judge.py": 8, "pushing_harness.py": 6}
+SCRIPTS = {
+    "calibrate_judge.py": 5,
+    "follow_log.py": 10,
+    "live_harness.py": 7,
+    "own_judge.py": 8,
+    "pushing_harness.py": 6,
+}
 """And how many lines they print."""
 
 WITH_FRAMEWORKS = {"agents_processor.py": 6, "langchain_handler.py": 6}

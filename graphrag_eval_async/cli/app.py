@@ -15,6 +15,7 @@ import typer
 import typer.core
 
 from graphrag_eval_async.cli.aggregate import Aggregate
+from graphrag_eval_async.cli.calibrate import Calibrate, SampleForLabels
 from graphrag_eval_async.cli.compare import Compare
 from graphrag_eval_async.cli.convert import Convert
 from graphrag_eval_async.cli.correctness import AnswerCorrectness
@@ -111,6 +112,8 @@ COMMANDS: dict[str, type[Command]] = {
     "compare": Compare,
     "plan": Plan,
     "plot": Plot,
+    "sample-for-labels": SampleForLabels,
+    "calibrate": Calibrate,
     "validate": Validate,
     "convert": Convert,
     "schema": Schema,

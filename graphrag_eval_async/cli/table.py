@@ -52,7 +52,7 @@ def render_means(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     columns = [["samples", *map(str, samples)], ["errors", *map(str, errors)]]
     for metric in shown:
         stats = [group.get(metric, {}) for group in groups.values()]
-        columns.append([SHOWN_RESOURCES.get(metric) or _heading(metric), *map(_mean, stats)])
+        columns.append([SHOWN_RESOURCES.get(metric) or _heading(metric), *map(mean_cell, stats)])
     names = ["template", *map(name_cell, groups)]
     tables = []
     for part in _parts(columns):
@@ -61,7 +61,7 @@ def render_means(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     return "\n".join([draw(tables, stream), *_captions(snapshot["micro"], shown)])
 
 
-def _mean(stats: Mapping[str, Any]) -> str:
+def mean_cell(stats: Mapping[str, Any]) -> str:
     """A mean and the ends of its interval."""
     if "mean" not in stats:
         return ""

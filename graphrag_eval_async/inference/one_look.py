@@ -37,17 +37,17 @@ def one_look(found: Clusters, level: float, *, bounded: bool) -> tuple[float, fl
     if found.se is None:
         return None
     if found.unanimous is not None:
-        z = NormalDist().inv_cdf(_upper(level))
+        z = NormalDist().inv_cdf(upper(level))
         return wilson(found.unanimous / found.questions, found.questions, z)
     if found.se <= 1e-12 * abs(found.mean):
         return None
-    t = student_quantile(_upper(level), found.questions - 1)
+    t = student_quantile(upper(level), found.questions - 1)
     if bounded and 0 < found.mean < 1:
         return wilson(found.mean, found.mean * (1 - found.mean) / found.se**2, t)
     return found.mean - t * found.se, found.mean + t * found.se
 
 
-def _upper(level: float) -> float:
+def upper(level: float) -> float:
     """Return the probability below the upper end; less than 1 even if the level is the highest double."""
     return min((1 + level) / 2, nextafter(1.0, 0.0))
 

@@ -30,6 +30,8 @@ HELP = Path(__file__).parent / "help"
         "watch",
         "aggregate",
         "compare",
+        "sample-for-labels",
+        "calibrate",
         "validate",
         "convert",
         "answer-correctness",
@@ -65,7 +67,7 @@ def test_examples_are_calls(command: str, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     for name in ("reference.yaml", "responses.jsonl", "results.jsonl", "baseline.jsonl", "candidate.jsonl"):
         (tmp_path / name).touch()
-    for name in ("answers.tsv", "traces.jsonl"):
+    for name in ("answers.tsv", "labels.jsonl", "traces.jsonl"):
         (tmp_path / name).touch()
     example = COMMANDS[command].example.partition(" > ")[0]
     assert isinstance(_parse(shlex.split(example)), COMMANDS[command])

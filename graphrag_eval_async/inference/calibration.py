@@ -1,0 +1,203 @@
+"""Compares the scores of a judge with labels of people."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.errors import UsageError, check_boolean
+from graphrag_eval_async.inference.agreement import cohen_kappa, krippendorff_alpha
+from graphrag_eval_async.inference.confidence import check_level
+from graphrag_eval_async.inference.corrected import Pair, corrected_mean
+from graphrag_eval_async.inference.labels import (
+    UNUSED,
+    Label,
+    Score,
+    check_metric,
+    no_score,
+    read_label,
+    score_of,
+)
+from graphrag_eval_async.records.shapes import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+MIN_LABELS = 100
+"""Labels from which on the mean is corrected: with fewer, the intervals are too short."""
+
+POSITIVE = 0.5
+"""Scores and labels count as positive from here on."""
+
+NOTES = [
+    "A score or label of 0.5 or more counts as positive in agreement, kappa, sensitivity, specificity.",
+    "The interval of a corrected mean is for one look at a finished run.",
+]
+NOT_RANDOM = (
+    "the labels do not say that they were chosen at random; draw them with sample-for-labels, or declare it "
+    "with --chosen-at-random"
+)
+
+
+class Calibration:
+    """Compares the scores of one metric with labels. Add all labels before the first result."""
+
+    def __init__(
+        self, metric: str | None = None, *, level: float = 0.95, chosen_at_random: bool = False
+    ) -> None:
+        """See `calibrate`.
+
+        Raises:
+            UsageError: an argument has an invalid value.
+        """
+        if metric is not None:
+            check_metric(metric)
+        check_level(level)
+        check_boolean("chosen_at_random", chosen_at_random)
+        self._level = level
+        self._declared = chosen_at_random
+        self._metric = metric
+        self._metrics: set[str] = set()
+        self._labels: defaultdict[str, list[Label]] = defaultdict(list)
+        self._empty = 0
+        self._scores: defaultdict[str, list[Score]] = defaultdict(list)
+        self._questions: set[str] = set()
+
+    def add_label(self, label: Mapping[str, Any]) -> None:
+        """Add a label.
+
+        Raises:
+            AggregationError: it is not a label; the message names the key.
+        """
+        read = read_label(label)
+        if read.value is None:
+            self._empty += 1
+        else:
+            self._labels[read.metric].append(read)
+
+    def metric(self) -> str:
+        """Return the metric.
+
+        Raises:
+            UsageError: there is no label for it, or none was given and there are labels for several.
+        """
+        known = sorted(self._labels)
+        if not known:
+            raise UsageError(f"labels: none has a value, {self._empty} are null; fill in `value`")
+        if self._metric is None and len(known) > 1:
+            raise UsageError(f"labels: they are for {', '.join(known)}; choose one by `metric`")
+        self._metric = self._metric or known[0]
+        if self._metric not in self._labels:
+            raise UsageError(f"labels: none is for {self._metric}; {did_you_mean(self._metric, known)}")
+        return self._metric
+
+    def add_result(self, result: Mapping[str, Any], sha256: str) -> None:
+        """Add a result and the SHA-256 of its line.
+
+        Raises:
+            AggregationError: it is not a result.
+            UsageError: see `metric`.
+        """
+        score = score_of(result, self.metric(), sha256, self._metrics)
+        self._questions.add(str(result.get("question_id")))
+        if score is not None:
+            self._scores[score.question_id].append(score)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the comparison; see `calibrate`.
+
+        Raises:
+            UsageError: no result has the metric, or no label matches one.
+        """
+        metric = self.metric()
+        if not self._scores:
+            raise no_score(metric, self._metrics)
+        labels, unused = self._matched()
+        if not labels:
+            told = ", ".join(f"{count} {UNUSED[why]}" for why, count in unused.items())
+            raise UsageError(f"labels: none matches a result: {told}")
+        values = {score: [label.value or 0.0 for label in own] for score, own in labels.items()}
+        pairs = [Pair(score, fmean(own)) for score, own in values.items()]
+        scores = [score for own in self._scores.values() for score in own]
+        drawn = all(label.mark is not None for own in labels.values() for label in own)
+        reason = None if self._declared or drawn else NOT_RANDOM
+        by_template: defaultdict[str, tuple[list[Pair], list[Score]]] = defaultdict(lambda: ([], []))
+        for pair in pairs:
+            by_template[pair.score.template_id][0].append(pair)
+        for score in scores:
+            by_template[score.template_id][1].append(score)
+        return {
+            "metric": metric,
+            "level": self._level,
+            "overall": _row(pairs, scores, self._level, reason),
+            "per_template": {
+                template: _row(*by_template[template], self._level, reason)
+                for template in sorted(by_template)
+            },
+            "people": _people([own for own in values.values() if len(own) > 1]),
+            "unused_labels": dict(unused),
+            "warnings": _warnings(labels, len(scores)),
+            "notes": NOTES,
+        }
+
+    def _matched(self) -> tuple[dict[Score, list[Label]], Counter[str]]:
+        """Return the labels of each score, and how many are for no score or for several, by reason."""
+        labels: defaultdict[Score, list[Label]] = defaultdict(list)
+        unused: Counter[str] = Counter()
+        for label in self._labels[self.metric()]:
+            scores = self._scores.get(label.question_id, ())
+            found = [score for score in scores if label.is_for(score)]
+            if len(found) == 1:
+                labels[found[0]].append(label)
+            else:
+                unused[label.why_unused(scores, self._questions)] += 1
+        return labels, unused
+
+
+def _people(several: Sequence[Sequence[float]]) -> dict[str, Any]:
+    """Return how far people agree on results with several labels."""
+    binary = all(value in (0, 1) for values in several for value in values)
+    return {"items": len(several), "alpha": krippendorff_alpha(several, "nominal" if binary else "interval")}
+
+
+def _warnings(labels: Mapping[Score, Iterable[Label]], results: int) -> list[str]:
+    """Return why labelled results may not be the random sample that was drawn."""
+    marks = {label.mark for own in labels.values() for label in own if label.mark is not None}
+    told = []
+    if marks and (without := max(mark.n for mark in marks) - len(labels)) > 0:
+        told.append(
+            f"{without} of the drawn results have no label; the others are a random sample only if people "
+            "labelled them from the top and skipped none"
+        )
+    if other := sorted({mark.of for mark in marks} - {results}):
+        told.append(
+            f"the labels were drawn from {' and '.join(map(str, other))} results with a score, and these are "
+            f"{results}; give the results that they were drawn from"
+        )
+    return told
+
+
+def _row(pairs: Sequence[Pair], scores: Sequence[Score], level: float, reason: str | None) -> dict[str, Any]:
+    """Return what the labels of some results say; `reason` is why the mean cannot be corrected."""
+    if reason is None and len(pairs) < MIN_LABELS:
+        reason = f"{len(pairs)} labels; an interval needs {MIN_LABELS} or more, else it is too short"
+    counts = Counter((pair.score.value >= POSITIVE, pair.label >= POSITIVE) for pair in pairs)
+    right, wrong = counts[True, True] + counts[False, True], counts[True, False] + counts[False, False]
+    corrected = corrected_mean(pairs, scores, level) if reason is None else {"reason": reason}
+    return {
+        "results": len(scores),
+        "labels": len(pairs),
+        "agreement": _share(counts[True, True] + counts[False, False], len(pairs)),
+        "kappa": cohen_kappa([*counts.elements()]),
+        "sensitivity": _share(counts[True, True], right),
+        "specificity": _share(counts[False, False], wrong),
+        "bias": fmean(pair.score.value - pair.label for pair in pairs) if pairs else None,
+        "mean_score": fmean(score.value for score in scores) if scores else None,
+        "mean_label": fmean(pair.label for pair in pairs) if pairs else None,
+        "corrected": corrected,
+    }
+
+
+def _share(count: int, of: int) -> float | None:
+    return count / of if of else None

@@ -1,0 +1,135 @@
+"""Scores of a judge, and what people say of the same results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphrag_eval_async.errors import AggregationError, UsageError, describe
+from graphrag_eval_async.records.metrics import is_score
+from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.records.shapes import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+ALIASES = {"answer_correctness": "answer_f1"}
+"""Metrics that people may name by the section of the configuration."""
+
+UNUSED = {
+    "unknown_question_id": "for a question that the results do not have; check `question_id`",
+    "no_score": "for a question without a score",
+    "no_such_sample": "for a sample that the results do not have, or that has no score; check `sample`",
+    "other_sha256": "for another line of the question; remove `sha256` if the answer is the same",
+    "several_results": "for several results of one question; add `sample` or `sha256`",
+}
+"""Why labels are not used, and what to do."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Score:
+    """The judge's score of one result."""
+
+    question_id: str
+    sample: object
+    template_id: str
+    sha256: str
+    value: float
+
+
+def score_of(result: Mapping[str, Any], metric: str, sha256: str, metrics: set[str]) -> Score | None:
+    """Return the score in a result, the mean over its retrieval steps; None if it has none.
+
+    Adds the names of all scores in the result to `metrics`.
+
+    Raises:
+        AggregationError: `result` is not a result.
+    """
+    seen = observe(result, include_errors=False)
+    metrics.update(filter(is_score, seen.metrics))
+    found = list(zip(seen.metrics, seen.numbers, strict=True))
+    own = [value for name, value in found if name == metric]
+    own = own or [value for name, value in found if name == ALIASES.get(metric)]
+    if not own or seen.question_id is None:
+        return None
+    return Score(str(seen.question_id), seen.sample, seen.template_id, sha256, fmean(own))
+
+
+def check_metric(metric: object) -> None:
+    """Check the name of a judge's metric.
+
+    Raises:
+        UsageError: it is not the name of a score.
+    """
+    if not isinstance(metric, str) or not metric or not is_score(metric):
+        raise UsageError(f"metric: expected the name of a score, such as answer_f1, got {describe(metric)}")
+
+
+def no_score(metric: str, metrics: Collection[str]) -> UsageError:
+    """Return the error for results without a metric, which have others."""
+    return UsageError(f"{metric}: no result has it; {did_you_mean(metric, sorted(metrics) or ['none'])}")
+
+
+class Mark(NamedTuple):
+    """What `sample-for-labels` drew: how many results, and of how many."""
+
+    n: int
+    of: int
+
+
+class Label(NamedTuple):
+    """What a person says of one result; `value` is None if nothing yet, `mark` if it was not drawn."""
+
+    metric: str
+    question_id: str
+    sample: int | None
+    sha256: str | None
+    value: float | None
+    mark: Mark | None
+
+    def is_for(self, score: Score) -> bool:
+        """Whether it is for this result of its question."""
+        return self.sample in (None, score.sample) and self.sha256 in (None, score.sha256)
+
+    def why_unused(self, scores: Sequence[Score], questions: Collection[str]) -> str:
+        """Return why it is not for exactly one of the scores of its question: a key of `UNUSED`."""
+        if self.question_id not in questions:
+            return "unknown_question_id"
+        if any(map(self.is_for, scores)):
+            return "several_results"
+        if any(map(self._replace(sha256=None).is_for, scores)):
+            return "other_sha256"
+        return "no_such_sample" if scores else "no_score"
+
+
+def read_label(label: Any) -> Label:
+    """Check a label.
+
+    Raises:
+        AggregationError: it is not a label; the message names the key.
+    """
+    if not isinstance(label, dict):
+        raise AggregationError(f"a label must be an object, not {describe(label)}")
+    question_id, metric, value = (label.get(key) for key in ("question_id", "metric", "value"))
+    sample, digest, drawn = (label.get(key) for key in ("sample", "sha256", "drawn"))
+    n, of = (drawn.get("n"), drawn.get("of")) if isinstance(drawn, dict) else (None, None)
+    mark = Mark(n, of) if isinstance(n, int) and isinstance(of, int) else None
+    checks = {
+        "question_id": ("a string", isinstance(question_id, str)),
+        "metric": ("a string, such as answer_f1", isinstance(metric, str)),
+        "sample": ("a whole number", isinstance(sample, int | None)),
+        "sha256": ("a string", isinstance(digest, str | None)),
+        "value": (
+            "a number from 0 to 1, true or false, or null if there is no label yet",
+            "value" in label and (value is None or (isinstance(value, int | float) and 0 <= value <= 1)),
+        ),
+        "drawn": ("what sample-for-labels wrote", drawn is None or mark is not None),
+    }
+    for key, (wanted, holds) in checks.items():
+        if not holds:
+            found = describe(label[key]) if key in label else "missing"
+            name = describe(question_id)
+            raise AggregationError(f"label of question {name}: {key}: must be {wanted}, not {found}")
+    number = None if value is None else float(value)
+    return Label(str(metric), str(question_id), sample, digest, number, mark)

@@ -1,0 +1,115 @@
+"""``sample-for-labels`` and ``calibrate``."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.cli.support import ROOT, Folder, run
+from tests.inference.labelled import judged_answers, label, result
+
+
+def results(folder: Folder, count: int = 150) -> str:
+    """Results of a judge that is too strict to every fifth answer; all are right but every third."""
+    return folder.lines(
+        *[
+            result(i, float(i % 3 > 0 and i % 5 > 0), actual_answer=f"\u202e{i}", reference_answer="a")
+            for i in range(count)
+        ],
+        name="results.jsonl",
+    )
+
+
+def fill(folder: Folder, name: str = "labels.jsonl") -> str:
+    filled = [each | {"value": int(each["question_id"][1:]) % 3 > 0} for each in folder.read(name)]
+    return folder.lines(*filled, name=name)
+
+
+def test_from_the_draw_to_the_corrected_mean(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    path, labels = results(folder), folder.file("labels.jsonl")
+    assert run("sample-for-labels", path, "-n", "120", "--seed", "7", "-o", labels) == 0
+    assert capfd.readouterr() == ("", "drawn: 120 of 150 results with answer_correctness\n")
+    drawn = folder.read("labels.jsonl")
+    lines = {hashlib.sha256(line).hexdigest() for line in Path(path).read_bytes().splitlines()}
+    assert {each["sha256"] for each in drawn} < lines
+    assert {each["metric"] for each in drawn} == {"answer_correctness"}
+    assert {each["value"] for each in drawn} == {None}
+
+    assert run("calibrate", path, labels) == 2
+    assert "labels: none has a value, 120 are null; fill in `value`" in capfd.readouterr().err
+
+    output = folder.file("found.json")
+    assert run("calibrate", path, fill(folder), "-o", output) == 0
+    out, err = capfd.readouterr()
+    assert out.startswith("answer_correctness: mean 0.5333 of 150 results by the judge; 120 of them have a\n")
+    assert "Corrected mean, as people would see it: 0.6" in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert not err
+    assert orjson.loads(Path(output).read_bytes())["overall"]["specificity"] == 1
+
+
+def test_hand_picked_labels(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    labels = folder.lines(*[label(i, i % 3 > 0) for i in range(110)], name="labels.jsonl")
+    assert run("calibrate", results(folder), labels) == 0
+    told = " ".join(capfd.readouterr().out.split())
+    assert "Not corrected: the labels do not say that they were chosen at random" in told
+    assert run("calibrate", results(folder), labels, "--chosen-at-random") == 0
+    assert "Corrected mean" in capfd.readouterr().out
+
+
+def test_broken_and_unused_labels(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    labels = folder.lines(
+        label(1, True), label(1, 1), label(2, 0.5), label(3, 7), label("x", 1), b"{", name="labels.jsonl"
+    )
+    assert run("calibrate", results(folder), labels) == 3
+    out, err = capfd.readouterr()
+    assert f"{labels}: line 4 (byte " in err
+    assert "value: must be a number from 0 to 1" in err
+    assert "rejected: 1 invalid_field, 1 invalid_json" in err
+    told = " ".join(out.split())
+    assert "not used: 1 label for a question that the results do not have; check `question_id`" in told
+    assert "Not corrected: the labels do not say" in told
+    assert "People: 1 results with several labels; Krippendorff's alpha not defined, since all agree." in told
+
+
+def test_standard_streams(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    path = results(folder, 3)
+    assert run("sample-for-labels", path) == 0
+    assert len(capfd.readouterr().out.splitlines()) == 3
+    assert run("calibrate", "-", "-") == 2
+    assert "only one of the two" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["sample-for-labels", "RESULTS", "-n", "0"], "-n"),
+        (["sample-for-labels", "RESULTS", "-o", "RESULTS"], "would be overwritten"),
+        (["sample-for-labels", "RESULTS", "--metric", "answer_f2"], "did you mean answer_f1?"),
+        (["calibrate", "RESULTS"], "LABELS"),
+        (["calibrate", "RESULTS", "RESULTS"], "labels: none has a value"),
+    ],
+)
+def test_wrong_usage(
+    folder: Folder, capfd: pytest.CaptureFixture[str], arguments: list[Any], told: str
+) -> None:
+    path = results(folder)
+    assert run(*[path if each == "RESULTS" else each for each in arguments]) == 2
+    assert told in capfd.readouterr().err
+
+
+def test_the_page_in_the_documentation(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    answers = judged_answers()
+    path, labels = folder.lines(*[each for each, _ in answers], name="results.jsonl"), folder.file("labels")
+    truth = {(each["question_id"], each["sample"]): right for each, right in answers}
+    assert (
+        run("sample-for-labels", path, "-n", "150", "--seed", "7", "--metric", "answer_f1", "-o", labels) == 0
+    )
+    filled = [each | {"value": truth[each["question_id"], each["sample"]]} for each in folder.read("labels")]
+    assert run("calibrate", path, folder.lines(*filled, name="labels")) == 0
+    page = (ROOT / "docs" / "judges.md").read_text()
+    assert capfd.readouterr().out.partition("\n\nA score or label")[0] in page

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+from hashlib import sha256
+from math import sqrt
+from random import Random
+from statistics import covariance, fmean, variance
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+from scipy.stats import t as student
+
+from graphrag_eval_async import AggregationError, UsageError, calibrate
+from tests.cli.support import to_jsonl
+from tests.inference.labelled import judged_answers, label, result
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def judged(count: int, seed: int = 1) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Results of a strict judge, of two templates, and a label for each."""
+    random = Random(seed)
+    truth = [float(random.random() < 0.8) for _ in range(count)]
+    scores = [value * random.choice([0.3, 0.8, 1.0]) for value in truth]
+    results = [result(i, score, template_id="ab"[i % 2]) for i, score in enumerate(scores)]
+    return results, [label(i, value) for i, value in enumerate(truth)]
+
+
+def test_a_worked_example() -> None:
+    scores = [1.0, 0.9, 0.5, 0.0, 0.4, 1.0, 0.2, 0.0]
+    labels = [True, True, True, False, True, False, False, 0.25]
+    results = [result(i, score) for i, score in enumerate([*scores, 0.8])]
+    found = calibrate(results, [label(i, value) for i, value in enumerate(labels)])
+    row = found["overall"]
+    assert found["metric"] == "answer_f1"
+    assert (row["results"], row["labels"]) == (9, 8)
+    assert row["agreement"] == 6 / 8
+    assert row["sensitivity"] == 3 / 4
+    assert row["specificity"] == 3 / 4
+    assert row["kappa"] == pytest.approx((0.75 - 0.5) / (1 - 0.5))
+    assert row["bias"] == pytest.approx((4.0 - 4.25) / 8)
+    assert row["mean_score"] == pytest.approx(4.8 / 9)
+    assert row["mean_label"] == pytest.approx(4.25 / 8)
+
+
+def test_what_is_not_defined_is_none() -> None:
+    row = calibrate([result(1, 1.0), result(2, 0.0, template_id="u")], [label(1, 1)])
+    assert row["overall"]["kappa"] is row["overall"]["specificity"] is None
+    empty = row["per_template"]["u"]
+    assert [empty[key] for key in ("labels", "agreement", "kappa", "bias", "mean_label")] == [0, *[None] * 4]
+
+
+@pytest.mark.parametrize("labelled", [100, 250, 400])
+def test_the_corrected_mean_is_that_of_the_formula(labelled: int) -> None:
+    results, labels = judged(400)
+    found = calibrate(results, labels[:labelled], chosen_at_random=True, level=0.9)["overall"]["corrected"]
+    f = [each["answer_f1"] for each in results]
+    y = [each["value"] for each in labels[:labelled]]
+    n, rest = labelled, f[labelled:]
+    weight = covariance(y, f[:n]) / ((1 + n / len(rest)) * variance(f)) if rest else 0.0
+    rectifier = [label - weight * score for label, score in zip(y, f, strict=False)]
+    mean = fmean(rectifier) + (weight * fmean(rest) if rest else 0.0)
+    se = sqrt(variance(rectifier) / n + (weight**2 * variance(rest) / len(rest) if rest else 0.0))
+    assert found["weight"] == pytest.approx(weight)
+    assert found["mean"] == pytest.approx(mean)
+    assert found["se"] == pytest.approx(se, rel=0.01)
+    margin = student.ppf(0.95, n - 1) * found["se"]
+    ends = (found["interval"]["low"], found["interval"]["high"])
+    assert ends == pytest.approx((mean - margin, mean + margin))
+    assert found["interval"]["kind"] == "one_look"
+
+
+def test_samples_of_one_question_count_once() -> None:
+    results, labels = judged(300)
+    alone = calibrate(results, labels[:120], chosen_at_random=True)["overall"]["corrected"]
+    repeated = calibrate(
+        [{**each, "sample": sample} for each in results for sample in range(3)],
+        [{**each, "sample": sample} for each in labels[:120] for sample in range(3)],
+        chosen_at_random=True,
+    )["overall"]["corrected"]
+    assert repeated["se"] == pytest.approx(alone["se"], rel=0.02)
+
+
+def test_too_few_labels() -> None:
+    results, labels = judged(150)
+    found = calibrate(results, labels[:101], chosen_at_random=True)
+    assert "mean" in found["overall"]["corrected"]
+    assert found["per_template"]["a"]["corrected"]["reason"].startswith("51 labels; an interval needs 100")
+    few = calibrate(results, labels[:99], chosen_at_random=True)["overall"]
+    assert few["corrected"] == {"reason": "99 labels; an interval needs 100 or more, else it is too short"}
+    assert few["agreement"] is not None
+
+
+def test_labels_that_do_not_vary() -> None:
+    found = calibrate(
+        [result(i, 1.0) for i in range(100)], [label(i, 1) for i in range(100)], chosen_at_random=True
+    )
+    assert found["overall"]["corrected"] == {
+        "mean": 1.0,
+        "weight": 0.0,
+        "reason": "no interval, since the labels do not vary",
+    }
+
+
+def test_only_a_random_sample_is_corrected() -> None:
+    results, labels = judged(150)
+    drawn = [each | {"drawn": {"n": 150, "of": 150, "seed": 1}} for each in labels]
+    assert "mean" in calibrate(results, drawn)["overall"]["corrected"]
+    assert "--chosen-at-random" in calibrate(results, labels)["overall"]["corrected"]["reason"]
+    mixed = calibrate(results, [*drawn[:149], labels[149]])
+    assert "--chosen-at-random" in mixed["overall"]["corrected"]["reason"]
+    unknown = calibrate(results, [*drawn, label("elsewhere", 1)])
+    assert "mean" in unknown["overall"]["corrected"]
+
+
+def test_warnings_about_a_sample() -> None:
+    results, labels = judged(150)
+    drawn = [each | {"drawn": {"n": 120, "of": 149, "seed": 1}} for each in labels[:110]]
+    told = calibrate(results, [*drawn, labels[111] | {"value": None}])["warnings"]
+    assert told[0].startswith("10 of the drawn results have no label; ")
+    assert told[1].startswith("the labels were drawn from 149 results with a score, and these are 150; ")
+
+
+def test_several_people() -> None:
+    results = [result(i, 1.0) for i in range(3)]
+    labels = [label(0, True), label(0, True), label(1, False), label(1, True), label(2, 1)]
+    found = calibrate(results, labels)
+    assert found["overall"]["labels"] == 3
+    assert found["overall"]["mean_label"] == pytest.approx(2.5 / 3)
+    assert found["people"] == {"items": 2, "alpha": pytest.approx(1 - 3 * 2 / 6)}
+
+
+def line_of(item: dict[str, Any]) -> str:
+    return sha256(orjson.dumps(item)).hexdigest()
+
+
+RESULTS = [result(1, 1.0, sample=1), result(1, 0.0, sample=2), result(2), result(3, 1.0, sample=1)]
+
+
+@pytest.mark.parametrize(
+    ("question", "more", "reason"),
+    [
+        (3, {}, None),
+        (3, {"sample": 1}, None),
+        (1, {"sample": 2}, None),
+        (1, {"sha256": line_of(RESULTS[1])}, None),
+        (1, {}, "several_results"),
+        (3, {"sample": 2}, "no_such_sample"),
+        (3, {"sha256": line_of(RESULTS[1])}, "other_sha256"),
+        (2, {}, "no_score"),
+        (4, {}, "unknown_question_id"),
+    ],
+)
+def test_which_labels_are_used(question: int, more: dict[str, Any], reason: str | None) -> None:
+    found = calibrate(
+        RESULTS, [label(3, 1), label(question, 0, **more), label(4, 1, metric="other")], metric="answer_f1"
+    )
+    assert found["unused_labels"] == ({} if reason is None else {reason: 1})
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        ([], "a label must be an object, not list"),
+        (label(1, 2), "label of question 'q1': value: must be a number from 0 to 1, .* not 2"),
+        (label(1, "yes"), "value: must be .* not 'yes'"),
+        (label(1, float("nan")), "value: must be .* not nan"),
+        ({"question_id": "q1", "metric": "answer_f1"}, "value: must be .* not missing"),
+        (label(1, 1) | {"question_id": 1}, "question_id: must be a string, not 1"),
+        (label(1, 1, metric=None), "metric: must be a string, such as answer_f1, not None"),
+        (label(1, 1, sample="1"), "sample: must be a whole number, not '1'"),
+        (label(1, 1, sha256=1), "sha256: must be a string, not 1"),
+        (label(1, 1, drawn={"of": "x"}), "drawn: must be what sample-for-labels wrote, not dict"),
+    ],
+)
+def test_broken_labels(broken: Any, told: str) -> None:
+    with pytest.raises(AggregationError, match=told):
+        calibrate(RESULTS, [label(3, 1), broken])
+
+
+def test_broken_lines_do_not_end_it(tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_bytes(to_jsonl([label(3, 1), label(1, 7), b"{"]))
+    found = calibrate(RESULTS, path)
+    assert found["overall"]["labels"] == 1
+    assert f"{path}: line 2 (byte " in found["rejected"][0]
+    assert "value: must be" in found["rejected"][0]
+    assert "line 3" in found["rejected"][1]
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "told"),
+    [
+        ([], {}, "labels: none has a value, 0 are null"),
+        ([label(1, None)], {}, "labels: none has a value, 1 are null; fill in"),
+        ([label(1, 1), label(1, 1, metric="b")], {}, "they are for answer_f1, b; choose one by `metric`"),
+        ([label(1, 1)], {"metric": "answer_f2"}, r"none is for answer_f2; did you mean answer_f1\?"),
+        ([label(1, 1, metric="answer_fx")], {}, r"answer_fx: no result has it; did you mean answer_f1\?"),
+        ([label(4, 1)], {}, "none matches a result: 1 for a question that the results do not have"),
+        ([label(3, 1)], {"metric": "total_tokens"}, "metric: expected the name of a score"),
+        ([label(3, 1)], {"level": 1}, "level"),
+        ([label(3, 1)], {"chosen_at_random": 1}, "chosen_at_random: expected a boolean"),
+    ],
+)
+def test_wrong_usage(labels: list[dict[str, Any]], options: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        calibrate(RESULTS, labels, **options)
+
+
+def test_scores_by_other_names() -> None:
+    step = {"name": "retrieval", "retrieval_answer_recall": 1.0}
+    steps = [step, step | {"retrieval_answer_recall": 0.0}]
+    found = calibrate([result(1, actual_steps=steps)], [label(1, 1, metric="retrieval_answer_recall")])
+    assert found["overall"]["mean_score"] == 0.5
+    assert calibrate(RESULTS, [label(3, 1, metric="answer_correctness")])["overall"]["mean_score"] == 2 / 3
+
+
+def test_the_order_does_not_matter() -> None:
+    random = Random(3)
+    results, labels = judged(300)
+    found = calibrate(results, labels[:150], chosen_at_random=True)
+    mixed = random.sample(results, 300), random.sample(labels[:150], 150)
+    assert calibrate(*mixed, chosen_at_random=True) == found
+
+
+def test_answers_with_human_verdicts() -> None:
+    """The judge is too strict; the corrected mean is near that of all labels."""
+    answers = judged_answers()
+    random = Random(2)
+    labels = [
+        label(each["question_id"], right, sample=each["sample"])
+        for each, right in random.sample(answers, 150)
+    ]
+    overall = calibrate([each for each, _ in answers], labels, chosen_at_random=True)["overall"]
+    truth = fmean(right for _, right in answers)
+    assert overall["mean_score"] < truth - 0.1
+    assert overall["corrected"]["mean"] == pytest.approx(truth, abs=0.1)
+    assert overall["corrected"]["interval"]["low"] < truth < overall["corrected"]["interval"]["high"]

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from collections import Counter
+from hashlib import sha256
+from random import Random
+from typing import Any
+
+import pytest
+
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.inference.label_sample import LabelSample
+from tests.inference.labelled import result
+
+RESULTS = [result(i, i / 100, question_text="Why?", answer_correctness_reason="no") for i in range(100)]
+
+
+def draw(
+    results: list[dict[str, Any]], n: int, seed: int = 1, metric: str = "answer_f1"
+) -> list[dict[str, Any]]:
+    sample = LabelSample(n, metric=metric, seed=seed)
+    for each in results:
+        sample.add(each, sha256(each["question_id"].encode()).hexdigest())
+    return sample.labels()
+
+
+def test_people_do_not_see_what_the_judge_says() -> None:
+    drawn = draw(RESULTS, 1)[0]
+    assert drawn == {
+        "question_id": drawn["question_id"],
+        "template_id": "t",
+        "question_text": "Why?",
+        "sha256": sha256(drawn["question_id"].encode()).hexdigest(),
+        "metric": "answer_f1",
+        "value": None,
+        "drawn": {"n": 1, "of": 100, "seed": 1},
+    }
+
+
+def test_the_order_of_results_does_not_matter() -> None:
+    assert draw(Random(1).sample(RESULTS, 100), 20) == draw(RESULTS, 20)
+
+
+def test_a_larger_sample_begins_with_the_smaller_one() -> None:
+    ids = [each["question_id"] for each in draw(RESULTS, 50)]
+    assert ids[:20] == [each["question_id"] for each in draw(RESULTS, 20)]
+    assert ids != [each["question_id"] for each in draw(RESULTS, 50, seed=2)]
+
+
+def test_only_results_with_a_score() -> None:
+    drawn = draw([*RESULTS[:3], result(200), result(201, 1.0, status="error")], 10)
+    assert {each["question_id"] for each in drawn} == {"q0", "q1", "q2"}
+    assert drawn[0]["drawn"] == {"n": 3, "of": 3, "seed": 1}
+
+
+def test_all_are_equally_likely() -> None:
+    """Each is drawn 100 times on average; the standard deviation is 9."""
+    counts = Counter(each["question_id"] for seed in range(500) for each in draw(RESULTS, 20, seed))
+    assert len(counts) == 100
+    assert all(60 < count < 140 for count in counts.values())
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"n": 0}, "n: expected an integer of 1 or more"),
+        ({"metric": "elapsed_sec"}, "metric: expected the name of a score"),
+        ({"metric": "answer_f2"}, r"answer_f2: no result has it; did you mean answer_f1\?"),
+    ],
+)
+def test_wrong_usage(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        draw(RESULTS, **{"n": 1, **options})
