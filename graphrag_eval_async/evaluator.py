@@ -119,7 +119,9 @@ class Evaluator:
             config, judge, on_fatal, steps_groups
         )
         self._opened: tuple[asyncio.AbstractEventLoop, JudgeSession] | None = None
-        self.reference = load_reference(reference, comparators=comparators)
+        self.reference = (
+            NoReference() if reference is None else load_reference(reference, comparators=comparators)
+        )
         if isinstance(step_aliases, Mapping | None):
             step_aliases = aliases | dict(step_aliases or {})
         self._step_aliases: Any = step_aliases

@@ -161,7 +161,7 @@ class NoReference(Reference):
 
 
 def load_reference(
-    reference: str | os.PathLike[str] | Templates | Reference | None,
+    reference: str | os.PathLike[str] | Templates | Reference,
     *,
     comparators: Mapping[str, Comparator] | None = None,
     strict: bool = False,
@@ -169,8 +169,7 @@ def load_reference(
     """Load a reference set from a path to YAML or JSON (by its suffix), or from template dicts.
 
     Args:
-        reference: the path or the dicts; a `Reference` is returned as it is. None: there is none, and each
-            response names its own question.
+        reference: the path or the dicts; a `Reference` is returned as it is.
         comparators: your own comparison of steps, by name of reference step; see `Reference`.
         strict: whether what is probably a mistake, such as an unknown key, is an error rather than a
             `GraphragEvalWarning`.
@@ -178,8 +177,6 @@ def load_reference(
     Raises:
         ReferenceDataError: it cannot be read, or is invalid; every problem is listed with its place.
     """
-    if reference is None:
-        return NoReference()
     read = reference if isinstance(reference, Reference) else _read(reference, comparators)
     source = os.fspath(reference) if isinstance(reference, str | os.PathLike) else None
     if strict and read.doubts:

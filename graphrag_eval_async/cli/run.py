@@ -19,7 +19,7 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import StepsGroups
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.metrics import OnFatal
-from graphrag_eval_async.reference import Reference, load_reference
+from graphrag_eval_async.reference import NoReference, Reference, load_reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.sinks import LineFile, RejectWriter
 from graphrag_eval_async.sinks.journal import Dedupe, Fsync, Journal
@@ -104,7 +104,7 @@ class RunOptions(ReportOptions):
 
     def load_reference(self) -> Reference:
         """Return the reference set, or what stands for none."""
-        return load_reference(None if self.no_reference is not None else self.reference)
+        return NoReference() if self.reference is None else load_reference(self.reference)
 
     @property
     def is_resumable(self) -> bool:

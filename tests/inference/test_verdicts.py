@@ -180,7 +180,7 @@ def assert_seldom(worse: dict[str, int], count: int) -> None:
 
 
 def test_more_samples_of_the_same_agent_are_no_change() -> None:
-    assert_seldom(verdicts_of_the_same_agent(60, 160, seed=5), 60)
+    assert_seldom(verdicts_of_the_same_agent(40, 100, seed=5), 40)
 
 
 @pytest.mark.soak
@@ -199,7 +199,7 @@ def false_verdicts(count: int, pairs: int, *, seed: int) -> tuple[int, int]:
 
 
 def test_two_ways_to_decide_are_wrong_in_one_of_twenty_at_most() -> None:
-    assert max(false_verdicts(200, 60, seed=7)) <= 0.05 * 200
+    assert max(false_verdicts(80, 40, seed=7)) <= 0.05 * 80
 
 
 @pytest.mark.soak
