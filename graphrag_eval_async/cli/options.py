@@ -265,8 +265,9 @@ IntervalKind = Annotated[
         "--interval",
         parser=parser(parse_interval),
         metavar="KIND",
-        help="Kind of intervals: one_look, for finished runs; or anytime, wider, valid however often one "
-        "looks.  [default: one_look, but anytime if the run was stopped]",
+        help="Kind of intervals: one_look, for finished runs; or anytime, wider, valid however often you "
+        "look: choose it for results of a run that you or --until stopped.  [default: one_look, but anytime "
+        "if this run is stopped]",
     ),
 ]
 DetailOption = Annotated[

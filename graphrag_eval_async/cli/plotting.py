@@ -78,7 +78,7 @@ def _draw_narrowing(axes: Axes, runs: Sequence[Run], level: float) -> None:
         for value in firsts:
             histogram.add([value])
             total, count = total + value, count + 1
-            if count % step == 0 or count == len(firsts):
+            if (count > 1 and count % step == 0) or count == len(firsts):
                 weights = histogram.weights()
                 ends = confidence_sequence(weights, level=level) if weights is not None else (None, None)
                 points.append((count, total / count, *ends))
@@ -87,7 +87,8 @@ def _draw_narrowing(axes: Axes, runs: Sequence[Run], level: float) -> None:
         if None not in lows:
             axes.fill_between(x, lows, highs, color=colour, alpha=0.2, linewidth=0)
     axes.set_xlabel("questions, in the order of the results")
-    axes.set_title(f"{one_line(runs[0].metric)}: mean and {percent(level)} interval, valid at any time")
+    what = f"mean of first samples, {percent(level)} interval valid at any time"
+    axes.set_title(f"{one_line(runs[0].metric)}: {what}")
     for text in axes.legend(loc="best").get_texts():
         text.set_parse_math(False)
 

@@ -33,7 +33,8 @@ class Judge(Protocol):
 
     Each call makes one request and waits for the reply. The caller handles concurrency, rate limits, retries,
     deadlines, the budget and the cache. Calls may overlap. A judge may have an attribute `model`: its name in
-    results.
+    results. Its `complete` may take a keyword `variation`: an integer above 0 asks for another reply to the
+    same messages.
     """
 
     async def complete(

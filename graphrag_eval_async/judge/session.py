@@ -151,7 +151,8 @@ class JudgeSession:
         if self._setup.llm.cache is not None and self.cache is None:
             self.cache = await CallCache.open(self._setup.llm.cache)
         judge = await asyncio.to_thread(self._setup.open)
-        self.varies = "variation" in signature(judge.complete).parameters
+        with suppress(TypeError, ValueError):  # Of a callable without a signature.
+            self.varies = "variation" in signature(judge.complete).parameters
         if isinstance(judge, openai_client.OpenAIJudge):
             judge.usage, self.retry.where = self.usage, judge.where
             if self.cache is not None and (kept := await self.cache.get(self._learned_key)) is not None:

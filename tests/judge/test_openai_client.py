@@ -120,6 +120,24 @@ async def test_the_parameters_of_a_model(changes: dict[str, Any], sent: dict[str
     assert body == sent
 
 
+@pytest.mark.parametrize(
+    ("changes", "sent"),
+    [
+        ({}, [(0.0, None), (0.3, 1), (0.3, 2)]),
+        ({"temperature": 0.5}, [(0.5, None), (0.5, 1), (0.5, 2)]),
+        ({"temperature": None, "parameters": {"seed": 7}}, [(None, 7)] * 3),
+    ],
+)
+async def test_variations_differ_unless_configured(changes: dict[str, Any], sent: list[Any]) -> None:
+    async with JudgeServer() as server:
+        judge = open_judge(LLMConfig(generation=generation(base_url=server.base_url, **changes)))
+        for variation in range(3):
+            await judge.complete(MESSAGES, SCHEMA, variation=variation)
+        await judge.aclose()
+        bodies = [request.body for request in server.requests]
+    assert [(body.get("temperature"), body.get("seed")) for body in bodies] == sent
+
+
 async def test_a_request_that_cannot_be_written_is_not_sent() -> None:
     async with JudgeServer() as server:
         judge = open_judge(LLMConfig(generation=generation(base_url=server.base_url)))
