@@ -151,10 +151,14 @@ class Dialect:
         told = _tells_of_format(response)
         if not told and (not _may_be_format(response) or self._is_proven(schema, variant)):
             return None
-        if response.status == 500 and not (told or variant.errors or variant.is_guess):
-            return variant._replace(errors=1)  # It may be an accident.
-        is_guess = variant.is_guess or response.status == 500
-        return variant._replace(format=variant.format + 1, errors=0, is_guess=is_guess, reason=reason)
+        place, is_guess = variant.format + 1, variant.is_guess or response.status == 500
+        if response.status == 500 and not told:
+            name = self._name(schema)
+            guessed = [other for own, other in self._guessed if own == name and other >= place]
+            if not (guessed or variant.errors or variant.is_guess):
+                return variant._replace(errors=1)  # It may be an accident.
+            place = min(guessed, default=place)
+        return variant._replace(format=place, errors=0, is_guess=is_guess, reason=reason)
 
     def after_prose(self, variant: Variant, schema: Mapping[str, Any], reason: str) -> Variant | None:
         """Return how to repeat a request answered in prose: perhaps the server ignores the format."""
