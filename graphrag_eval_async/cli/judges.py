@@ -130,7 +130,8 @@ def judging(model: str, usage: JudgeUsage) -> list[str]:
     failed = sum(usage.errors.values())
     why = f" ({counts(usage.errors)})" if failed else ""
     metrics = f"{usage.outcomes['ok']} ok, {usage.outcomes['skipped']} skipped, {failed} failed{why}"
-    calls = f"{usage.calls} calls, {usage.attempts} attempts, {usage.cache_hits} cached{shared}"
+    repaired = f", {usage.repaired} replies repaired" if usage.repaired else ""
+    calls = f"{usage.calls} calls, {usage.attempts} attempts, {usage.cache_hits} cached{shared}{repaired}"
     before = f", {dollars(usage.restored_dollars)} of it before" if usage.restored_dollars else ""
     return [
         f"judge {model}: {calls}, {about}{dollars(usage.dollars)}{before}",
