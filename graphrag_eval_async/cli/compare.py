@@ -121,6 +121,12 @@ class Compare:
         ),
     ] = False
     level: options.Level = "0.95"
+    detail: Annotated[
+        bool,
+        options.output_option(
+            "--detail", help="Print wins, losses, ties, the sign test and all templates, too."
+        ),
+    ] = False
     worst: Annotated[
         int,
         options.output_option(min=0, metavar="N", help="How many of the questions that got worse to list."),
@@ -150,7 +156,7 @@ class Compare:
             if self.output is not None:
                 ending = ending.attempt(partial(write_aggregates, self.output, snapshot))
             table = sys.stderr if self.rejects == "-" else sys.stdout
-            page = render_comparison(snapshot, worst=self.worst, candidate=self.candidate)
+            page = render_comparison(snapshot, worst=self.worst, candidate=self.candidate, detail=self.detail)
             told = "\n".join([page, *([""] if held else []), *folded(f"gate held: {gate}" for gate in held)])
             ending = ending.attempt(partial(tell, table, told))
         return end(ending, rejects, failures)
@@ -167,7 +173,9 @@ class Compare:
         return failed_and_held(gates)
 
 
-def render_comparison(snapshot: Mapping[str, Any], *, worst: int, candidate: str) -> str:
+def render_comparison(
+    snapshot: Mapping[str, Any], *, worst: int, candidate: str, detail: bool = False
+) -> str:
     """A snapshot as plain text of `WIDTH` columns; shows where the `worst` questions are in `candidate`."""
     results = " and ".join(f"{count} of the {side}" for side, count in snapshot["results"].items())
     parts = [
@@ -175,7 +183,8 @@ def render_comparison(snapshot: Mapping[str, Any], *, worst: int, candidate: str
         folded([f"compared: {_questions(snapshot['questions'])} that both sides have; results: {results}"]),
         folded([f"warning: {warning}" for warning in snapshot["warnings"]]),
         _overall(snapshot["overall"], snapshot["level"]),
-        _templates(snapshot["per_template"]),
+        _detail(snapshot) if detail else [],
+        _templates(snapshot["per_template"], every=detail),
         _worst(snapshot["worse"], worst, candidate),
         folded(one_sided(snapshot)),
     ]
@@ -267,16 +276,30 @@ def _overall(rows: Mapping[str, Mapping[str, Any]], level: float) -> list[str]:
 
 
 def _p(row: Mapping[str, Any]) -> str:
-    return _p_value(row["p_holm"]).removeprefix("= ").replace(" ", "")
+    return _short(row["p_holm"])
 
 
-def _templates(groups: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:
-    """A table of the templates and scores that are decided."""
+def _short(p: float) -> str:
+    return _p_value(p).removeprefix("= ").replace(" ", "")
+
+
+def _detail(snapshot: Mapping[str, Any]) -> list[str]:
+    """A table of the questions that changed, overall, with the p-value of the sign test."""
+    rows = []
+    for metric, row in snapshot["overall"].items():
+        counts = [str(row[count]) for count in ("pairs", "wins", "losses", "ties")]
+        rows.append([name_cell(metric), *counts, _short(row["sign_test_p"]), _short(row["p"])])
+    headings = ["overall", "questions", "better", "worse", "equal", "sign test p", "p alone"]
+    return _table(headings, rows) if rows else []
+
+
+def _templates(groups: Mapping[str, Mapping[str, Mapping[str, Any]]], *, every: bool) -> list[str]:
+    """A table of the templates and scores, of those that are decided unless `every`."""
     rows = [
         [name_cell(template), name_cell(metric), *_cells(row), row["verdict"], _p(row)]
         for template, group in groups.items()
         for metric, row in group.items()
-        if is_score(metric) and row["verdict"] != UNDECIDED
+        if is_score(metric) and (every or row["verdict"] != UNDECIDED)
     ]
     headings = ["template", "metric", "baseline", "candidate", "change", "verdict", "p"]
     return _table(headings, rows, names=2) if rows else []

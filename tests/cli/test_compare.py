@@ -146,6 +146,15 @@ def test_only_decided_templates_are_shown(folder: Folder, capfd: pytest.CaptureF
     assert rows == [[name, "steps_score", "1", "0", "-1", "worse", "<0.001"] for name in "tu"]
 
 
+def test_details(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    command = both(folder, scored("t", [1.0] * 10), scored("t", [0.5] * 5 + [1.0] * 5))
+    assert run(*command, "--detail") == 0
+    rows = [line.split() for line in capfd.readouterr().out.splitlines()]
+    assert ["overall", "questions", "better", "worse", "equal", "sign", "test", "p", "p", "alone"] in rows
+    assert ["steps_score", "10", "0", "5", "5", "0.062", "0.062"] in rows
+    assert ["t", "steps_score", "1", "0.75", "-0.25", "undecided", "0.062"] in rows
+
+
 def test_identical_runs_have_no_difference(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(*both(folder, GOOD, GOOD)) == 0
     out, _ = capfd.readouterr()
