@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates.group import Intervals
     from graphrag_eval_async.aggregates.series import Series
 
+# Maximum questions to remember, besides those in a window.
+MAX_LEFT = 4096
+
 # Maximum results to count in one batch, which takes about a millisecond.
 BATCH = 1024
 
@@ -301,7 +304,9 @@ class Aggregates:
 
     def _slide(self, sliding: Sliding) -> None:
         new, gone = sliding.advance()
-        if len(gone) > len(sliding.samples):  # Rebuilding is less work than removing.
+        known = sum(len(group.places) for group in self._groups.values())
+        # Rebuilding is less work than removing, and forgets the questions that have left.
+        if len(gone) > len(sliding.samples) or known > MAX_LEFT + 2 * len(sliding.samples):
             self._groups, self._micro = {}, {}
             new, gone = [*sliding.samples], []
         replace_samples(self._micro, new, gone)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from graphrag_eval_async import Last, RunningAggregates, Seconds
-from graphrag_eval_async.aggregates import window
+from graphrag_eval_async.aggregates import running, window
 from graphrag_eval_async.aggregates.ordered import OrderedValues
 from graphrag_eval_async.errors import AggregationError, UsageError
 from tests.cases import each
@@ -210,3 +210,14 @@ def test_results_may_have_come_before_they_are_added(monkeypatch: pytest.MonkeyP
     now += 6
     assert aggregates.snapshot()["micro"]["steps_score"]["sum"] == 0
     assert aggregates.snapshot()["micro"]["number_of_success_samples"] == 1
+
+
+def test_a_window_forgets_questions_that_left() -> None:
+    aggregates = RunningAggregates(window=Last(10))
+    for number in range(20_000):
+        aggregates.add(result(question_id=f"q{number}", steps_score=number % 2))
+        if number % 50 == 0:
+            assert aggregates.snapshot()["micro"]["steps_score"]["mean"] in (0, 0.5)
+    (group,) = aggregates._groups.values()
+    assert len(group.places) <= running.MAX_LEFT + 100
+    assert aggregates.snapshot()["micro"]["steps_score"]["mean"] == 0.5
