@@ -130,7 +130,7 @@ def is_finite(value: Any) -> bool:
 def claims(content: str) -> dict[str, Any] | None:
     """The scores of answer correctness, or None if the reply does not fit."""
     value = value_of(content)
-    if not isinstance(value, dict) or {*value} != {*REPLIES["AnswerClaims"]}:
+    if not isinstance(value, dict) or not {*value} >= {*REPLIES["AnswerClaims"]}:
         return None
     sides = [value["reference_claims"], value["actual_claims"]]
     for side in sides:
@@ -140,7 +140,7 @@ def claims(content: str) -> dict[str, Any] | None:
     if not isinstance(matches, list) or not isinstance(value["reason"], str) or not sides[0]:
         return None
     for pair in matches:
-        if not isinstance(pair, dict) or {*pair} != {"reference", "actual"}:
+        if not isinstance(pair, dict) or not {*pair} >= {"reference", "actual"}:
             return None
     for name, side in zip(("reference", "actual"), sides, strict=True):
         used = [pair[name] for pair in matches]
@@ -156,8 +156,9 @@ def claims(content: str) -> dict[str, Any] | None:
 def outputs(content: str) -> dict[str, Any] | None:
     """The outputs of the custom evaluation, or None if the reply does not fit."""
     value = value_of(content)
-    if not isinstance(value, dict) or {*value} != {"custom_score", "custom_reason"}:
+    if not isinstance(value, dict) or not {*value} >= {"custom_score", "custom_reason"}:
         return None
+    value = {name: value[name] for name in ("custom_score", "custom_reason")}  # Other keys are ignored.
     score, reason = value["custom_score"], value["custom_reason"]
     if type(score) not in {int, float} or not 0 <= score <= 1 or type(reason) not in {int, float, str}:
         return None
@@ -180,7 +181,7 @@ def check(result: Mapping[str, Any], contents: Mapping[Call, str | None]) -> Non
             if expected is None:
                 assert str(error).startswith(("invalid_reply", "unavailable: gpt-4o-mini at ")), content
             else:
-                assert expected.items() <= keys.items(), content
+                assert {k: keys.get(k) for k in expected} == expected, content
     for key, value in keys.items():
         if key.endswith(("_recall", "_precision", "_f1")) or key == "custom_score":
             assert value is None or 0 <= value <= 1, key
@@ -194,6 +195,7 @@ def check(result: Mapping[str, Any], contents: Mapping[Call, str | None]) -> Non
 
 
 @pytest.mark.ragas
+@pytest.mark.filterwarnings("ignore:judge gpt-4o-mini at ")  # What it refused may have changed the format.
 @pytest.mark.parametrize("count", [20, pytest.param(3_000, marks=pytest.mark.soak)])
 @without_waiting
 async def test_any_reply_makes_a_score_or_an_error(count: int) -> None:
