@@ -39,6 +39,7 @@ def sections() -> Iterator[tuple[str, type[model.Section]]]:
     yield "", model.Config
     yield "llm", model.LLMConfig
     yield "llm.generation", model.GenerationConfig
+    yield "llm.judges.NAME", model.JudgeConfig
     yield "llm.embedding", model.EmbeddingConfig
     yield "llm.limits", model.LimitsConfig
     yield "llm.pricing", model.PricingConfig
@@ -49,10 +50,12 @@ def sections() -> Iterator[tuple[str, type[model.Section]]]:
 
 
 def attributes(section: type[Any]) -> dict[str, str]:
-    """What the docstring of a section says of each attribute."""
-    text = inspect.cleandoc(section.__doc__ or "").partition("Attributes:\n")[2]
-    found = re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", text, re.MULTILINE | re.DOTALL)
-    return {name: " ".join(described.split()) for name, described in found}
+    """What the docstrings of a section and its bases say of each attribute."""
+    found: dict[str, str] = {}
+    for base in reversed(section.__mro__):
+        text = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")[2]
+        found |= dict(re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", text, re.MULTILINE | re.DOTALL))
+    return {name: " ".join(described.split()) for name, described in found.items()}
 
 
 def default(field: Any) -> str:
@@ -65,7 +68,7 @@ def default(field: Any) -> str:
     if value is msgspec.UNSET or isinstance(value, model.Section) or value in (None, ()):
         return "none"
     if isinstance(value, tuple):
-        return f"`{list(value)}`"
+        return f"`[{', '.join(map(str, value))}]`"
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 

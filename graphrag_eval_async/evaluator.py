@@ -58,7 +58,7 @@ class EvaluatorOptions(TypedDict, total=False):
     steps_groups: StepsGroups | None
     step_aliases: Mapping[str, Sequence[str]] | None
     config: str | os.PathLike[str] | Mapping[str, Any] | Config | None
-    judge: Judge | None
+    judge: Judge | Mapping[str, Judge] | None
     on_fatal: OnFatal
     format: str | TraceFormat | None
 
@@ -82,7 +82,7 @@ class Evaluator:
         steps_groups: StepsGroups | None = None,
         step_aliases: Mapping[str, Sequence[str]] | None = None,
         config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
-        judge: Judge | None = None,
+        judge: Judge | Mapping[str, Judge] | None = None,
         on_fatal: OnFatal = "raise",
         format: str | TraceFormat | None = None,  # noqa: A002  (its name on the command line)
     ) -> None:
@@ -101,8 +101,8 @@ class Evaluator:
                 `aliases` of the configuration.
             config: metrics to judge, models and limits: a path to YAML, a dict of that layout, or a `Config`.
                 Without it, only steps are scored.
-            judge: your own judge, in place of the configured models. Without a configuration, it judges
-                answer correctness.
+            judge: your own judge, in place of the configured models; or a dict with one for each name in
+                `judges` of the metrics. Without a configuration, it judges answer correctness.
             on_fatal: what to do if the judge rejects the key, lacks the model or is out of quota: "raise"
                 raises `JudgeUnavailable`, "continue" makes it the error of each metric.
             format: the responses are traces in this format, such as "openai" or "auto"; or a `TraceFormat`,
@@ -338,7 +338,7 @@ def _check_arguments(comparators: Any, steps_groups: Any, on_fatal: Any) -> None
 
 def _configured(
     config: str | os.PathLike[str] | Mapping[str, Any] | Config | None,
-    judge: Judge | None,
+    judge: Judge | Mapping[str, Judge] | None,
     on_fatal: OnFatal,
     steps_groups: StepsGroups | None,
 ) -> tuple[StepsGroups, bool, Judging | None, dict[str, Sequence[str]]]:

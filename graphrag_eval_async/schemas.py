@@ -99,12 +99,21 @@ Group = defstruct("Group", _STATISTICS, bases=(_Group,), kw_only=True)
 Macro = defstruct("Macro", _STATISTICS, kw_only=True)
 
 
+class Agreement(Struct, kw_only=True):
+    """How far several judges agree on a metric: the mean of each judge, and measures that are 1 at most."""
+
+    judges: dict[str, float]
+    krippendorff_alpha: float | None
+    cohen_kappa: float | None = None
+
+
 class AggregatesShape(Struct, kw_only=True):
     """Aggregates of results; with outputs of custom evaluations as other keys of each group."""
 
     per_template: dict[str, Group]  # type: ignore[valid-type]
     micro: Group  # type: ignore[valid-type]
     macro: Macro  # type: ignore[valid-type]
+    agreement: dict[str, Agreement] | None = None
 
 
 SHAPES: dict[str, Any] = {
@@ -126,7 +135,7 @@ def json_schema(name: str) -> dict[str, Any]:
     if name not in SHAPES:
         raise UsageError(f"no schema {name!r}; {did_you_mean(name, SHAPES)}")
     schema = msgspec.json.schema(SHAPES[name])
-    models = ("GenerationConfig", "EmbeddingConfig")
+    models = ("GenerationConfig", "JudgeConfig", "EmbeddingConfig")
     for model in (schema.get("$defs", {}).get(each) for each in models):
         if model is not None:  # Other keys go into the request.
             model["additionalProperties"] = True

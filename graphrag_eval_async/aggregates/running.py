@@ -9,6 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Self
 
 from graphrag_eval_async.aggregates import state
+from graphrag_eval_async.aggregates.agreement import Agreement
 from graphrag_eval_async.aggregates.coverage import covered_metrics
 from graphrag_eval_async.aggregates.group import (
     DetailOptions,
@@ -24,6 +25,7 @@ from graphrag_eval_async.aggregates.steps import checked_names
 from graphrag_eval_async.aggregates.window import Alike, Last, Row, Seconds, Sliding, WindowedResult
 from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.records.evaluation import Evaluation
+from graphrag_eval_async.records.metrics import metric_position
 from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
@@ -59,7 +61,16 @@ class Aggregates:
     """
 
     __slots__ = (
-        *("_expected", "_fractions", "_groups", "_include_errors", "_is_finished", "_micro", "_order"),
+        *(
+            "_agreement",
+            "_expected",
+            "_fractions",
+            "_groups",
+            "_include_errors",
+            "_is_finished",
+            "_micro",
+            "_order",
+        ),
         *("_pending", "_results", "_sliding", "_waiting"),
     )
 
@@ -81,6 +92,7 @@ class Aggregates:
         self._order: dict[str, int] = {}
         self._pending = Pending()
         self._fractions: set[str] = set()
+        self._agreement: defaultdict[str, Agreement] = defaultdict(Agreement)
         # Values of results that share everything else.
         self._waiting: dict[Alike, list[Row]] = {}
         self._results = 0
@@ -128,6 +140,9 @@ class Aggregates:
             self._pending.remove(seen)
         if seen.fractions:
             self._fractions.update(seen.fractions)
+        if seen.votes and self._sliding is None:
+            for name, votes in seen.votes:
+                self._agreement[name].add(votes)
         if seen is result and seen.failed and not self._include_errors:
             seen = seen.without_values()
         alike = (seen.template_id, seen.failed, seen.metrics, seen.steps, seen.tallies)
@@ -151,12 +166,16 @@ class Aggregates:
         self._is_finished = True
 
     def snapshot(self) -> dict[str, Any]:
-        """Return `per_template`, `micro` and `macro` over the results that count, as a new dict."""
+        """Return `per_template`, `micro` and `macro` over the results that count, as a new dict.
+
+        If several judges gave scores, `agreement` has the mean of each judge and how far they agree, by
+        metric; see `Agreement.snapshot`. Windows lack it.
+        """
         self._flush()
         per_template = {name: self._groups[name].snapshot() for name in self._in_order(self._groups)}
         micro = self._total().snapshot()
         macro = {metric: macro_of(metric, per_template) for metric in micro if metric in self._micro}
-        return {"per_template": per_template, "micro": micro, "macro": macro}
+        return {"per_template": per_template, "micro": micro, "macro": macro} | self._agreed()
 
     def lowest(self, metric: str, count: int) -> list[tuple[str, float]]:
         """Return the `count` questions with the lowest means of a score, the lowest first, then by id."""
@@ -202,7 +221,7 @@ class Aggregates:
             if metric in detail.metrics
             if (shown := macro_of(metric, per_template))
         }
-        return {"per_template": per_template, "micro": micro, "macro": macro}
+        return {"per_template": per_template, "micro": micro, "macro": macro} | self._agreed()
 
     def _detail(self, intervals: Intervals | None) -> DetailOptions:
         """Return the options to show all results in detail."""
@@ -210,6 +229,13 @@ class Aggregates:
         tallies = {tally for group in self._groups.values() for tally in group.tallies}
         metrics = covered_metrics(self._micro, tallies, pending)
         return DetailOptions(intervals, metrics, frozenset(self._fractions), pending)
+
+    def _agreed(self) -> dict[str, Any]:
+        """Return the agreement of judges by metric, if there are several judges."""
+        found = {
+            name: self._agreement[name].snapshot() for name in sorted(self._agreement, key=metric_position)
+        }
+        return {"agreement": found} if found else {}
 
     def _total(self) -> Group:
         """Return all groups as one, but for the values by question."""
@@ -259,6 +285,8 @@ class Aggregates:
             metric(self._micro, name).merge(series)
         self._pending.merge(other._pending)
         self._fractions |= other._fractions
+        for name, agreement in other._agreement.items():
+            self._agreement[name].merge(agreement)
         self._is_finished = False
         return self
 
@@ -272,7 +300,15 @@ class Aggregates:
             raise UsageError("window: aggregates with a window cannot be converted to bytes")
         self._flush()
         order, pending = self._order, self._pending
-        return state.dump(self._include_errors, order, self._groups, pending, self._fractions, self._expected)
+        return state.dump(
+            self._include_errors,
+            order,
+            self._groups,
+            pending,
+            self._fractions,
+            self._expected,
+            self._agreement,
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -287,6 +323,7 @@ class Aggregates:
         aggregates._pending, aggregates._fractions = loaded.pending, loaded.fractions
         aggregates._place(loaded.order.items())
         aggregates._expected = loaded.expected
+        aggregates._agreement.update(loaded.agreement)
         return aggregates
 
     def _flush(self) -> None:

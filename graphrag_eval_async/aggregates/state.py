@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 import msgspec
 
+from graphrag_eval_async.aggregates.agreement import Agreement
 from graphrag_eval_async.aggregates.group import Group, metric
 from graphrag_eval_async.aggregates.histogram import BINS, Histogram
 from graphrag_eval_async.aggregates.pending import Pending
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 _HEADER = struct.Struct(">4sHI")
 _MAGIC = b"GEAA"
-_VERSION = 4
+_VERSION = 5
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 _Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
@@ -64,6 +65,12 @@ class _Group(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     series: dict[_Name, _Series]
 
 
+class _Agreement(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    # By judge, the number of scores and the bytes of the sums of them and of their squares.
+    sums: dict[_Name, tuple[_Positive, bytes, bytes]]
+    apart: dict[Annotated[int, msgspec.Meta(ge=2)], bytes]
+
+
 class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     include_errors: bool
     order: dict[_Name, _Count]
@@ -71,6 +78,7 @@ class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     pending: list[tuple[tuple[_Name, ...], list[tuple[_Name, ...]]]]
     fractions: list[_Name]
     expected: list[_Name]
+    agreement: dict[_Name, _Agreement]
 
 
 class Loaded(NamedTuple):
@@ -83,6 +91,7 @@ class Loaded(NamedTuple):
     pending: Pending
     fractions: set[str]
     expected: set[str]
+    agreement: dict[str, Agreement]
 
 
 def dump(
@@ -92,6 +101,7 @@ def dump(
     pending: Pending,
     fractions: Iterable[str],
     expected: Iterable[str],
+    agreement: Mapping[str, Agreement],
 ) -> bytes:
     """Serialise aggregates; the bytes do not depend on the order of results."""
     state = _State(
@@ -104,6 +114,7 @@ def dump(
         ],
         [*_encode_all(sorted(fractions))],
         [*_encode_all(sorted(expected))],
+        {_encode(name): _dump_agreement(each) for name, each in sorted(agreement.items())},
     )
     body = msgspec.msgpack.encode(state)
     return _HEADER.pack(_MAGIC, _VERSION, zlib.crc32(body)) + body
@@ -127,9 +138,10 @@ def load(data: bytes) -> Loaded:
         for (template, question, sample), expected in state.pending:
             key = (_decode(template), _decode(question), _decode(sample))
             pending.results[key] = [tuple(map(_decode, metrics)) for metrics in expected]
+        agreement = {_decode(name): _load_agreement(each) for name, each in state.agreement.items()}
     except (msgspec.MsgspecError, ValueError) as error:
         raise AggregationError(f"serialised aggregates: {error}") from error
-    return Loaded(state.include_errors, order, groups, micro, pending, fractions, names)
+    return Loaded(state.include_errors, order, groups, micro, pending, fractions, names, agreement)
 
 
 def _checked_body(data: bytes) -> memoryview:
@@ -197,6 +209,26 @@ def _load_questions(questions: QuestionValues, series: _Series, number: int) -> 
             questions.merge_one(place, (_load_int(values[0]), values[1]))
         elif values is not None:
             questions.merge_one(place, values)
+
+
+def _dump_agreement(agreement: Agreement) -> _Agreement:
+    return _Agreement(
+        {
+            _encode(judge): (count, _dump_int(total), _dump_int(squares))
+            for judge, (count, total, squares) in sorted(agreement.sums.items())
+        },
+        {judges: _dump_int(apart) for judges, apart in sorted(agreement.apart.items())},
+    )
+
+
+def _load_agreement(state: _Agreement) -> Agreement:
+    if len(state.sums) < 2:
+        raise ValueError("agreement of fewer than two judges")
+    agreement = Agreement()
+    for judge, (count, total, squares) in state.sums.items():
+        agreement.sums[_decode(judge)] = [count, _load_int(total), _load_int(squares)]
+    agreement.apart.update({judges: _load_int(apart) for judges, apart in state.apart.items()})
+    return agreement
 
 
 def _dump_int(value: int) -> bytes:

@@ -62,7 +62,9 @@ def judge_config(
 def forget_keys(given: Any) -> None:
     """Remove API keys, so that the variables that hold them need not be set."""
     llm = given.get("llm") if isinstance(given, dict) else None
-    for model in llm.values() if isinstance(llm, dict) else ():
+    models = [*llm.values()] if isinstance(llm, dict) else []
+    judges = llm.get("judges") if isinstance(llm, dict) else None
+    for model in [*models, *(judges.values() if isinstance(judges, dict) else ())]:
         if isinstance(model, dict) and isinstance(model.get("api_key"), str):
             del model["api_key"]
 
@@ -82,10 +84,11 @@ def keep_answer_correctness(given: Any) -> None:
 
 
 def judge_of(config: Config | None) -> str | None:
-    """Return the name of the judging LLM; None if no metric is on."""
-    if config is None or config.llm is None or config.llm.generation is None or not metrics_on(config):
+    """Return the names of the judging LLMs; None if there is none, or no metric is on."""
+    if config is None or config.llm is None or not metrics_on(config):
         return None
-    return one_line(config.llm.generation.model)
+    models = [model.model for name in config.judges if (model := config.llm.model(name)) is not None]
+    return one_line(", ".join(models)) if models else None
 
 
 def is_counted_cost(metric: str) -> bool:

@@ -58,7 +58,22 @@ def render_means(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     for part in _parts(columns):
         headings, *rows = zip(names, *part, strict=True)
         tables.append(table_of(headings, rows, _width(stream), apart=1))
-    return "\n".join([draw(tables, stream), *_captions(snapshot["micro"], shown)])
+    lines = [draw(tables, stream), *_captions(snapshot["micro"], shown)]
+    if "agreement" in snapshot:
+        lines += ["", draw([table_of(*_agreement(snapshot["agreement"]), _width(stream))], stream)]
+    return "\n".join(lines)
+
+
+def _agreement(agreement: Mapping[str, Any]) -> Cells:
+    """The mean of each judge, and how far they agree, by metric."""
+    judges = list(dict.fromkeys(judge for each in agreement.values() for judge in each["judges"]))
+    measures = {"krippendorff_alpha": "Krippendorff's alpha", "cohen_kappa": "Cohen's kappa"}
+    shown = [key for key in measures if any(key in each for each in agreement.values())]
+    rows = []
+    for metric, each in agreement.items():
+        values = [*map(each["judges"].get, judges), *map(each.get, shown)]
+        rows.append([metric, *("" if value is None else f"{value:.3f}" for value in values)])
+    return ["agreement of judges", *map(one_line, judges), *(measures[key] for key in shown)], rows
 
 
 def mean_cell(stats: Mapping[str, Any]) -> str:

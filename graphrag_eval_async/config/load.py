@@ -13,6 +13,7 @@ import orjson
 from msgspec.structs import replace
 
 from graphrag_eval_async.config.model import (
+    GENERATION,
     METRICS,
     AnswerCorrectnessConfig,
     AnswerRelevanceConfig,
@@ -20,10 +21,12 @@ from graphrag_eval_async.config.model import (
     CustomEvaluationConfig,
     EmbeddingConfig,
     GenerationConfig,
+    MetricConfig,
 )
 from graphrag_eval_async.config.reading import Reader, join
 from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning
-from graphrag_eval_async.records.metrics import COST, RESULT_KEYS
+from graphrag_eval_async.records.metrics import BY, COST, DISAGREEMENT, RESULT_KEYS
+from graphrag_eval_async.records.shapes import did_you_mean
 
 GATES = ("error_rate", "missing_rate")
 """Rates that the command line knows, besides metrics."""
@@ -140,11 +143,22 @@ def _check_values(config: Config, problem: Problem) -> None:
     if config.llm is not None:
         _check_model(config.llm.generation, "llm.generation", problem)
         _check_model(config.llm.embedding, "llm.embedding", problem)
+        for name, judge in config.llm.judges.items():
+            _check_model(judge, join("llm.judges", name), problem)
+        if GENERATION in config.llm.judges:
+            problem(f"llm.judges.{GENERATION}", "expected another name: this one stands for llm.generation")
     metric = config.ragas_answer_correctness
     if metric is not None and not sum(metric.weights):
         problem("ragas_answer_correctness.weights", "expected a sum above 0")
-    _check_names(config.custom_evaluations, problem)
-    for index, evaluation in enumerate(config.custom_evaluations):
+    for key, section in _sections(config).items():
+        if len({*section.judges}) < len(section.judges):
+            problem(f"{key}.judges", "names a judge twice")
+    _check_custom(config.custom_evaluations, problem)
+
+
+def _check_custom(evaluations: tuple[CustomEvaluationConfig, ...], problem: Problem) -> None:
+    _check_names(evaluations, problem)
+    for index, evaluation in enumerate(evaluations):
         for name in dict.fromkeys(_PLACEHOLDER.findall(evaluation.instructions)):
             if name not in evaluation.inputs:
                 what = f"{{{name}}} is none of its inputs, which are {', '.join(evaluation.inputs)}"
@@ -156,14 +170,25 @@ def _check_values(config: Config, problem: Problem) -> None:
                 problem(f"custom_evaluations[{index}].{name}", what)
 
 
+def _sections(config: Config) -> dict[str, MetricConfig]:
+    """Return the sections of all metrics that are present, by key."""
+    custom = {f"custom_evaluations[{i}]": section for i, section in enumerate(config.custom_evaluations)}
+    return config.metrics | custom
+
+
 def _check_needs(config: Config, problem: Problem) -> None:
     """Report the models that are missing for the metrics that are on."""
-    custom = [f"custom_evaluations[{index}]" for index in range(len(config.custom_evaluations))]
-    for key in [*config.metrics, *custom]:
-        models = ("generation", "embedding") if key in config.embedding_metrics else ("generation",)
+    known = {} if config.llm is None else config.llm.judges
+    for key, section in _sections(config).items():
+        models = [GENERATION] if GENERATION in section.judges else []
+        models += ["embedding"] if key in config.embedding_metrics else []
         lacking = [f"llm.{model}" for model in models if getattr(config.llm, model, None) is None]
         if lacking:
             problem(key, f"needs {' and '.join(lacking)}")
+        for index, name in enumerate(section.judges):
+            if name != GENERATION and name not in known:
+                what = f"is none of llm.judges; {did_you_mean(name, [*known, GENERATION])}"
+                problem(f"{key}.judges[{index}]", f"{name!r} {what}")
 
 
 def _check_model(model: GenerationConfig | EmbeddingConfig | None, key: str, problem: Problem) -> None:
@@ -213,7 +238,7 @@ def _check_names(evaluations: tuple[CustomEvaluationConfig, ...], problem: Probl
         section, name = f"custom_evaluations[{index}]", evaluation.name
         if name in METRICS:
             problem(f"{section}.name", f"{name!r} is the name of a built-in metric")
-        places = {f"{name}_error": f"{section}.name", f"{name}{COST}": f"{section}.name"}
+        places = {f"{name}{suffix}": f"{section}.name" for suffix in ("_error", COST, BY, DISAGREEMENT)}
         for output in evaluation.outputs:
             place = join(f"{section}.outputs", output)
             if output.endswith(COST):

@@ -23,6 +23,10 @@ Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
 Input: TypeAlias = Literal["question", "reference_answer", "reference_steps", "actual_answer", "actual_steps"]
 
 
+GENERATION = "generation"
+"""The judge that `llm.generation` configures, among those that a metric names."""
+
+
 class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A mapping of the YAML file. Its repr hides secrets; `load_config` checks it."""
 
@@ -137,11 +141,25 @@ class PricingConfig(Section, frozen=True, kw_only=True):
     cached_usd_per_million: Amount | None = None
 
 
+class JudgeConfig(GenerationConfig, frozen=True, kw_only=True):
+    """One of several LLMs that judge; has the keys of `GenerationConfig`, too.
+
+    If the generation model has the same provider, and this one has no `base_url` or the same, missing
+    connection settings are taken from the generation model.
+
+    Attributes:
+        pricing: prices that override list prices.
+    """
+
+    pricing: PricingConfig = PricingConfig()
+
+
 class LLMConfig(Section, frozen=True, kw_only=True):
     """The models that judge, and the limits on their use.
 
     Attributes:
         generation: the LLM.
+        judges: other LLMs, by the names that `judges` of a metric uses.
         embedding: the embedding model, for metrics that need one.
         limits: limits on rate, time and cost.
         pricing: prices that override list prices.
@@ -149,10 +167,19 @@ class LLMConfig(Section, frozen=True, kw_only=True):
     """
 
     generation: GenerationConfig | None = None
+    judges: dict[Name, JudgeConfig] = field(default_factory=dict)
     embedding: EmbeddingConfig | None = None
     limits: LimitsConfig = LimitsConfig()
     pricing: PricingConfig = PricingConfig()
     cache: Text | None = None
+
+    def model(self, name: str) -> GenerationConfig | None:
+        """Return the LLM of a judge; None if it is not configured."""
+        return self.generation if name == GENERATION else self.judges.get(name)
+
+    def key(self, name: str) -> str:
+        """Return where the LLM of a judge is configured."""
+        return f"llm.judges.{name}" if name in self.judges else "llm.generation"
 
 
 class StepsConfig(Section, frozen=True, kw_only=True):
@@ -168,7 +195,22 @@ class StepsConfig(Section, frozen=True, kw_only=True):
     strict_types: bool = False
 
 
-class AnswerCorrectnessConfig(Section, frozen=True, kw_only=True):
+class MetricConfig(Section, frozen=True, kw_only=True):
+    """What the sections of all metrics have.
+
+    Attributes:
+        judges: names of the judges, of `llm.judges` or "generation". Default: the generation model alone.
+        vote: how the scores of several judges become one: "mean", or "majority", which is their median: of
+            verdicts that are 0 or 1, the one that most give, and 0.5 if they are tied.
+    """
+
+    judges: Annotated[tuple[Text, ...], Meta(min_length=1, description="a list that is not empty")] = (
+        GENERATION,
+    )
+    vote: Literal["mean", "majority"] = "mean"
+
+
+class AnswerCorrectnessConfig(MetricConfig, frozen=True, kw_only=True):
     """Recall, precision and F1 of the answers' claims.
 
     Attributes:
@@ -181,7 +223,7 @@ class AnswerCorrectnessConfig(Section, frozen=True, kw_only=True):
     prompt: Text | None = None
 
 
-class AnswerRelevanceConfig(Section, frozen=True, kw_only=True):
+class AnswerRelevanceConfig(MetricConfig, frozen=True, kw_only=True):
     """RAGAS answer relevancy.
 
     Attributes:
@@ -193,7 +235,7 @@ class AnswerRelevanceConfig(Section, frozen=True, kw_only=True):
     strictness: Annotated[int, Meta(ge=1, le=20, description="an integer from 1 to 20")] = 3
 
 
-class RetrievalAnswerConfig(Section, frozen=True, kw_only=True):
+class RetrievalAnswerConfig(MetricConfig, frozen=True, kw_only=True):
     """RAGAS context recall and precision of retrieved texts against the reference answer.
 
     Attributes:
@@ -208,7 +250,7 @@ class RetrievalAnswerConfig(Section, frozen=True, kw_only=True):
     seed: Annotated[int, Meta(ge=0, le=2**53, description="an integer of 0 or more")] = 0
 
 
-class RetrievalContextConfig(Section, frozen=True, kw_only=True):
+class RetrievalContextConfig(MetricConfig, frozen=True, kw_only=True):
     """RAGAS context recall and precision of retrieved texts against those of the matched reference step.
 
     Attributes:
@@ -223,7 +265,7 @@ class RetrievalContextConfig(Section, frozen=True, kw_only=True):
     seed: Annotated[int, Meta(ge=0, le=2**53, description="an integer of 0 or more")] = 0
 
 
-class FaithfulnessConfig(Section, frozen=True, kw_only=True):
+class FaithfulnessConfig(MetricConfig, frozen=True, kw_only=True):
     """Share of the answer's claims that the retrieved texts support.
 
     Attributes:
@@ -236,7 +278,7 @@ class FaithfulnessConfig(Section, frozen=True, kw_only=True):
     mode: Literal["joint", "ragas"] = "joint"
 
 
-class ContextRelevanceConfig(Section, frozen=True, kw_only=True):
+class ContextRelevanceConfig(MetricConfig, frozen=True, kw_only=True):
     """Relevance of the retrieved texts to the question.
 
     Attributes:
@@ -250,7 +292,7 @@ class ContextRelevanceConfig(Section, frozen=True, kw_only=True):
     seed: Annotated[int, Meta(ge=0, le=2**53, description="an integer of 0 or more")] = 0
 
 
-class SparqlGroundednessConfig(Section, frozen=True, kw_only=True):
+class SparqlGroundednessConfig(MetricConfig, frozen=True, kw_only=True):
     """Share of the values and entities in the answer that stand in the rows of the agent's SPARQL queries.
 
     Attributes:
@@ -262,7 +304,7 @@ class SparqlGroundednessConfig(Section, frozen=True, kw_only=True):
     mode: Literal["joint"] = "joint"
 
 
-class RagasAnswerCorrectnessConfig(Section, frozen=True, kw_only=True):
+class RagasAnswerCorrectnessConfig(MetricConfig, frozen=True, kw_only=True):
     """RAGAS answer correctness: the weighted mean of an F-score of statements and the answers' similarity.
 
     Attributes:
@@ -290,7 +332,7 @@ class OutputConfig(Section, frozen=True, kw_only=True):
     description: str
 
 
-class CustomEvaluationConfig(Section, frozen=True, kw_only=True):
+class CustomEvaluationConfig(MetricConfig, frozen=True, kw_only=True):
     """One call of the judge with the user's own instructions and outputs.
 
     Attributes:
@@ -357,6 +399,13 @@ class Config(Section, frozen=True, kw_only=True):
         """The sections of built-in metrics that are present, by name."""
         sections = {name: getattr(self, name) for name in METRICS}
         return {name: section for name, section in sections.items() if section is not None}
+
+    @property
+    def judges(self) -> list[str]:
+        """The names of the judges that the metrics ask, the generation model first."""
+        sections = [*self.metrics.values(), *self.custom_evaluations]
+        names = dict.fromkeys(name for section in sections for name in section.judges)
+        return sorted(names, key=lambda name: name != GENERATION)
 
     @property
     def embedding_metrics(self) -> list[str]:

@@ -157,7 +157,7 @@ def as_published(kind: type[Section], value: dict[str, Any]) -> dict[str, Any]:
     There, `api_base` is the `base_url`, and unknown keys go into each request. A key that is nearly one of
     ours stays, and is an error: it was probably meant to be ours.
     """
-    if kind not in {GenerationConfig, EmbeddingConfig}:
+    if not issubclass(kind, GenerationConfig | EmbeddingConfig):
         return value
     value = dict(value)
     if "base_url" not in value and "api_base" in value:

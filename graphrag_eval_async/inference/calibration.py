@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.aggregates.agreement import Agreement
 from graphrag_eval_async.errors import UsageError, check_boolean
-from graphrag_eval_async.inference.agreement import cohen_kappa, krippendorff_alpha
 from graphrag_eval_async.inference.confidence import check_level
 from graphrag_eval_async.inference.corrected import Pair, corrected_mean
 from graphrag_eval_async.inference.labels import (
@@ -157,8 +157,10 @@ class Calibration:
 
 def _people(several: Sequence[Sequence[float]]) -> dict[str, Any]:
     """Return how far people agree on results with several labels."""
-    binary = all(value in (0, 1) for values in several for value in values)
-    return {"items": len(several), "alpha": krippendorff_alpha(several, "nominal" if binary else "interval")}
+    agreement = Agreement()
+    for labels in several:
+        agreement.add({str(place): label for place, label in enumerate(labels)})
+    return {"items": len(several), "alpha": agreement.alpha}
 
 
 def _warnings(labels: Mapping[Score, Iterable[Label]], results: int) -> list[str]:
@@ -182,14 +184,17 @@ def _row(pairs: Sequence[Pair], scores: Sequence[Score], level: float, reason: s
     """Return what the labels of some results say; `reason` is why the mean cannot be corrected."""
     if reason is None and len(pairs) < MIN_LABELS:
         reason = f"{len(pairs)} labels; an interval needs {MIN_LABELS} or more, else it is too short"
-    counts = Counter((pair.score.value >= POSITIVE, pair.label >= POSITIVE) for pair in pairs)
+    verdicts = [(pair.score.value >= POSITIVE, pair.label >= POSITIVE) for pair in pairs]
+    counts, agreement = Counter(verdicts), Agreement()
+    for score, label in verdicts:
+        agreement.add({"judge": score, "people": label})
     right, wrong = counts[True, True] + counts[False, True], counts[True, False] + counts[False, False]
     corrected = corrected_mean(pairs, scores, level) if reason is None else {"reason": reason}
     return {
         "results": len(scores),
         "labels": len(pairs),
         "agreement": _share(counts[True, True] + counts[False, False], len(pairs)),
-        "kappa": cohen_kappa([*counts.elements()]),
+        "kappa": agreement.kappa,
         "sensitivity": _share(counts[True, True], right),
         "specificity": _share(counts[False, False], wrong),
         "bias": fmean(pair.score.value - pair.label for pair in pairs) if pairs else None,

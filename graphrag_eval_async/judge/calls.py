@@ -19,7 +19,8 @@ from graphrag_eval_async.judge.retry import Request
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphrag_eval_async.judge.protocol import Judge, Message, ResponseFormat, Send
+    from graphrag_eval_async.judge.client import JudgeClient
+    from graphrag_eval_async.judge.protocol import Message, ResponseFormat, Send
     from graphrag_eval_async.judge.scheduling import Flight
     from graphrag_eval_async.judge.session import JudgeSession
 
@@ -38,15 +39,17 @@ class Call(NamedTuple):
 
     Attributes:
         kind: "completion" or "embedding".
+        client: the judge to ask.
         key: equal for equal calls.
-        request: given the judge and messages that correct an earlier reply, returns a function that sends the
-            request once, and the estimated tokens.
+        request: given messages that correct an earlier reply, returns a function that sends the request once,
+            and the estimated tokens.
         check: returns the reply if it is usable, else raises `JudgeError`.
     """
 
     kind: str
+    client: JudgeClient
     key: bytes
-    request: Callable[[Judge, Sequence[Message]], tuple[Send, int]]
+    request: Callable[[Sequence[Message]], tuple[Send, int]]
     check: Callable[[Any], Any]
 
 
@@ -61,7 +64,7 @@ class ResultCalls:
     def __init__(self, session: JudgeSession) -> None:
         self.session = session
         self.order = session.next_order()
-        self._deadlines = session.retry.limiter.deadlines
+        self._deadlines = session.deadlines
         self.scope = CancelScope()
         self.is_dropped = False
 
@@ -76,16 +79,18 @@ class ResultCalls:
 
 
 class MetricCalls:
-    """The calls of one metric for one result: a `MetricJudge` that tracks costs.
+    """The calls of one metric for one result to one judge: a `MetricJudge` that tracks costs.
 
     Attributes:
         calls: number of calls made, except those answered by the cache or by an equal call in flight.
         costs: cost of each reply to these calls, in US dollars; None if unknown.
     """
 
-    def __init__(self, result: ResultCalls) -> None:
+    def __init__(self, result: ResultCalls, client: JudgeClient | None = None) -> None:
+        """Prepare calls to a judge; by default, to the first."""
         self._result = result
         self._session = result.session
+        self._client = client or result.session.first
         self.calls = 0
         self.costs: list[float | None] = []
 
@@ -93,7 +98,7 @@ class MetricCalls:
     def cost(self) -> float | None:
         """Total cost in US dollars; None if a price or a token count is unknown."""
         known = [cost for cost in self.costs if cost is not None]
-        if len(known) < len(self.costs) or self._session.prices.input is None:
+        if len(known) < len(self.costs) or self._client.prices.input is None:
             return None
         return fsum(known)
 
@@ -105,27 +110,30 @@ class MetricCalls:
         def make() -> Call:
             messages = prompt()
             texts = (text for message in messages for text in (message["role"], message["content"]))
-            key = self._session.key("complete", form.schema, str(repeat), *texts)
+            client = self._client
+            key = client.key("complete", form.schema, str(repeat), *texts)
 
-            def request(judge: Judge, correction: Sequence[Message]) -> tuple[Send, int]:
+            def request(correction: Sequence[Message]) -> tuple[Send, int]:
                 asked = [*messages, *correction]
-                varied = {"variation": repeat} if repeat and self._session.varies else {}
-                send = partial(judge.complete, asked, form.schema, **varied)
+                varied = {"variation": repeat} if repeat and client.varies else {}
+                send = partial(client.judge.complete, asked, form.schema, **varied)
                 return send, estimate_prompt(asked, form.schema)
 
-            return Call("completion", key, request, partial(_checked_reply, form))
+            return Call("completion", client, key, request, partial(_checked_reply, form))
 
         return form.read(await self._call(make))
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
         """See `MetricJudge`."""
 
-        def request(judge: Judge, _: Sequence[Message]) -> tuple[Send, int]:
-            return partial(judge.embed, texts), sum(map(estimate_tokens, texts))
+        client = self._session.first
+
+        def request(_: Sequence[Message]) -> tuple[Send, int]:
+            return partial(client.judge.embed, texts), sum(map(estimate_tokens, texts))
 
         def make() -> Call:
-            key = self._session.key("embed", None, *texts)
-            return Call("embedding", key, request, partial(_checked_vectors, len(texts)))
+            key = client.key("embed", None, *texts)
+            return Call("embedding", client, key, request, partial(_checked_vectors, len(texts)))
 
         vectors: list[list[float]] = await self._call(make)
         return vectors
@@ -142,7 +150,7 @@ class MetricCalls:
 
     async def _cached(self, call: Call, flight: Flight) -> Any:
         session = self._session
-        judge = await session.judge()  # Also opens the cache.
+        await session.open()
         cache, usage = session.cache, session.usage
         if cache is not None and (kept := await cache.get(call.key)) is not None:
             # A cached reply may be corrupt, or from a version with weaker checks.
@@ -152,10 +160,10 @@ class MetricCalls:
                 return reply
         usage.calls += 1
         self.calls += 1
-        breaker = session.retry.breakers[call.kind]
+        breaker = call.client.retry.breakers[call.kind]
         await breaker.admit()
         try:
-            reply = await self._checked(call, judge, flight)
+            reply = await self._checked(call, flight)
         except asyncio.CancelledError:
             breaker.failed(JudgeError("timeout", "no reply in the time of the result"))
             raise
@@ -167,24 +175,25 @@ class MetricCalls:
         breaker.succeeded()
         if cache is not None:
             await cache.put(call.key, orjson.dumps(reply))
-            await session.remember()
+            await call.client.remember(cache)
             usage.cache_errors = cache.failures
         return reply
 
-    async def _checked(self, call: Call, judge: Judge, flight: Flight) -> Any:
+    async def _checked(self, call: Call, flight: Flight) -> Any:
         """Return a usable reply; if the first is unusable, ask the judge once to correct it."""
         try:
-            return call.check(await self._request(call.kind, *call.request(judge, []), flight))
+            return call.check(await self._request(call, [], flight))
         except JudgeError as error:
             if error.kind != "invalid_reply" or error.final:
                 raise
             self._session.usage.retries[error.kind] += 1
             correction = _correction(error)
-        return call.check(await self._request(call.kind, *call.request(judge, correction), flight))
+        return call.check(await self._request(call, correction, flight))
 
-    async def _request(self, kind: str, send: Send, tokens: int, flight: Flight) -> Any:
-        request = Request(kind, self._result.order, send, tokens, flight.sent, self.costs.append)
-        return await self._session.retry.send(request)
+    async def _request(self, call: Call, correction: Sequence[Message], flight: Flight) -> Any:
+        send, tokens = call.request(correction)
+        request = Request(call.kind, self._result.order, send, tokens, flight.sent, self.costs.append)
+        return await call.client.retry.send(request)
 
 
 def _checked_reply(form: ResponseFormat[Any], reply: Any) -> Any:

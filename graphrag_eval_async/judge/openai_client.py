@@ -11,6 +11,7 @@ from warnings import warn
 from msgspec import UNSET
 
 from graphrag_eval_async.config import GenerationConfig, secrets
+from graphrag_eval_async.config.model import GENERATION
 from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning, JudgeError
 from graphrag_eval_async.judge.dialect import Dialect, Variant
 from graphrag_eval_async.judge.openai_endpoint import INSTALL, Sdk, endpoint_of
@@ -55,8 +56,8 @@ LARGE = 1 << 17
 """Size in bytes above which a reply takes milliseconds to read."""
 
 
-def check(llm: LLMConfig) -> None:
-    """Check that the models can be called, as far as possible without a request.
+def check(llm: LLMConfig, name: str = GENERATION) -> None:
+    """Check that the judge `name` can be called, as far as possible without a request.
 
     Raises:
         ConfigError: the SDK is not installed, or a key is missing.
@@ -65,35 +66,35 @@ def check(llm: LLMConfig) -> None:
         raise ConfigError([f"llm: needs the package openai: {INSTALL}"])
     problems = [
         problem
-        for name, model in (("generation", llm.generation), ("embedding", llm.embedding))
+        for key, model in ((llm.key(name), llm.model(name)), ("llm.embedding", llm.embedding))
         if model is not None
-        for problem in endpoint_of(llm, model).problems(f"llm.{name}")
+        for problem in endpoint_of(llm, model).problems(key)
     ]
     if problems:
         raise ConfigError(problems)
 
 
-def open_judge(llm: LLMConfig) -> OpenAIJudge:
-    """Open the judge of a configuration. Importing the SDK takes a second: call this in a thread.
+def open_judge(llm: LLMConfig, name: str = GENERATION) -> OpenAIJudge:
+    """Open the judge `name` of a configuration. Importing the SDK takes a second: call this in a thread.
 
     Raises:
         ConfigError: as for `check`; or the SDK cannot be imported.
     """
-    check(llm)
+    check(llm, name)
     sdk = Sdk()
     scrub = Scrubber(secrets(llm))
     clients: dict[Endpoint, Any] = {}
 
-    def remote(name: str, model: GenerationConfig | EmbeddingConfig | None) -> _Remote | None:
+    def remote(key: str, model: GenerationConfig | EmbeddingConfig | None) -> _Remote | None:
         if model is None:
             return None
         endpoint = endpoint_of(llm, model)
         if endpoint not in clients:
             clients[endpoint] = sdk.client(endpoint, llm.limits)
-        target = Target(f"llm.{name}", model.model, endpoint.base_url)
+        target = Target(key, model.model, endpoint.base_url)
         return _Remote(sdk, clients[endpoint], endpoint, target, scrub, _dialect(model))
 
-    return OpenAIJudge(remote("generation", llm.generation), remote("embedding", llm.embedding))
+    return OpenAIJudge(remote(llm.key(name), llm.model(name)), remote("llm.embedding", llm.embedding))
 
 
 class OpenAIJudge:

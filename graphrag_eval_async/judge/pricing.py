@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import orjson
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from graphrag_eval_async.errors import ConfigError
 
@@ -52,15 +52,18 @@ _Place: TypeAlias = tuple[str, str | None, str]
 UNKNOWN = Prices(None, None, None)
 
 
-def prices_of(llm: LLMConfig | None) -> Prices:
-    """Return the configured prices, or the list prices of genai-prices where the configuration has none.
+def prices_of(llm: LLMConfig | None, name: str = "generation") -> Prices:
+    """Return the prices of the judge `name`: those configured, else the list prices of genai-prices.
 
     Cached input costs as much as other input if its price is unknown, or if only that of input is configured.
     """
     if llm is None:
         return UNKNOWN
+    model = llm.model(name)
     given = llm.pricing
-    known = _listed(llm.generation, given.input_usd_per_million, given.output_usd_per_million)
+    if name in llm.judges:
+        given = replace(llm.judges[name].pricing, embedding_usd_per_million=given.embedding_usd_per_million)
+    known = _listed(model, given.input_usd_per_million, given.output_usd_per_million)
     embedding = _listed(llm.embedding, given.embedding_usd_per_million)
     cached = known.cached if given.input_usd_per_million is None else None
     prices = Prices(known.input, known.output, embedding.input, cached)
@@ -99,21 +102,22 @@ def _listed(model: GenerationConfig | EmbeddingConfig | None, *configured: float
     return UNKNOWN
 
 
-def check_budget(llm: LLMConfig, *, embeds: bool) -> None:
-    """Check that a configured budget has the prices it needs, including embeddings if a metric `embeds`.
+def check_budget(llm: LLMConfig, name: str = "generation", *, embeds: bool) -> None:
+    """Check that a budget has the prices of the judge `name`, including embeddings if a metric `embeds`.
 
     Raises:
         ConfigError: a price is unknown; the message names the model and the keys to set.
     """
     if llm.limits.budget_usd is None:
         return
-    prices = prices_of(llm)
-    models = [(repr(llm.generation.model) if llm.generation else "the judge", ["input", "output"])]
+    prices, judge = prices_of(llm, name), llm.model(name)
+    models = [(repr(judge.model) if judge else "the judge", ["input", "output"])]
     if embeds:
         models.append((repr(llm.embedding.model) if llm.embedding else "embeddings", ["embedding"]))
     problems = []
     for model, kinds in models:
-        keys = [f"llm.pricing.{kind}_usd_per_million" for kind in kinds if getattr(prices, kind) is None]
+        pricing = f"{llm.key(name)}.pricing" if name in llm.judges and "input" in kinds else "llm.pricing"
+        keys = [f"{pricing}.{kind}_usd_per_million" for kind in kinds if getattr(prices, kind) is None]
         if keys:
             problems.append(
                 f"llm.limits.budget_usd: the price of {model} is unknown; set {' and '.join(keys)}"

@@ -73,7 +73,7 @@ class RateLimiter:
         ends: an event per kind of request, set when no more are sent.
     """
 
-    def __init__(self, limits: LimitsConfig, usage: JudgeUsage) -> None:
+    def __init__(self, limits: LimitsConfig, usage: JudgeUsage, deadlines: Deadlines | None = None) -> None:
         self._max = limits.max_concurrency
         self._limit = limits.max_concurrency
         self._requests = TokenBucket(limits.requests_per_minute)
@@ -88,7 +88,7 @@ class RateLimiter:
         self._timer: asyncio.TimerHandle | None = None
         self._round = 0
         self._successes = 0
-        self.deadlines = Deadlines(limits.result_timeout_sec)
+        self.deadlines = deadlines or Deadlines(limits.result_timeout_sec)
         usage.concurrency = self._limit
 
     async def acquire(self, order: int, tokens: float, kind: str = "") -> int:

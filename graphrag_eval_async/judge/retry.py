@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphrag_eval_async.config import LimitsConfig
+    from graphrag_eval_async.judge.pricing import Prices
     from graphrag_eval_async.judge.protocol import Send
+    from graphrag_eval_async.judge.rate_limiter import Deadlines
     from graphrag_eval_async.judge.usage import JudgeUsage
 
 KINDS = ("completion", "embedding")
@@ -56,12 +58,35 @@ class Request(NamedTuple):
 class Retry:
     """Sends requests within the limits and retries failures that may be temporary."""
 
-    def __init__(self, limits: LimitsConfig, usage: JudgeUsage) -> None:
-        self.limiter = RateLimiter(limits, usage)
+    def __init__(
+        self,
+        limits: LimitsConfig,
+        usage: JudgeUsage,
+        prices: Prices,
+        *,
+        key: str = "llm.generation",
+        deadlines: Deadlines | None = None,
+        peers: list[Retry] | None = None,
+    ) -> None:
+        """Prepare to send the requests of one judge.
+
+        Args:
+            limits: limits on its requests, and the budget of all judges together.
+            usage: counts the requests of all judges.
+            prices: prices of the judge.
+            key: where the judge's LLM is configured.
+            deadlines: deadlines of the results.
+            peers: all judges that share the budget; this one is added.
+        """
+        self.limiter = RateLimiter(limits, usage, deadlines)
         self.breakers = {kind: Breaker(limits, partial(self._give_up, kind)) for kind in KINDS}
         self.where: Callable[[str], str] = lambda kind: f"the judge's {kind} model"
         self._limits = limits
         self._usage = usage
+        self._prices = prices
+        self._key = key
+        self._peers = [] if peers is None else peers
+        self._peers.append(self)
 
     async def send(self, request: Request) -> Any:
         """Return the reply to a request.
@@ -100,7 +125,7 @@ class Retry:
         except Exception as error:
             failure = self._failure(error, request.kind, sent_in)
             if isinstance(error, TimeoutError):  # It may be billed, but nobody says so.
-                self._usage.add_timed_out(request.kind, TokenUsage(request.tokens))
+                self._usage.add_timed_out(request.kind, TokenUsage(request.tokens), self._prices)
                 self._check_budget()
             if failure.usage is not None or failure.reply is not None:
                 self._account(request, failure.usage, failure.reply)
@@ -143,7 +168,7 @@ class Retry:
         else:
             self._usage.unmetered += 1
             tokens = TokenUsage(request.tokens, estimate_reply(reply) if request.kind == KINDS[0] else 0)
-        cost = self._usage.add(request.kind, tokens)
+        cost = self._usage.add(request.kind, tokens, self._prices)
         request.paid(cost if is_metered else None)
         self._check_budget()
 
@@ -152,8 +177,9 @@ class Retry:
         spent = (self._usage.dollars or 0.0) + self._usage.timed_out_dollars
         if budget is not None and spent >= budget:
             text = f"the budget of {budget:g} US dollars is spent"
-            for kind in KINDS:
-                self._dismiss(kind, partial(JudgeError, "budget", text, final=True))
+            for peer in self._peers:
+                for kind in KINDS:
+                    peer._dismiss(kind, partial(JudgeError, "budget", text, final=True))
 
     def _end(self, kind: str, error: JudgeUnavailable) -> None:
         """Send no more requests of a kind, since they would all fail."""
@@ -166,7 +192,7 @@ class Retry:
         self.breakers[kind].close()
 
     def _give_up(self, kind: str, text: str) -> JudgeUnavailable:
-        key = "llm.embedding" if kind == "embedding" else "llm.generation"
+        key = "llm.embedding" if kind == "embedding" else self._key
         check = f"check {key}.base_url, {key}.model and {key}.api_key, and that the server works"
         error = JudgeUnavailable(f"{self.where(kind)}: {text}; {check}")
         self._end(kind, error)

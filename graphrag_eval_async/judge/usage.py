@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from operator import add
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,7 @@ class JudgeUsage:
         self.restored_dollars = 0.0
         self.timed_out_dollars = 0.0
         self._prices = prices or UNKNOWN
+        self._of_others: dict[Prices, TokenUsage] = {}  # Completions of judges with other prices.
         self._paused_until = 0.0
 
     @property
@@ -77,10 +79,14 @@ class JudgeUsage:
     @property
     def dollars(self) -> float | None:
         """Cost of all tokens and of restored results, in US dollars; None if a price is unknown."""
-        completions = TokenUsage(self.input_tokens, self.output_tokens, self.cached_tokens)
+        totals = self.input_tokens, self.output_tokens, self.cached_tokens
+        others = self._of_others.values()
+        own = TokenUsage(*(total - sum(used) for total, *used in zip(totals, *others, strict=True)))
+        embeddings = TokenUsage(self.embedding_tokens)
         costs = [
-            self._prices.completion(completions) if any(completions) else 0.0,
-            self._prices.embedding_cost(TokenUsage(self.embedding_tokens)) if self.embedding_tokens else 0.0,
+            self._prices.completion(own) if any(own) else 0.0,
+            self._prices.embedding_cost(embeddings) if any(embeddings) else 0.0,
+            *(prices.completion(used) for prices, used in self._of_others.items()),
         ]
         known = [cost for cost in costs if cost is not None]
         return self.restored_dollars + sum(known) if len(known) == len(costs) else None
@@ -116,24 +122,26 @@ class JudgeUsage:
         """Record a pause of `seconds` during which no request is sent."""
         self._paused_until = max(self._paused_until, monotonic() + seconds)
 
-    def add_timed_out(self, kind: str, tokens: TokenUsage) -> None:
+    def add_timed_out(self, kind: str, tokens: TokenUsage, prices: Prices) -> None:
         """Count the estimated tokens of a request that timed out."""
-        prices = self._prices
         cost = prices.embedding_cost(tokens) if kind == "embedding" else prices.completion(tokens)
         self.timed_out_dollars += cost or 0.0
 
-    def add(self, kind: str, tokens: TokenUsage) -> float | None:
+    def add(self, kind: str, tokens: TokenUsage, prices: Prices) -> float | None:
         """Count the tokens of a reply; return their cost in US dollars, or None if a price is unknown.
 
-        `kind` is "completion" or "embedding".
+        `kind` is "completion" or "embedding"; `prices` are those of the judge that replied.
         """
         if kind == "embedding":
             self.embedding_tokens += tokens.input_tokens
-            return self._prices.embedding_cost(tokens)
+            return prices.embedding_cost(tokens)
         self.input_tokens += tokens.input_tokens
         self.output_tokens += tokens.output_tokens
         self.cached_tokens += tokens.cached_tokens
-        return self._prices.completion(tokens)
+        if prices != self._prices:
+            known = self._of_others.get(prices, TokenUsage(0))
+            self._of_others[prices] = TokenUsage(*map(add, known, tokens))
+        return prices.completion(tokens)
 
 
 class Spending:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import anyio
@@ -10,29 +12,34 @@ import msgspec
 import orjson
 
 from graphrag_eval_async.config import Config, LLMConfig
-from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
+from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, UsageError
 from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
-from graphrag_eval_async.judge.session import JudgeSession, judge_setup
+from graphrag_eval_async.judge.client import judge_setup
+from graphrag_eval_async.judge.session import JudgeSession
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
 from graphrag_eval_async.metrics.answer_relevance import answer_relevance
 from graphrag_eval_async.metrics.context_relevance import context_relevance
 from graphrag_eval_async.metrics.custom import custom_evaluation, kinds_of_outputs
 from graphrag_eval_async.metrics.faithfulness import faithfulness
 from graphrag_eval_async.metrics.metric import Case
+from graphrag_eval_async.metrics.panel import Panel, Verdict
 from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_correctness
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
 from graphrag_eval_async.metrics.retrieval import add_f1, retrieval_answer, retrieval_context
 from graphrag_eval_async.metrics.sparql_groundedness import sparql_groundedness
 from graphrag_eval_async.records.copying import copy_json
+from graphrag_eval_async.records.metrics import BY, DISAGREEMENT
+from graphrag_eval_async.records.outcomes import OF_PENDING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from graphrag_eval_async.judge.protocol import Judge
     from graphrag_eval_async.metrics.metric import Call, Metric, MetricTask
     from graphrag_eval_async.records import Question
 
     Outcome: TypeAlias = Mapping[str, Any] | JudgeError
+    Asked: TypeAlias = tuple[MetricTask, MetricCalls]
 
 OnFatal = Literal["raise", "continue"]
 
@@ -100,12 +107,14 @@ class Judging:
         fingerprint: JSON that differs if other metrics or models could give other results.
     """
 
-    def __init__(self, config: Config, *, judge: Judge | None, on_fatal: OnFatal) -> None:
+    def __init__(
+        self, config: Config, *, judge: Judge | Mapping[str, Judge] | None, on_fatal: OnFatal
+    ) -> None:
         """Prepare the metrics; makes no call and imports nothing heavy.
 
         Args:
             config: a checked configuration with at least one metric on.
-            judge: the caller's own judge, used instead of the configured models.
+            judge: the caller's own judge, used instead of the configured models; or several by name.
             on_fatal: what to do if all calls would fail: with "raise", `run` raises; with "continue", each
                 metric gets the error.
 
@@ -115,25 +124,36 @@ class Judging:
         self._metrics = configured(config)
         self.names = [metric.name for metric in self._metrics]
         self._on_fatal = on_fatal
-        embeds = bool(config.embedding_metrics)
-        self._setup = judge_setup(config.llm or LLMConfig(), judge, loader(config), embeds=embeds)
-        prompts = [[metric.name, *metric.prompts] for metric in self._metrics]
-        models = None if judge is not None else self._setup.identities
-        digest = sha256(orjson.dumps([prompts, models])).hexdigest()[:16]
-        provenance: dict[str, Any] = {"model": self._setup.model, "prompts": digest}
+        self._panels = _panels(config)
+        llm, prepare, embeds = config.llm or LLMConfig(), loader(config), bool(config.embedding_metrics)
+        self._setups = [
+            judge_setup(llm, name, _own(judge, name), prepare, embeds=embeds and not index)
+            for index, name in enumerate(config.judges)
+        ]
+        first, *others = self._setups
+        hashed: list[Any] = [[[metric.name, *metric.prompts] for metric in self._metrics]]
+        hashed.append(None if judge is not None else first.identities)
+        if others:
+            hashed.append({name: [panel.judges, panel.vote] for name, panel in self._panels.items()})
+            hashed.append([setup.identities for setup in others])
+        digest = sha256(orjson.dumps(hashed)).hexdigest()[:16]
+        provenance: dict[str, Any] = {"model": first.model, "prompts": digest}
+        if others:
+            provenance["judges"] = {setup.name: setup.model for setup in self._setups}
         if embeds and judge is None and config.llm is not None and config.llm.embedding is not None:
             provenance["embedding"] = str(config.llm.embedding.model)
         provenance |= kinds_of_outputs(config.custom_evaluations)
         self._provenance = provenance
         sections = {name: msgspec.to_builtins(getattr(config, name)) for name in SECTIONS}
-        self.fingerprint = [provenance, self._setup.identities, sections]
+        self.fingerprint = [provenance, [setup.identities for setup in self._setups], sections]
 
     def provenance(self, used: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the `judge` key of a result.
 
-        It has the `model`; the `embedding` model, if a metric uses one; a hash of the `prompts` of all
-        metrics, of the models' parameters and of `used`; the `outputs` of custom evaluations, and which of
-        them are `fractions` (numbers from 0 to 1) or `texts`.
+        It has the `model`; if there are several, the models of all `judges` by name; the `embedding` model,
+        if a metric uses one; a hash of the `prompts` of all metrics, of the models' parameters and of `used`;
+        the `outputs` of custom evaluations, and which of them are `fractions` (numbers from 0 to 1) or
+        `texts`.
 
         Args:
             used: in what other way requests were written; see `JudgeSession`.
@@ -146,7 +166,7 @@ class Judging:
 
     def session(self) -> JudgeSession:
         """Return a new judge session for one stream."""
-        return JudgeSession(self._setup)
+        return JudgeSession(self._setups)
 
     def plan(
         self, question: Question, fields: Mapping[str, Any], matches: Sequence[tuple[int, int, int]]
@@ -178,44 +198,80 @@ class Judging:
             JudgeUnavailable: no call can succeed, and `on_fatal` is "raise".
         """
         result = ResultCalls(session)
-        await session.judge()  # Opening the judge imports, in a thread, what the metrics need.
+        await session.open()  # Opening a judge imports, in a thread, what the metrics need.
         await session.starts.acquire(result.order)
         if session.is_dropping:  # A cancellation may arrive only after the first call is sent.
             return None
-        judges = [MetricCalls(result) for _ in plan.due]
-        outcomes = await _outcomes(plan, judges, result)
-        return None if result.is_dropped else self._gather(plan, judges, outcomes, session)
+        asked = [
+            (task, MetricCalls(result, session.clients[name]))
+            for task in plan.due
+            for name in self._panels[task.metric].judges
+        ]
+        outcomes = await _outcomes(asked, result)
+        return None if result.is_dropped else self._gather(plan, asked, outcomes, session)
 
     def _gather(
-        self, plan: Plan, judges: Sequence[MetricCalls], outcomes: Sequence[Outcome], session: JudgeSession
+        self, plan: Plan, asked: Sequence[Asked], outcomes: Sequence[Outcome], session: JudgeSession
     ) -> Judged:
         """Return what the tasks add to the result; count outcomes and costs."""
         judged = Judged({}, {})
-        for task, judge, outcome in zip(plan.due, judges, outcomes, strict=True):
-            if self._on_fatal == "raise" and isinstance(outcome, JudgeUnavailable):
-                raise outcome
-            _add(judged, task, outcome, judge.cost)
-            session.usage.outcomes[outcome.kind if isinstance(outcome, JudgeError) else "ok"] += 1
-            if isinstance(outcome, JudgeError):
-                session.usage.examples.setdefault(outcome.kind, outcome.message)
-        costs = [cost for judge in judges for cost in judge.costs]
-        session.spending.add(sum(judge.calls for judge in judges), costs)
+        found = iter(
+            [Verdict(outcome, calls.cost) for outcome, (_, calls) in zip(outcomes, asked, strict=True)]
+        )
+        for task in plan.due:
+            panel = self._panels[task.metric]
+            verdicts = [*islice(found, len(panel.judges))]
+            errors = [outcome for outcome, _ in verdicts if isinstance(outcome, JudgeError)]
+            if self._on_fatal == "raise":
+                for error in errors:
+                    if isinstance(error, JudgeUnavailable):
+                        raise error
+            _add(judged, task, panel.keys(task, verdicts))
+            session.usage.outcomes[errors[0].kind if errors else "ok"] += 1
+            for error in errors:
+                session.usage.examples.setdefault(error.kind, error.message)
+        costs = [cost for _, calls in asked for cost in calls.costs]
+        session.spending.add(sum(calls.calls for _, calls in asked), costs)
         return judged
 
 
-async def _outcomes(plan: Plan, judges: Sequence[MetricCalls], result: ResultCalls) -> list[Outcome]:
+def _own(judge: Judge | Mapping[str, Judge] | None, name: str) -> Judge | None:
+    """Return the caller's own judge of a name.
+
+    Raises:
+        UsageError: there are several, and none of this name.
+    """
+    if not isinstance(judge, Mapping):
+        return judge
+    if name not in judge:
+        raise UsageError(f"judge: there is none named {name!r}, which the configuration asks")
+    return judge[name]
+
+
+def _panels(config: Config) -> dict[str, Panel]:
+    """Return the judges of each metric, by the metric's name."""
+    panels = {
+        name: Panel(section.judges, section.vote, OF_PENDING[name])
+        for name, section in config.metrics.items()
+    }
+    for section in config.custom_evaluations:
+        panels[section.name] = Panel(section.judges, section.vote, section.outputs)
+    return panels
+
+
+async def _outcomes(asked: Sequence[Asked], result: ResultCalls) -> list[Outcome]:
     """Return the outcome of each task: a timeout error if it did not finish in the time of the result."""
     seconds = result.session.limits.result_timeout_sec
     late = JudgeError("timeout", f"the result was not finished within {seconds:g} seconds")
-    outcomes: list[Outcome] = [late] * len(plan.due)
+    outcomes: list[Outcome] = [late] * len(asked)
 
     async def find(index: int, call: Call) -> None:
         try:
-            outcomes[index] = await call(judges[index])
+            outcomes[index] = await call(asked[index][1])
         except JudgeError as error:
             outcomes[index] = error
 
-    calls = [(index, task.call) for index, task in enumerate(plan.due) if task.call is not None]
+    calls = [(index, task.call) for index, (task, _) in enumerate(asked) if task.call is not None]
     with result:
         if len(calls) == 1:
             await find(*calls[0])
@@ -226,15 +282,16 @@ async def _outcomes(plan: Plan, judges: Sequence[MetricCalls], result: ResultCal
     return outcomes
 
 
-def _add(judged: Judged, task: MetricTask, outcome: Outcome, cost: float | None) -> None:
-    """Add the outcome of a task to the keys of the result or of its step."""
-    keys = judged.keys if task.step is None else judged.of_steps.setdefault(task.step, {})
-    if isinstance(outcome, JudgeError):
-        keys |= dict.fromkeys(task.nulls) | {task.error_key: f"{outcome.kind}: {outcome.message}"}
-    else:
-        keys |= outcome
-    # The cost of a failure without a reply is unknown, not 0.
-    if cost is not None and (cost or not isinstance(outcome, JudgeError)):
-        keys[task.cost_key] = cost
-    if task.step is not None:
-        add_f1(keys, task.metric)
+def _add(judged: Judged, task: MetricTask, keys: dict[str, Any]) -> None:
+    """Add the keys of a task to those of the result or of its step."""
+    if task.step is None:
+        judged.keys.update(keys)
+        return
+    known = judged.of_steps.setdefault(task.step, {})
+    by, apart = f"{task.metric}{BY}", f"{task.metric}{DISAGREEMENT}"
+    if by in keys and by in known:  # Recall and precision are tasks of their own.
+        keys[by] = {name: known[by][name] | own for name, own in keys[by].items()}
+        keys[apart] = max(known.get(apart, 0.0), keys.get(apart, 0.0))
+    known |= keys
+    for each in (known, *keys.get(by, {}).values()):
+        add_f1(each, task.metric)

@@ -63,6 +63,7 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
             steps or the answer are wrong.
         tallies_of_error: `tallies` to use when the values of failed responses do not count.
         fractions: outputs of custom evaluations defined to be from 0 to 1.
+        votes: scores that several judges gave, by judge, with the metric's name.
         pending: metrics still to be judged, if a complete result follows; else None.
         is_answered: whether there is an answer that is not blank.
         question: the question.
@@ -93,6 +94,7 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     tallies: tuple[Tally, ...] = ()
     tallies_of_error: tuple[Tally, ...] = ()
     fractions: tuple[str, ...] = ()
+    votes: tuple[tuple[str, Mapping[str, float]], ...] = ()
     pending: Any = None
     is_answered: bool = False
     question: Question | None = None

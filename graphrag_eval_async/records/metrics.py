@@ -87,6 +87,9 @@ BOUNDED_METRICS = frozenset(
 COST = "_cost"
 """Suffix of the names of costs, which are in US dollars."""
 
+BY, DISAGREEMENT = "_by", "_disagreement"
+"""Suffixes of the keys that several judges add: what each says, and how far their scores are apart."""
+
 ERROR_RATE = "error_rate"
 """Name of the share of responses that are errors; not a key of a result."""
 
@@ -103,6 +106,7 @@ RESULT_KEYS = frozenset(
         "trace_problems",
         *(key for metric in JUDGED for key in metric.more),
         *(f"{metric.name}{suffix}" for metric in JUDGED for suffix in ("_reason", "_error", COST)),
+        *(f"{metric.name}{suffix}" for metric in JUDGED for suffix in (BY, DISAGREEMENT)),
         *("steps", "number_of_error_samples", "number_of_success_samples"),  # of aggregates
     }
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from math import inf
 from numbers import Integral, Real
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from graphrag_eval_async.errors import AggregationError, describe
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.evaluation import Evaluation, kinds_of
-from graphrag_eval_async.records.metrics import COST, RESULT_KEYS, RESULT_METRICS, RETRIEVAL_METRICS, fits
+from graphrag_eval_async.records.metrics import BY, COST, RESULT_KEYS, RESULT_METRICS, RETRIEVAL_METRICS, fits
 from graphrag_eval_async.records.outcomes import (
     ERRORS_OF_RESULT,
     ERRORS_OF_STEP,
@@ -28,6 +28,8 @@ _OF_RESULT = frozenset(RESULT_METRICS)
 _OF_RETRIEVAL = frozenset(RETRIEVAL_METRICS)
 
 Values: TypeAlias = list[tuple[str, float]]
+Panels: TypeAlias = list[tuple[Mapping[str, Any], str]]
+Votes: TypeAlias = tuple[str, Mapping[str, float]]
 Steps: TypeAlias = list[Mapping[str, Any]]
 
 
@@ -95,7 +97,10 @@ def count_metrics(evaluation: Evaluation, result: Mapping[str, Any], steps: Step
         texts = _outputs(judge.get("texts", []), "texts", result)
         _collect_outputs(judge["outputs"], texts, values, failures, result)
         evaluation.fractions = tuple(_outputs(judge.get("fractions", []), "fractions", result))
-    _collect_of_steps(steps, values, failures, result)
+    panels = [(result, key) for key in layout.panels]
+    _collect_of_steps(steps, values, failures, panels, result)
+    if panels:
+        evaluation.votes = tuple(_votes(panels))
     evaluation.metrics, evaluation.numbers = zip(*values, strict=True) if values else ((), ())
     evaluation.tallies = tuple(failures)
 
@@ -110,10 +115,11 @@ def _is_mapping(value: Any) -> bool:
 
 
 class _Layout(NamedTuple):
-    """The keys of a dict that are metrics, and those that are errors of metrics."""
+    """The keys of a dict that are metrics, errors of metrics, and what each of several judges says."""
 
     metrics: tuple[str, ...]
     errors: tuple[str, ...]
+    panels: tuple[str, ...]
 
 
 @remember(entries=256)
@@ -131,6 +137,7 @@ def _layout(keys: Iterable[Any], metrics: Container[str], errors: Container[str]
     return _Layout(
         tuple(key for key in keys if key in metrics or (isinstance(key, str) and key.endswith(COST))),
         tuple(key for key in keys if key in errors),
+        tuple(key for key in keys if isinstance(key, str) and key.endswith(BY)),
     )
 
 
@@ -146,13 +153,34 @@ def _collect(
             values.append((key, value))
 
 
-def _collect_of_steps(steps: Steps, values: Values, failures: list[Tally], result: Mapping[str, Any]) -> None:
+def _collect_of_steps(
+    steps: Steps, values: Values, failures: list[Tally], panels: Panels, result: Mapping[str, Any]
+) -> None:
     for step in steps:
         if step.get("name") == "retrieval":
             layout = _layout_of_step(tuple(step))
             _collect(step, layout.metrics, values, result)
             if layout.errors:
                 failures += failures_of_step(step, layout.errors)
+            if layout.panels:
+                panels += [(step, key) for key in layout.panels]
+
+
+def _votes(panels: Panels) -> Iterator[Votes]:
+    """Yield the scores that several judges gave a metric of a result or step, if two or more did."""
+    for item, key in panels:
+        each = item[key]
+        if not isinstance(each, Mapping) or not all(isinstance(own, Mapping) for own in each.values()):
+            continue
+        for metric in dict.fromkeys(name for own in each.values() for name in own):
+            if metric in item and not metric.endswith(COST):
+                votes = {judge: own[metric] for judge, own in each.items() if _is_score(own.get(metric))}
+                if len(votes) > 1:
+                    yield metric, votes
+
+
+def _is_score(value: Any) -> bool:
+    return type(value) in {int, float} and -inf < value < inf
 
 
 def _collect_outputs(

@@ -207,7 +207,7 @@ def evaluate_stream(
     step_aliases: Mapping[str, Sequence[str]] | None = None,
     comparators: Mapping[str, Comparator] | None = None,
     config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
-    judge: Judge | None = None,
+    judge: Judge | Mapping[str, Judge] | None = None,
     on_fatal: OnFatal = "raise",
     format: str | TraceFormat | None = None,  # noqa: A002  (its name on the command line)
     stages: bool = False,
@@ -238,7 +238,8 @@ def evaluate_stream(
         comparators: your own comparison of steps, by name of reference step: see `Evaluator`.
         config: metrics to judge, models and limits: a path to YAML, a dict of that layout, or a `Config`.
             Without it, only steps are scored.
-        judge: your own judge, in place of the configured models.
+        judge: your own judge, in place of the configured models; or a dict with one for each name in `judges`
+            of the metrics.
         on_fatal: what to do if the judge rejects the key, lacks the model or is out of quota: "raise" ends
             the stream with `JudgeUnavailable`, "continue" makes it the error of each metric.
         format: the responses are traces, one per line, in this format, such as "openai" or "auto"; or a

@@ -31,6 +31,7 @@ def example() -> RunningAggregates:
                 "failure": "\udc80",
                 "judge": {"outputs": ["tone"], "fractions": ["tone"]},
                 "tone": 0.5,
+                "tone_by": {"one": {"tone": 0.25}, "\udfff": {"tone": 0.75}},
                 "actual_steps": steps,
             }
         )
@@ -42,7 +43,7 @@ def example() -> RunningAggregates:
 DATA = example().to_bytes()
 
 
-def sealed(body: bytes, *, magic: bytes = b"GEAA", version: int = 4) -> bytes:
+def sealed(body: bytes, *, magic: bytes = b"GEAA", version: int = 5) -> bytes:
     return HEADER.pack(magic, version, zlib.crc32(body)) + body
 
 
@@ -56,10 +57,11 @@ def with_series(
     pending: Any = (),
     bins: Any = None,
     questions: Any = (),
+    agreement: Any = None,
 ) -> bytes:
     series = [*series, bins or {}, 0, questions]
     group = [0, 1, steps or {}, other, tallies, [b"q"], {metric: series}]
-    return sealed(msgspec.msgpack.encode([False, {}, {b"t": group}, pending, [], []]))
+    return sealed(msgspec.msgpack.encode([False, {}, {b"t": group}, pending, [], [], agreement or {}]))
 
 
 def doubles(*values: float) -> bytes:
@@ -117,6 +119,11 @@ def test_the_hand_made_state_is_sound() -> None:
         sealed(msgspec.msgpack.encode([False, {}, {b"t": [-1, 2, {}, {}]}])),
         sealed(msgspec.msgpack.encode([False, {}, {}, "more"])),
         with_series([True, doubles()]),
+        with_series([True, doubles(1.0)], agreement={b"tone": [{b"one": [1, b"", b""]}, {}]}),
+        with_series(
+            [True, doubles(1.0)], agreement={b"tone": [{b"a": [1, b"", b""]} | {b"b": [0, b"", b""]}, {}]}
+        ),
+        with_series([True, doubles(1.0)], agreement={b"tone": [{b"a": [1, b"", b""]}, {1: b""}]}),
         with_series([True, []]),
         with_series([True, doubles(1.0)[:-1]]),
         with_series([True, doubles(1.5)]),

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from graphrag_eval_async.config import LimitsConfig, LLMConfig, PricingConfig
+from graphrag_eval_async.judge.client import JudgeSetup
 from graphrag_eval_async.judge.pricing import Prices
 from graphrag_eval_async.judge.protocol import Message, ResponseFormat, format_of
-from graphrag_eval_async.judge.session import JudgeSession, JudgeSetup
+from graphrag_eval_async.judge.session import JudgeSession
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 PRICES = Prices(1.0, 10.0, 0.5)
@@ -78,7 +79,7 @@ def session(
     pricing = {f"{kind}_usd_per_million": price for kind, price in prices._asdict().items()}
     llm = LLMConfig(limits=LimitsConfig(**limits), pricing=PricingConfig(**pricing), cache=cache)
     identities = {"complete": judge.model, "embed": judge.model}
-    return JudgeSession(JudgeSetup(llm, judge.model, identities, open=lambda: judge))
+    return JudgeSession([JudgeSetup(llm, "generation", judge.model, identities, open=lambda: judge)])
 
 
 def message(text: str = "?") -> list[Message]:

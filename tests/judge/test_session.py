@@ -657,11 +657,11 @@ async def test_a_judge_that_cannot_be_opened() -> None:
     def fail() -> Any:
         raise ValueError("no")
 
-    setup, one._setup = one._setup, one._setup._replace(open=fail)
+    setup, one.first._setup = one.first._setup, one.first._setup._replace(open=fail)
     for _ in range(2):
         with pytest.raises(ValueError, match="no"):
             await MetricCalls(ResultCalls(one)).ask(message, VERDICT)
-    one._setup = setup
+    one.first._setup = setup
     assert await MetricCalls(ResultCalls(one)).ask(message, VERDICT) == Verdict(1)
     await one.aclose()
 
@@ -696,8 +696,8 @@ def test_a_damaged_value_with_a_right_checksum_is_asked_for_again(
 async def test_what_an_opening_that_fails_has_opened_is_closed(tmp_path: Path) -> None:
     opened = []
     one = session(ScriptedJudge(), cache=str(tmp_path / "folder" / "calls.sqlite"))
-    setup = one._setup
-    one._setup = setup._replace(open=lambda: opened.append(1) or setup.open())  # type: ignore[func-returns-value]
+    setup = one.first._setup
+    one.first._setup = setup._replace(open=lambda: opened.append(1) or setup.open())  # type: ignore[func-returns-value]
     with pytest.raises(ConfigError, match="its directory does not exist"):
         await MetricCalls(ResultCalls(one)).ask(message, VERDICT)
     (tmp_path / "folder").mkdir()
@@ -725,7 +725,7 @@ async def test_cancelling_while_the_judge_is_opened() -> None:
         return judge
 
     one = session(judge)
-    one._setup = one._setup._replace(open=open_judge, close=close)
+    one.first._setup = one.first._setup._replace(open=open_judge, close=close)
     task = asyncio.ensure_future(outcome(MetricCalls(ResultCalls(one))))
     await opening.wait()
     task.cancel()

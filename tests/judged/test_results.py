@@ -383,9 +383,9 @@ async def test_metrics_start_when_all_that_they_import_is_there(monkeypatch: pyt
         return {"loaded": len(loaded)}
 
     def evaluations(_: object) -> list[MetricTask]:
-        return [MetricTask("metric", call, "metric_error", "metric_cost")] * 2
+        return [MetricTask("answer_correctness", call, "metric_error", "metric_cost")] * 2
 
-    monkeypatch.setattr(judging, "configured", lambda _: [Metric("metric", (), evaluations)])
+    monkeypatch.setattr(judging, "configured", lambda _: [Metric("answer_correctness", (), evaluations)])
     monkeypatch.setattr(judging, "loader", lambda _: lambda: loaded.append(threading.current_thread()))
     async with Evaluator(templates(1), judge=ScriptedJudge()) as evaluator:
         assert (await evaluator.evaluate(response(0)))["loaded"] == 1

@@ -119,16 +119,17 @@ def test_looking_at_aggregates_changes_nothing() -> None:
 
 
 def test_usage() -> None:
-    usage = JudgeUsage(Prices(1.0, 10.0, None))
+    prices = Prices(1.0, 10.0, None)
+    usage = JudgeUsage(prices)
     usage.calls = 2
-    usage.add("completion", TokenUsage(1000, 100))
+    usage.add("completion", TokenUsage(1000, 100), prices)
     usage.outcomes.update({"ok": 1, HOSTILE: 1})
     text = "<JudgeUsage: 2 calls, 0 requests in flight, 1100 tokens, $0.002, 1 metrics failed>"
     assert repr(usage) == text
     shown = usage._repr_html_()
     assert "<td>calls</td><td>2</td>" in shown
     assert "<script" not in shown
-    usage.add("embedding", TokenUsage(5, 0))
+    usage.add("embedding", TokenUsage(5, 0), prices)
     assert "unknown cost" in repr(usage)
 
 

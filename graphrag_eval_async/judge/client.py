@@ -1,0 +1,180 @@
+"""One of the judges of a stream, with its own limits, opened on the first call."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from hashlib import sha256
+from inspect import signature
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import orjson
+
+from graphrag_eval_async.config import GenerationConfig
+from graphrag_eval_async.errors import UsageError, in_utf8
+from graphrag_eval_async.judge import openai_client
+from graphrag_eval_async.judge.cache import check_cache, digest
+from graphrag_eval_async.judge.pricing import check_budget, prices_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from graphrag_eval_async.config import EmbeddingConfig, LLMConfig
+    from graphrag_eval_async.judge.cache import CallCache
+    from graphrag_eval_async.judge.protocol import Judge
+    from graphrag_eval_async.judge.retry import Retry
+    from graphrag_eval_async.judge.usage import JudgeUsage
+
+CONNECTION = ("base_url", "api_key", "api_version", "extra_headers", "pricing")
+"""Settings that do not affect a model's replies."""
+
+
+class JudgeSetup(NamedTuple):
+    """How to open a judge, and the limits on its calls.
+
+    Attributes:
+        llm: limits, prices and the cache.
+        name: the judge's name in the configuration.
+        model: the judge's name in results.
+        identities: JSON that identifies the judge in cache keys, for "complete" and "embed".
+        open: opens the judge; called in a thread, before the first call.
+        close: closes the judge at the end; None if the caller does that.
+    """
+
+    llm: LLMConfig
+    name: str
+    model: str
+    identities: Mapping[str, Any]
+    open: Callable[[], Judge]
+    close: Callable[[Any], Awaitable[None]] | None = None
+
+
+def judge_setup(
+    llm: LLMConfig, name: str, judge: Judge | None, prepare: Callable[[], None], *, embeds: bool
+) -> JudgeSetup:
+    """Return the setup of one judge of a configuration, checked as far as possible without a call.
+
+    Args:
+        llm: models, limits and prices.
+        name: the judge's name in the configuration.
+        judge: the caller's own judge, used instead of the model; it is not closed.
+        prepare: called in a thread before the first call.
+        embeds: whether a metric needs embeddings.
+
+    Raises:
+        UsageError: the judge lacks a method.
+        ConfigError: a package, a key, or the price that a budget needs is missing; or the cache file is not
+            usable.
+    """
+    check_budget(llm, name, embeds=embeds)
+    if llm.cache is not None:
+        check_cache(llm.cache)
+    if judge is None:
+        openai_client.check(llm, name)
+        generation = llm.model(name)
+        model = "" if generation is None else str(generation.model)
+        identities = {"complete": _identity(generation), "embed": _identity(llm.embedding)}
+    else:
+        for method in ("complete", "embed") if embeds else ("complete",):
+            if not callable(getattr(judge, method, None)):
+                raise UsageError(f"judge: expected an object with a method {method}, got {judge!r}")
+        model = in_utf8(str(getattr(judge, "model", type(judge).__name__)))
+        own = [type(judge).__module__, type(judge).__qualname__, model]
+        own += [name] if name in llm.judges else []
+        identities = {"complete": own, "embed": own}
+
+    def open_judge() -> Judge:
+        prepare()
+        return openai_client.open_judge(llm, name) if judge is None else judge
+
+    close = openai_client.OpenAIJudge.aclose if judge is None else None
+    return JudgeSetup(llm, name, model, identities, open_judge, close)
+
+
+def _identity(model: GenerationConfig | EmbeddingConfig | None) -> Any:
+    fields = {} if model is None else msgspec.to_builtins(model, enc_hook=str)
+    if isinstance(model, GenerationConfig):
+        fields.setdefault("max_tokens", openai_client.MAX_TOKENS)
+    return {name: value for name, value in fields.items() if name not in CONNECTION}
+
+
+class JudgeClient:
+    """One of the judges of a session.
+
+    Attributes:
+        name: its name in the configuration.
+        prices: prices of its models.
+        retry: sends its requests.
+        varies: whether its `complete` takes a `variation`.
+    """
+
+    def __init__(self, setup: JudgeSetup, retry: Retry) -> None:
+        """Prepare the client; the judge is opened later."""
+        self.name = setup.name
+        self.prices = prices_of(setup.llm, setup.name)
+        self.retry = retry
+        self.varies = False
+        self._setup = setup
+        self._judge: Judge | None = None
+        self._keys: dict[tuple[str, int], tuple[Any, Any]] = {}
+        llm = setup.llm
+        servers = [
+            None if model is None else model.base_url for model in (llm.model(self.name), llm.embedding)
+        ]
+        self._learned_key = digest("learned", setup.identities, servers)
+        self._remembered: dict[str, Any] = {}
+
+    @property
+    def judge(self) -> Judge:
+        """The judge, once it is open."""
+        assert self._judge is not None  # noqa: S101  (`JudgeSession.open` comes first)
+        return self._judge
+
+    async def open(self, cache: CallCache | None, usage: JudgeUsage) -> None:
+        """Open the judge, unless it is open; recall from the cache what its servers accept."""
+        if self._judge is not None:
+            return
+        judge = await asyncio.to_thread(self._setup.open)
+        with suppress(TypeError, ValueError):  # Of a callable without a signature.
+            self.varies = "variation" in signature(judge.complete).parameters
+        if isinstance(judge, openai_client.OpenAIJudge):
+            judge.usage, self.retry.where = usage, judge.where
+            if cache is not None and (kept := await cache.get(self._learned_key)) is not None:
+                with suppress(orjson.JSONDecodeError):
+                    judge.recall(orjson.loads(kept))
+            self._remembered = judge.learned
+        self._judge = judge
+
+    @property
+    def used(self) -> dict[str, Any]:
+        """In what way requests were written, if it differs from the defaults, as JSON."""
+        return self._judge.used if isinstance(self._judge, openai_client.OpenAIJudge) else {}
+
+    async def remember(self, cache: CallCache) -> None:
+        """Store in the cache what the servers accept, if that is new."""
+        judge = self._judge
+        if isinstance(judge, openai_client.OpenAIJudge) and (learned := judge.learned) != self._remembered:
+            self._remembered = learned
+            await cache.put(self._learned_key, orjson.dumps(learned))
+
+    def key(self, method: str, schema: Any, *texts: str) -> bytes:
+        """Return the key of a call: a hash of the judge, the schema and the texts."""
+        # There are few schemas; keeping a reference to each prevents reuse of its id.
+        known = self._keys.get((method, id(schema)))
+        if known is None:
+            known = sha256(digest(method, self._setup.identities[method], schema)), schema
+            self._keys[method, id(schema)] = known
+        key = known[0].copy()
+        for text in texts:
+            data = text.encode(errors="surrogatepass")
+            key.update(b"%d:" % len(data))
+            key.update(data)
+        return key.digest()
+
+    async def aclose(self) -> None:
+        """Close the judge, unless it is the caller's; no call may be in flight."""
+        self.retry.limiter.close()
+        judge, self._judge = self._judge, None
+        if judge is not None and self._setup.close is not None:
+            await self._setup.close(judge)

@@ -1,0 +1,101 @@
+"""Several judges for a metric: their scores become one, and their disagreement is shown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import fsum
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphrag_eval_async.errors import JudgeError
+from graphrag_eval_async.records.metrics import BY, DISAGREEMENT
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from graphrag_eval_async.metrics.metric import MetricTask
+
+
+class Verdict(NamedTuple):
+    """What one judge says of a metric: its keys, or why there are none; and the cost in US dollars."""
+
+    outcome: Mapping[str, Any] | JudgeError
+    cost: float | None
+
+
+class Panel(NamedTuple):
+    """The judges of a metric.
+
+    Attributes:
+        judges: their names in the configuration.
+        vote: "mean" or "majority".
+        values: keys of the metric's scores.
+    """
+
+    judges: Sequence[str]
+    vote: str
+    values: Collection[str]
+
+    def keys(self, task: MetricTask, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+        """Return the keys that the metric adds to a result or step.
+
+        With several judges, a score is the mean or the median of theirs, and a text is what most of them say.
+        If one fails, the metric fails: the mean of the others would not be comparable.
+        """
+        if len(verdicts) == 1:
+            return _keys(task, verdicts[0])
+        each = {name: _keys(task, verdict) for name, verdict in zip(self.judges, verdicts, strict=True)}
+        keys = self._joined(task, verdicts, each) | {f"{task.metric}{BY}": each}
+        costs = [verdict.cost for verdict in verdicts if verdict.cost is not None]
+        if len(costs) == len(verdicts):
+            keys[task.cost_key] = fsum(costs)
+        return keys
+
+    def _joined(
+        self, task: MetricTask, verdicts: Sequence[Verdict], each: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        failed = {
+            name: verdict.outcome
+            for name, verdict in zip(self.judges, verdicts, strict=True)
+            if isinstance(verdict.outcome, JudgeError)
+        }
+        if failed:
+            text = "; ".join(f"judge {name}: {error.message}" for name, error in failed.items())
+            return _failed(task, JudgeError(next(iter(failed.values())).kind, text))
+        keys: dict[str, Any] = {}
+        apart = 0.0
+        for key in dict.fromkeys(key for own in each.values() for key in own):
+            values = {name: own[key] for name, own in each.items() if key in own}
+            if key in self.values:
+                keys[key] = _vote([*values.values()], self.vote)
+                apart = max(apart, _range([*values.values()]))
+            elif key.endswith("_reason"):
+                keys[key] = "\n".join(f"{name}: {reason}" for name, reason in values.items())
+        return keys | {f"{task.metric}{DISAGREEMENT}": apart}
+
+
+def _keys(task: MetricTask, verdict: Verdict) -> dict[str, Any]:
+    outcome, cost = verdict
+    is_error = isinstance(outcome, JudgeError)
+    keys = _failed(task, outcome) if isinstance(outcome, JudgeError) else dict(outcome)
+    # The cost of a failure without a reply is unknown, not 0.
+    if cost is not None and (cost or not is_error):
+        keys[task.cost_key] = cost
+    return keys
+
+
+def _failed(task: MetricTask, error: JudgeError) -> dict[str, Any]:
+    return dict.fromkeys(task.nulls) | {task.error_key: f"{error.kind}: {error.message}"}
+
+
+def _vote(values: Sequence[Any], vote: str) -> Any:
+    if any(isinstance(value, str) for value in values):
+        return Counter(values).most_common(1)[0][0]  # The first of those that are equally frequent.
+    return fmean(values) if vote == "mean" else median(values)
+
+
+def _range(values: Sequence[Any]) -> float:
+    """Return how far numbers are apart; for texts, 1 if they differ."""
+    if any(isinstance(value, str) for value in values):
+        return float(len({*values}) > 1)
+    return float(max(values) - min(values))

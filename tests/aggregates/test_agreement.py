@@ -1,0 +1,124 @@
+"""Agreement of judges, against formulas over the whole table of scores, and worked examples."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async import RunningAggregates
+from graphrag_eval_async.aggregates.agreement import Agreement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SCORES = st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 1.0, 1])
+ITEMS = st.lists(st.dictionaries(st.sampled_from("abcd"), SCORES, min_size=2), min_size=1, max_size=20)
+
+# Krippendorff (2011), sections A and E; a dot is a missing value.
+BINARY = ("0100000010", "1110010000")
+INTERVAL = ("123321412...", "1233224125.3", ".3332342251.", "12332441251.")
+
+
+def agreement(items: Sequence[dict[str, float]]) -> Agreement:
+    found = Agreement()
+    for item in items:
+        found.add(item)
+    return found
+
+
+def items(raters: tuple[str, ...]) -> list[dict[str, float]]:
+    columns = zip(*raters, strict=True)
+    found = [{str(i): float(each) for i, each in enumerate(column) if each != "."} for column in columns]
+    return [item for item in found if len(item) > 1]
+
+
+def alpha(items: Sequence[dict[str, float]]) -> float | None:
+    """1 - D_o / D_e, pair by pair."""
+    ratings = [score for item in items for score in item.values()]
+    expected = sum((a - b) ** 2 for a, b in permutations(ratings, 2)) / (len(ratings) - 1)
+    if not expected:
+        return None
+    observed = [
+        sum((a - b) ** 2 for a, b in permutations(item.values(), 2)) / (len(item) - 1) for item in items
+    ]
+    return 1 - sum(observed) / expected
+
+
+def kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Cohen's kappa of categories: observed agreement, corrected for that by chance."""
+    n = len(pairs)
+    chance = sum(a == b for a, _ in pairs for _, b in pairs) / n**2
+    return None if chance == 1 else (sum(a == b for a, b in pairs) / n - chance) / (1 - chance)
+
+
+@pytest.mark.parametrize(("raters", "expected"), [(BINARY, 0.095), (INTERVAL, 0.849)])
+def test_alpha_of_krippendorffs_examples(raters: tuple[str, ...], expected: float) -> None:
+    assert agreement(items(raters)).snapshot()["krippendorff_alpha"] == pytest.approx(expected, abs=5e-4)
+
+
+def test_kappa_of_a_textbook() -> None:
+    """Cohen (1960): 2 x 2 table with cells 20, 5, 10 and 15 has kappa 0.4."""
+    table = {(1, 1): 20, (1, 0): 5, (0, 1): 10, (0, 0): 15}
+    found = agreement([{"a": a, "b": b} for (a, b), count in table.items() for _ in range(count)]).snapshot()
+    assert found == {
+        "judges": {"a": 0.5, "b": 0.6},
+        "krippendorff_alpha": pytest.approx(1 - 99 * 15 / (55 * 45)),
+        "cohen_kappa": pytest.approx(0.4),
+    }
+
+
+@given(ITEMS)
+def test_alpha_is_that_of_all_pairs(items: list[dict[str, float]]) -> None:
+    found = agreement(items).snapshot()
+    assert found["krippendorff_alpha"] == pytest.approx(alpha(items), abs=1e-9)
+    judges = sorted({judge for item in items for judge in item})
+    scores = {judge: [item[judge] for item in items if judge in item] for judge in judges}
+    assert found["judges"] == pytest.approx({judge: sum(own) / len(own) for judge, own in scores.items()})
+    assert ("cohen_kappa" in found) is (len(judges) == 2)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=1, max_size=30))
+def test_kappa_of_verdicts_is_the_plain_one(pairs: list[tuple[int, int]]) -> None:
+    found = agreement([{"a": a, "b": b} for a, b in pairs]).snapshot()
+    assert found["cohen_kappa"] == pytest.approx(kappa(pairs), abs=1e-12)
+
+
+def test_undefined() -> None:
+    for found in (agreement([]), agreement([{"a": 1.0, "b": 1.0}] * 2)):
+        assert found.alpha is found.kappa is None
+
+
+def result(item: dict[str, float], number: int) -> dict[str, Any]:
+    return {
+        "template_id": "t",
+        "question_id": f"q{number}",
+        "faithfulness": 0.5,
+        "faithfulness_by": {judge: {"faithfulness": score} for judge, score in item.items()},
+    }
+
+
+@given(ITEMS, st.randoms(use_true_random=False), st.integers(0, 20))
+def test_aggregates_do_not_depend_on_order_and_parts(
+    items: list[dict[str, float]], random: Any, split: int
+) -> None:
+    results = [result(item, number) for number, item in enumerate(items)]
+    whole, parts = RunningAggregates(), [RunningAggregates(), RunningAggregates()]
+    for each in results:
+        whole.add(each)
+    for number, each in enumerate(random.sample(results, len(results))):
+        parts[number < split].add(each)
+    merged = parts[0].merge(RunningAggregates.from_bytes(parts[1].to_bytes()))
+    assert merged.snapshot() == whole.snapshot()
+    assert merged.to_bytes() == whole.to_bytes()
+    assert whole.snapshot()["agreement"] == {"faithfulness": agreement(items).snapshot()}
+
+
+@pytest.mark.parametrize("by", [None, 1, [], {"a": 1}, {"a": {"faithfulness": 1}}, {"a": {}, "b": {}}])
+def test_what_is_no_agreement(by: Any) -> None:
+    aggregates = RunningAggregates()
+    aggregates.add(result({}, 1) | {"faithfulness_by": by})
+    assert "agreement" not in aggregates.snapshot()

@@ -1,0 +1,239 @@
+"""Several judges for a metric."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from graphrag_eval_async import ConfigError, JudgeError, JudgeUnavailable, UsageError, evaluate_stream
+from graphrag_eval_async.config import load_config
+from graphrag_eval_async.records.token_usage import TokenUsage
+
+MODEL = {"provider": "openai", "model": "m", "api_key": "k"}
+PRICES = {"input_usd_per_million": 1.0, "output_usd_per_million": 10.0}
+CUSTOM = {"name": "tone", "inputs": ["actual_answer"], "instructions": "Judge the tone."}
+STEP = {"name": "retrieval", "status": "success", "output": '[{"id": "d", "text": "Sofia is a city."}]'}
+RESPONSE = {"question_id": "q", "actual_answer": "Sofia.", "actual_steps": [STEP]}
+REFERENCE = [
+    {
+        "template_id": "t",
+        "questions": [{"id": "q", "question_text": "Which city?", "reference_answer": "Sofia"}],
+    }
+]
+
+
+class Judge:
+    """Replies with the same values, or fails."""
+
+    def __init__(self, model: str, replies: dict[str, Any] | Exception) -> None:
+        self.model = model
+        self.replies = replies
+        self.in_flight = self.most = 0
+
+    async def complete(self, _: Any, schema: Any) -> Any:
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        await asyncio.sleep(0)
+        self.in_flight -= 1
+        if isinstance(self.replies, Exception):
+            raise self.replies
+        return self.replies[schema["title"]], TokenUsage(1000, 100)
+
+
+def claims(reference: int, actual: int, matching: int) -> dict[str, Any]:
+    return {
+        "AnswerClaims": {
+            "reference_claims": ["r"] * reference,
+            "actual_claims": ["a"] * actual,
+            "reason": f"{matching} match",
+            "matches": [{"reference": i, "actual": i} for i in range(matching)],
+        }
+    }
+
+
+def settings(metrics: dict[str, Any], *, names: str = "abc", **limits: Any) -> dict[str, Any]:
+    judges = {name: MODEL | {"model": f"model-{name}", "pricing": PRICES} for name in names}
+    return {"llm": {"judges": judges, "limits": {"max_failed_calls": None, **limits}}, **metrics}
+
+
+async def judged(metrics: dict[str, Any], *judges: Judge, **options: Any) -> tuple[dict[str, Any], Any]:
+    own: Any = dict(zip("abc", judges, strict=False))
+    stream = evaluate_stream(REFERENCE, [RESPONSE], config=settings(metrics), judge=own, **options)
+    async with stream:
+        (result,) = [result async for result in stream]
+    return result, stream
+
+
+async def test_scores_are_means_and_each_judge_is_shown() -> None:
+    judges = [Judge(f"m{i}", claims(2, 1, matching)) for i, matching in enumerate([1, 0])]
+    result, stream = await judged({"answer_correctness": {"judges": ["a", "b"]}}, *judges)
+    f1 = 2 / 3
+    assert result["answer_recall"] == 0.25
+    assert result["answer_precision"] == 0.5
+    assert result["answer_f1"] == pytest.approx(f1 / 2)
+    assert result["answer_correctness_disagreement"] == 1
+    assert result["answer_correctness_reason"] == "a: 1 match\nb: 0 match"
+    assert result["answer_correctness_cost"] == pytest.approx(0.004)
+    assert result["answer_correctness_by"] == {
+        name: {
+            "answer_reference_claims_count": 2,
+            "answer_actual_claims_count": 1,
+            "answer_matching_claims_count": matching,
+            "answer_correctness_reason": f"{matching} match",
+            "answer_recall": matching / 2,
+            "answer_precision": matching,
+            "answer_f1": pytest.approx(matching * f1),
+            "answer_correctness_cost": pytest.approx(0.002),
+        }
+        for name, matching in [("a", 1), ("b", 0)]
+    }
+    assert "answer_matching_claims_count" not in result
+    assert result["judge"]["judges"] == {"a": "m0", "b": "m1"}
+    assert +stream.usage.outcomes == {"ok": 1}
+    assert (stream.usage.calls, stream.usage.dollars) == (2, pytest.approx(0.004))
+    assert stream.aggregates.snapshot()["agreement"]["answer_recall"] == {
+        "judges": {"a": 0.5, "b": 0.0},
+        "krippendorff_alpha": 0.0,
+        "cohen_kappa": 0.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("vote", "values", "expected"),
+    [
+        ("mean", [1, 0, 0], 1 / 3),
+        ("majority", [1, 0, 0], 0),
+        ("majority", [1, 0], 0.5),
+        ("majority", [0.2, 0.9, 1], 0.9),
+        ("mean", ["good", "bad", "bad"], "bad"),
+        ("majority", ["bad", "good"], "bad"),
+    ],
+)
+async def test_votes(vote: str, values: list[Any], expected: Any) -> None:
+    names = [*"abc"][: len(values)]
+    section = CUSTOM | {"judges": names, "vote": vote, "outputs": {"score": "good or bad"}}
+    judges = [Judge("m", {"tone": {"score": value}}) for value in values]
+    result, _ = await judged({"custom_evaluations": [section]}, *judges)
+    assert result["score"] == (pytest.approx(expected) if isinstance(expected, float) else expected)
+    apart = max(values) - min(values) if isinstance(expected, int | float) else 1
+    assert result["tone_disagreement"] == pytest.approx(apart)
+    assert result["tone_by"] == {
+        n: {"score": value, "tone_cost": 0.002} for n, value in zip(names, values, strict=True)
+    }
+
+
+async def test_judges_are_asked_concurrently() -> None:
+    judge = Judge("m", claims(1, 1, 1))
+    await judged({"answer_correctness": {"judges": ["a", "b", "c"]}}, judge, judge, judge)
+    assert judge.most == 3
+
+
+async def test_a_metric_fails_if_one_judge_fails() -> None:
+    failing = Judge("m", JudgeError("refused", "no"))
+    judges = [Judge("m", claims(1, 1, 1)), failing]
+    result, stream = await judged({"answer_correctness": {"judges": ["a", "b"]}}, *judges)
+    assert result["answer_eval_error"] == "refused: judge b: no"
+    assert "answer_recall" not in result
+    assert result["answer_correctness_by"]["a"]["answer_recall"] == 1
+    assert result["answer_correctness_by"]["b"] == {"answer_eval_error": "refused: no"}
+    assert +stream.usage.outcomes == {"refused": 1}
+    assert "agreement" not in stream.aggregates.snapshot()
+
+
+async def test_a_judge_that_is_unavailable_ends_the_run() -> None:
+    judges = [Judge("m", claims(1, 1, 1)), Judge("m", JudgeUnavailable("wrong key"))]
+    with pytest.raises(JudgeUnavailable, match="wrong key"):
+        await judged({"answer_correctness": {"judges": ["a", "b"]}}, *judges)
+
+
+async def test_recall_and_precision_of_a_step() -> None:
+    def reply(supported: bool, useful: bool) -> dict[str, Any]:
+        statement = {"statement": "s", "documents": [1] if supported else []}
+        found = {"statements": [statement], "documents": [{"id": 1, "reason": "", "useful": useful}]}
+        return {"RetrievedDocuments": found}
+
+    section = {"judges": ["a", "b"], "mode": "joint"}
+    judges = [Judge("m", reply(True, True)), Judge("m", reply(True, False))]
+    result, stream = await judged({"retrieval_answer": section}, *judges)
+    (step,) = result["actual_steps"]
+    assert (step["retrieval_answer_recall"], step["retrieval_answer_precision"]) == (1, 0.5)
+    assert step["retrieval_answer_f1"] == pytest.approx(2 / 3)
+    assert step["retrieval_answer_disagreement"] == 1
+    assert step["retrieval_answer_by"]["b"]["retrieval_answer_f1"] == 0
+    agreement = stream.aggregates.snapshot()["agreement"]
+    assert agreement["retrieval_answer_precision"]["judges"] == {"a": 1, "b": 0}
+    assert {*agreement} == {f"retrieval_answer_{part}" for part in ("recall", "precision", "f1")}
+
+
+async def test_one_judge_of_several_is_asked_as_any_other() -> None:
+    metrics = {"answer_correctness": {"judges": ["b"]}}
+    result, _ = await judged(metrics, Judge("m", {}), Judge("n", claims(1, 1, 1)))
+    assert result["answer_recall"] == 1
+    assert result["judge"]["model"] == "n"
+    assert not [key for key in result if key.endswith(("_by", "_disagreement"))]
+
+
+async def test_the_budget_is_that_of_all_judges() -> None:
+    judges: Any = {name: Judge("m", claims(1, 1, 1)) for name in "ab"}
+    config = settings({"answer_correctness": {"judges": ["a", "b"]}}, budget_usd=0.003, max_concurrency=1)
+    responses = [RESPONSE | {"actual_answer": str(i)} for i in range(10)]
+    async with evaluate_stream(REFERENCE, responses, config=config, judge=judges) as stream:
+        results = [result async for result in stream]
+    assert stream.usage is not None
+    assert 0.0039 < (stream.usage.dollars or 0) < 0.0061  # A call of the other judge may be in flight.
+    assert sum("budget: " in result.get("answer_eval_error", "") for result in results) == 9
+
+
+def test_hashes_of_prompts_tell_panels_apart() -> None:
+    from graphrag_eval_async.metrics import Judging
+
+    def digest(**section: Any) -> Any:
+        config = load_config(settings({"answer_correctness": section}))
+        return Judging(config, judge=None, on_fatal="raise").provenance()["prompts"]
+
+    sections: list[Any] = [
+        {"judges": ["a"]},
+        {"judges": ["b"]},
+        {"judges": ["a", "b"]},
+        {"judges": ["a", "c"]},
+        {"judges": ["a", "b"], "vote": "majority"},
+    ]
+    assert len({digest(**section) for section in sections}) == len(sections)
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        (
+            {"answer_correctness": {"judges": ["d"]}},
+            "answer_correctness.judges[0]: 'd' is none of llm.judges; known",
+        ),
+        ({"answer_correctness": {"judges": ["a", "a"]}}, "answer_correctness.judges: names a judge twice"),
+        (
+            {"answer_correctness": {"judges": []}},
+            "answer_correctness.judges: expected a list that is not empty",
+        ),
+        ({"answer_correctness": {"vote": "most"}}, 'answer_correctness.vote: expected "mean" or "majority"'),
+        ({"answer_correctness": {"judges": ["a", "generation"]}}, "answer_correctness: needs llm.generation"),
+        (
+            {"custom_evaluations": [CUSTOM | {"judges": ["x"], "outputs": {"tone_by": "t"}}]},
+            "custom_evaluations[0].outputs.tone_by: 'tone_by' is already a key",
+        ),
+    ],
+)
+def test_mistakes_in_the_configuration(config: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(settings(config))
+    assert problem in str(caught.value)
+
+
+def test_a_name_that_is_taken() -> None:
+    with pytest.raises(ConfigError, match=r"llm\.judges\.generation: expected another name"):
+        load_config(settings({"answer_correctness": {}}) | {"llm": {"judges": {"generation": MODEL}}})
+
+
+async def test_an_own_judge_for_every_name() -> None:
+    with pytest.raises(UsageError, match="there is none named 'b'"):
+        await judged({"answer_correctness": {"judges": ["a", "b"]}}, Judge("m", {}))
