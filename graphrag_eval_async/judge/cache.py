@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import os
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
     Outcome: TypeAlias = bytes | BaseException | None
 
 APPLICATION_ID = 0x67726576
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SCHEMA = [
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {SCHEMA_VERSION}",
-    "CREATE TABLE IF NOT EXISTS calls (key BLOB PRIMARY KEY, value BLOB NOT NULL, checksum INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS calls (key BLOB PRIMARY KEY, value BLOB NOT NULL)",
 ]
 """The header identifies our files; increase the version when the table changes."""
 
@@ -148,12 +147,11 @@ class CallCache:
     def _keep(self, items: Sequence[tuple[bytes, bytes]]) -> Exception | None:
         import sqlite3
 
-        rows = [(key, value, _checksum(key, value)) for key, value in items]
         try:
             with self._db:
-                if rows:
+                if items:
                     self._db.execute("BEGIN IMMEDIATE")
-                    self._db.executemany("INSERT OR REPLACE INTO calls VALUES (?, ?, ?)", rows)
+                    self._db.executemany("INSERT OR REPLACE INTO calls VALUES (?, ?)", items)
         except sqlite3.Error as error:
             return error
         return None
@@ -162,19 +160,10 @@ class CallCache:
         import sqlite3
 
         try:
-            row = self._db.execute("SELECT value, checksum FROM calls WHERE key = ?", [key]).fetchone()
+            row = self._db.execute("SELECT value FROM calls WHERE key = ?", [key]).fetchone()
         except sqlite3.Error as error:
             return error
-        if row is None:
-            return None
-        value: object = row[0]
-        if isinstance(value, bytes) and row[1] == _checksum(key, value):
-            return value
-        return ValueError("a value in the cache is corrupt")
-
-
-def _checksum(key: bytes, value: bytes) -> int:
-    return zlib.crc32(value, zlib.crc32(key))
+        return row[0] if row and isinstance(row[0], bytes) else None
 
 
 def check_cache(path: str | os.PathLike[str]) -> None:
