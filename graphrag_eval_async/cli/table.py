@@ -99,7 +99,7 @@ def _captions(micro: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
         interval = stats[metrics[0]]["interval"]
         of = f" of {', '.join(metrics)}" if len(kinds) > 1 else ""
         captions.append(
-            f"[low, high]: {percent(interval['level'])} interval{of}, {KINDS[kind]} "
+            f"[low, high]: {percent(interval['level'])} interval{of}, {VALIDITY[kind]} "
             f"({interval['questions']} questions)."
         )
     other = [
@@ -116,7 +116,7 @@ def _captions(micro: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
     return folded(captions)
 
 
-KINDS = {"one_look": "for one look at a finished run", "anytime": "valid however often you look"}
+VALIDITY = {"one_look": "for one look at a finished run", "anytime": "valid however often you look"}
 
 
 def _parts(columns: Iterable[Sequence[str]]) -> list[list[Sequence[str]]]:

@@ -74,7 +74,7 @@ MAX_BRACES = 20
 
 DECODER = JSONDecoder()
 
-KINDS: Mapping[int, Failure] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
+FAILURE_BY_STATUS: Mapping[int, Failure] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
 
 
 class Target(NamedTuple):
@@ -212,7 +212,7 @@ def failure_of(response: Response, target: Target) -> JudgeError:
     if (advice := _advice(status, codes, target.key)) is not None:
         where = response.scrub(f"{target.model} at {target.base_url}")
         return JudgeUnavailable(f"{where}: {text}; check {advice}")
-    kind = KINDS.get(status, "invalid_request" if status < 500 else "unavailable")
+    kind = FAILURE_BY_STATUS.get(status, "invalid_request" if status < 500 else "unavailable")
     return JudgeError(kind, text, retry_after=retry_after(response.headers) if kind in RETRIED else None)
 
 

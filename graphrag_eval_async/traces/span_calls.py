@@ -21,7 +21,7 @@ OPERATIONS = {
     "text_completion": "model",
     "generate_content": "model",
 }
-KINDS = {"TOOL": "tool", "RETRIEVER": "retrieval", "RERANKER": "rerank", "LLM": "model"}
+OPENINFERENCE = {"TOOL": "tool", "RETRIEVER": "retrieval", "RERANKER": "rerank", "LLM": "model"}
 
 _TEXTS = ("content", "page_content")
 
@@ -29,7 +29,7 @@ _TEXTS = ("content", "page_content")
 def kind_of(span: Span) -> str | None:
     """Whether a span is of a "tool", a "retrieval", a "rerank", a "model" or another; None if of no agent."""
     kind = span.attributes.get("openinference.span.kind")
-    if isinstance(kind, str) and (found := KINDS.get(kind.upper())) is not None:
+    if isinstance(kind, str) and (found := OPENINFERENCE.get(kind.upper())) is not None:
         return found
     operation = span.attributes.get("gen_ai.operation.name")
     if isinstance(operation, str) and (found := OPERATIONS.get(operation)) is not None:
