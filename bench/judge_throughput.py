@@ -163,6 +163,15 @@ def rows_of(load: Load) -> list[Row]:
         name: median(each["ours"].rate / each[name].rate for each in rounds)
         for name in ("bare loop", "bare loop without the SDK's checks")
     }
+    cpu = {name: median(each[name].cpu for each in rounds) for name in ways}
+    costs = [
+        Row(
+            f"{load}: CPU of a call, ours against the {name}",
+            f"{cpu['ours'] / cpu[name]:.2f}x",
+            "at most 0.8x",
+        )
+        for name in ("bare loop", "bare loop on the SDK's own transport")
+    ]
     shares = [
         Row(
             f"{load}: {name} against calls x latency / concurrency",
@@ -176,6 +185,7 @@ def rows_of(load: Load) -> list[Row]:
             Row(f"{load}: ours against a {name} over the same client", f"{ratio:.2f}x", "at least 0.95x")
             for name, ratio in ratios.items()
         ),
+        *costs,
         *shares,
     ]
 

@@ -174,8 +174,7 @@ class Retry:
 
     def _check_budget(self) -> None:
         budget = self._limits.budget_usd
-        spent = (self._usage.dollars or 0.0) + self._usage.timed_out_dollars
-        if budget is not None and spent >= budget:
+        if budget is not None and (self._usage.dollars or 0.0) + self._usage.timed_out_dollars >= budget:
             text = f"the budget of {budget:g} US dollars is spent"
             for peer in self._peers:
                 for kind in KINDS:
