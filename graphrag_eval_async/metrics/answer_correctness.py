@@ -6,11 +6,10 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 
 from graphrag_eval_async.judge.protocol import ResponseFormat, format_of
-from graphrag_eval_async.metrics.metric import fill, has_text, messages, metric_of_one_call, system
+from graphrag_eval_async.metrics.metric import fill, has_text, messages, metric_of_one_call, prompts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,7 +68,7 @@ def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
         blocks = {name: getattr(case, name) for name in INPUTS}
         return lambda judge: judge.ask(partial(messages, instructions, blocks), form)
 
-    prompts = (system(instructions), msgspec.json.encode(form.schema).decode())
+    prompts = prompts_of(instructions, form)
     return metric_of_one_call("answer_correctness", prompts, call_for, error_key="answer_eval_error")
 
 

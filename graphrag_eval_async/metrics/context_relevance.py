@@ -6,11 +6,10 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 
 from graphrag_eval_async.judge.protocol import ResponseFormat, format_of
-from graphrag_eval_async.metrics.metric import has_text, messages, metric_of_one_call, system
+from graphrag_eval_async.metrics.metric import dumps, has_text, messages, metric_of_one_call, prompts_of
 from graphrag_eval_async.metrics.retrieval import retrieved_texts
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def context_relevance(config: ContextRelevanceConfig) -> Metric:
         is_complete = has_text(case.question) and texts
         return partial(_relevance, config.seed, case.question, texts) if is_complete else None
 
-    prompts = [f"seed {config.seed}", system(INSTRUCTIONS), msgspec.json.encode(FORM.schema).decode()]
+    prompts = [f"seed {config.seed}", *prompts_of(INSTRUCTIONS, FORM)]
     return metric_of_one_call(NAME, prompts, call_for)
 
 
@@ -63,7 +62,7 @@ async def _relevance(seed: int, question: str, texts: Sequence[str], judge: Metr
     ranks = [*range(len(texts))]
     Random(f"{seed} {question}").shuffle(ranks)  # noqa: S311
     shown = [{"id": number, "text": texts[rank]} for number, rank in enumerate(ranks, 1)]
-    blocks = {"question": question, "documents": msgspec.json.encode(shown).decode()}
+    blocks = {"question": question, "documents": dumps(shown)}
     form = ResponseFormat(FORM.schema, partial(_checked, count=len(texts)))
     found = await judge.ask(partial(messages, INSTRUCTIONS, blocks), form)
     rated = sorted((ranks[each.id - 1] + 1, each.rating, each.reason) for each in found.documents)

@@ -12,7 +12,7 @@ import msgspec
 
 from graphrag_eval_async.config.model import OutputConfig
 from graphrag_eval_async.judge.protocol import ResponseFormat, strict
-from graphrag_eval_async.metrics.metric import fill, has_text, messages, metric_of_one_call, system
+from graphrag_eval_async.metrics.metric import dumps, fill, has_text, messages, metric_of_one_call, prompts_of
 from graphrag_eval_async.records.metrics import fits
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
         return None if missing or ("question" in config.inputs and not has_text(case.question)) else call
 
     selection = (config.inputs, config.steps_name, config.steps_keys)
-    prompts = (system(instructions), _json(form.schema), _json(selection))
+    prompts = [*prompts_of(instructions, form), dumps(selection)]
     return metric_of_one_call(config.name, prompts, call_for, nulls=tuple(outputs))
 
 
@@ -110,7 +110,7 @@ def _form(title: str, outputs: Mapping[str, _Output]) -> ResponseFormat[dict[str
 
 def _reply(outputs: Mapping[str, _Output]) -> str:
     """Describe the reply in words: not every server shows the schema to the model."""
-    keys = [f"- {_json(name)}, {output.wanted}: {output.description}" for name, output in outputs.items()]
+    keys = [f"- {dumps(name)}, {output.wanted}: {output.description}" for name, output in outputs.items()]
     return "\n".join(["Reply with a JSON object of exactly these keys:", *keys])
 
 
@@ -118,9 +118,9 @@ def _block(case: Case, name: str, config: CustomEvaluationConfig) -> str:
     """Return an input as text: steps as JSON, without groups that have no selected step."""
     value = getattr(case, name)
     if name == "actual_steps":
-        return _json(_selected(value, config))
+        return dumps(_selected(value, config))
     if name == "reference_steps":
-        return _json([steps for group in value if (steps := _selected(group, config))])
+        return dumps([steps for group in value if (steps := _selected(group, config))])
     return str(value)
 
 
@@ -146,7 +146,3 @@ def _readable(output: str) -> Any:
         return msgspec.Raw(msgspec.json.encode(msgspec.json.decode(output)))
     except (ValueError, RecursionError):
         return output
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

@@ -5,11 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 
 from graphrag_eval_async.judge.protocol import format_of
-from graphrag_eval_async.metrics.metric import has_text, messages, metric_of_one_call, system
+from graphrag_eval_async.metrics.metric import dumps, has_text, messages, metric_of_one_call, prompts_of
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, require_ragas
 from graphrag_eval_async.metrics.retrieval import retrieved_texts
 
@@ -65,13 +64,12 @@ def faithfulness(config: FaithfulnessConfig) -> Metric:
     if config.mode == "ragas":
         prompts = [f"ragas {require_ragas(NAME)} StatementGeneratorPrompt, NLIStatementPrompt"]
     else:
-        prompts = [system(INSTRUCTIONS), msgspec.json.encode(FORM.schema).decode()]
+        prompts = prompts_of(INSTRUCTIONS, FORM)
     return metric_of_one_call(NAME, prompts, call_for)
 
 
 async def _jointly(question: str, answer: str, texts: Sequence[str], judge: MetricJudge) -> dict[str, Any]:
-    documents = msgspec.json.encode(texts).decode()
-    blocks = {"question": question, "answer": answer, "documents": documents}
+    blocks = {"question": question, "answer": answer, "documents": dumps(texts)}
     found = await judge.ask(partial(messages, INSTRUCTIONS, blocks), FORM)
     return _score((each.supported, each.claim, each.reason) for each in found.claims)
 

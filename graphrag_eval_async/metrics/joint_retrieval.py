@@ -6,12 +6,11 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.protocol import ResponseFormat, format_of
-from graphrag_eval_async.metrics.metric import messages, system
+from graphrag_eval_async.metrics.metric import dumps, messages, prompts_of
 from graphrag_eval_async.steps import average_precision
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class RetrievedDocuments(Struct, frozen=True):
 
 
 FORM = format_of(RetrievedDocuments)
-JOINT_PROMPTS = (system(INSTRUCTIONS), msgspec.json.encode(FORM.schema).decode())
+JOINT_PROMPTS = prompts_of(INSTRUCTIONS, FORM)
 
 
 async def judge_jointly(
@@ -76,11 +75,7 @@ async def judge_jointly(
     ranks = [rank for rank, text in enumerate(texts) if text]
     Random(f"{seed} {question}").shuffle(ranks)  # noqa: S311
     shown = [{"id": number, "text": texts[rank]} for number, rank in enumerate(ranks, 1)]
-    blocks = {
-        "question": question,
-        "reference": reference,
-        "documents": msgspec.json.encode(shown).decode(),
-    }
+    blocks = {"question": question, "reference": reference, "documents": dumps(shown)}
     read = partial(_checked, count=len(ranks))
     found = await judge.ask(partial(messages, INSTRUCTIONS, blocks), ResponseFormat(FORM.schema, read))
     if not found.statements:

@@ -6,10 +6,12 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-    from graphrag_eval_async.judge.protocol import MetricJudge
+    from graphrag_eval_async.judge.protocol import MetricJudge, ResponseFormat
 
 DATA_RULES = """\
 The user message holds data in blocks <name BOUNDARY>...</name BOUNDARY>; its first line gives BOUNDARY, a \
@@ -105,6 +107,16 @@ def messages(instructions: str, blocks: Mapping[str, str]) -> list[dict[str, str
 def system(instructions: str) -> str:
     """Return the system message: the instructions, and how to read the blocks of data."""
     return f"{instructions}\n\n{DATA_RULES}"
+
+
+def prompts_of(instructions: str, form: ResponseFormat[Any]) -> list[str]:
+    """Return the `prompts` of a metric: the system message, and the schema of replies."""
+    return [system(instructions), dumps(form.schema)]
+
+
+def dumps(value: Any) -> str:
+    """Return a value as JSON."""
+    return msgspec.json.encode(value).decode()
 
 
 def fill(template: str, names: Collection[str]) -> str:

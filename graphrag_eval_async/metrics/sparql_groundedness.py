@@ -8,12 +8,11 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import msgspec
 from msgspec import Meta, Struct
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.judge.protocol import format_of
-from graphrag_eval_async.metrics.metric import has_text, messages, metric_of_one_call, system
+from graphrag_eval_async.metrics.metric import dumps, has_text, messages, metric_of_one_call, prompts_of
 from graphrag_eval_async.steps.actual import ActualStep
 
 if TYPE_CHECKING:
@@ -74,9 +73,7 @@ def sparql_groundedness(_: SparqlGroundednessConfig) -> Metric:
         is_complete = has_text(case.question, answer) and steps
         return partial(_groundedness, case.question, answer, steps) if is_complete else None
 
-    return metric_of_one_call(
-        NAME, [system(INSTRUCTIONS), msgspec.json.encode(FORM.schema).decode()], call_for
-    )
+    return metric_of_one_call(NAME, prompts_of(INSTRUCTIONS, FORM), call_for)
 
 
 def _is_query(step: Mapping[str, Any]) -> bool:
@@ -88,12 +85,7 @@ async def _groundedness(
 ) -> dict[str, Any]:
     """Return the share of the answer's values and entities that the rows support."""
     rows = await asyncio.to_thread(_read, question, answer, steps)
-    blocks = {
-        "question": question,
-        "answer": answer,
-        "rows": rows.shown,
-        "found": msgspec.json.encode(rows.found).decode(),
-    }
+    blocks = {"question": question, "answer": answer, "rows": rows.shown, "found": dumps(rows.found)}
     judged = (await judge.ask(partial(messages, INSTRUCTIONS, blocks), FORM)).values
     known = {*map(str.casefold, rows.found)}
     others = [each for each in judged if each.value.casefold() not in known]
