@@ -130,11 +130,7 @@ def _effective(config: Config, *, judge: bool) -> Config:
 def _turn_on(config: Config) -> Config:
     """The configuration with the sections that ``metrics: all`` stands for."""
     embeds = config.llm is not None and config.llm.embedding is not None
-    sections = {
-        name: make()
-        for name, make in METRICS.items()
-        if name in IN_ALL and (embeds or name != "answer_relevance")
-    }
+    sections = {name: METRICS[name]() for name in IN_ALL if embeds or name != "answer_relevance"}
     return replace(config, turned_on=None, **(sections | config.metrics))
 
 

@@ -19,6 +19,7 @@ Count = Annotated[int, Meta(ge=1, le=2**53, description="an integer of 1 or more
 Positive = Annotated[float, Meta(gt=0, le=1e15, description="a number above 0")]
 Rate = Annotated[float, Meta(ge=0.001, le=1e15, description="a number of 0.001 or more")]
 Amount = Annotated[float, Meta(ge=0, le=1e9, description="a number from 0 to a billion")]
+Seed = Annotated[int, Meta(ge=0, le=2**53, description="an integer of 0 or more")]
 Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
 Input: TypeAlias = Literal["question", "reference_answer", "reference_steps", "actual_answer", "actual_steps"]
 
@@ -247,7 +248,7 @@ class RetrievalAnswerConfig(MetricConfig, frozen=True, kw_only=True):
 
     enabled: bool = True
     mode: Literal["ragas", "joint"] = "ragas"
-    seed: Annotated[int, Meta(ge=0, le=2**53, description="an integer of 0 or more")] = 0
+    seed: Seed = 0
 
 
 class RetrievalContextConfig(MetricConfig, frozen=True, kw_only=True):
@@ -262,7 +263,7 @@ class RetrievalContextConfig(MetricConfig, frozen=True, kw_only=True):
 
     enabled: bool = True
     mode: Literal["ragas", "joint"] = "ragas"
-    seed: Annotated[int, Meta(ge=0, le=2**53, description="an integer of 0 or more")] = 0
+    seed: Seed = 0
 
 
 class FaithfulnessConfig(MetricConfig, frozen=True, kw_only=True):
@@ -289,7 +290,7 @@ class ContextRelevanceConfig(MetricConfig, frozen=True, kw_only=True):
 
     enabled: bool = True
     mode: Literal["joint"] = "joint"
-    seed: Annotated[int, Meta(ge=0, le=2**53, description="an integer of 0 or more")] = 0
+    seed: Seed = 0
 
 
 class SparqlGroundednessConfig(MetricConfig, frozen=True, kw_only=True):
@@ -415,7 +416,7 @@ class Config(Section, frozen=True, kw_only=True):
             "answer_relevance": self.answer_relevance is not None,
             "ragas_answer_correctness": correctness is not None and correctness.weights[1] > 0,
         }
-        return [name for name in METRICS if embed.get(name)]
+        return [name for name, embeds in embed.items() if embeds]
 
 
 METRICS: dict[str, Callable[[], Section]] = {
