@@ -84,15 +84,14 @@ def shown(name: str, value: Any) -> str:
     return repr(text)
 
 
-def secrets(config: Struct) -> tuple[str, ...]:
-    """The texts to remove from a server's messages, longest first, for a loaded configuration or section.
+def secrets(config: Struct) -> set[str]:
+    """The texts to remove from a server's messages, for a loaded configuration or section.
 
     They are API keys, including those in the SDK's environment variables, and everything else that was read
     from the environment except names of models. Texts of less than 4 characters are left out.
     """
     found = {*_secrets("", config), *(os.environ.get(name, "") for name in SDK_SECRETS)}
-    long_enough = (str(text) for text in found if len(text) >= MIN_SECRET_CHARACTERS)
-    return tuple(sorted(long_enough, key=lambda text: (-len(text), text)))
+    return {str(text) for text in found if len(text) >= MIN_SECRET_CHARACTERS}
 
 
 def _secrets(name: str, value: Any) -> Iterator[str]:
