@@ -34,16 +34,14 @@ class Prices(NamedTuple):
     embedding: float | None
     cached: float | None = None
 
-    def completion(self, usage: TokenUsage) -> float | None:
-        """Return the cost of a reply in US dollars; None if a price is unknown."""
+    def cost(self, kind: str, usage: TokenUsage) -> float | None:
+        """Return the cost of a "completion" or "embedding" in US dollars; None if a price is unknown."""
+        if kind == "embedding":
+            return None if self.embedding is None else usage.input_tokens * self.embedding / 1e6
         if self.input is None or self.output is None:
             return None
         saved = 0.0 if self.cached is None else usage.cached_tokens * (self.input - self.cached)
         return (usage.input_tokens * self.input - saved + usage.output_tokens * self.output) / 1e6
-
-    def embedding_cost(self, usage: TokenUsage) -> float | None:
-        """Return the cost of an embedding request in US dollars; None if the price is unknown."""
-        return None if self.embedding is None else usage.input_tokens * self.embedding / 1e6
 
 
 _Place: TypeAlias = tuple[str, str | None, str]

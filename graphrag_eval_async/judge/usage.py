@@ -81,13 +81,10 @@ class JudgeUsage:
         """Cost of all tokens and of restored results, in US dollars; None if a price is unknown."""
         totals = self.input_tokens, self.output_tokens, self.cached_tokens
         others = self._of_others.values()
-        own = TokenUsage(*(total - sum(used) for total, *used in zip(totals, *others, strict=True)))
-        embeddings = TokenUsage(self.embedding_tokens)
-        costs = [
-            self._prices.completion(own) if any(own) else 0.0,
-            self._prices.embedding_cost(embeddings) if any(embeddings) else 0.0,
-            *(prices.completion(used) for prices, used in self._of_others.items()),
-        ]
+        own = TokenUsage(*(total - sum(parts) for total, *parts in zip(totals, *others, strict=True)))
+        used = {"completion": own, "embedding": TokenUsage(self.embedding_tokens)}
+        costs = [self._prices.cost(kind, tokens) for kind, tokens in used.items() if any(tokens)]
+        costs += [prices.cost("completion", tokens) for prices, tokens in self._of_others.items()]
         known = [cost for cost in costs if cost is not None]
         return self.restored_dollars + sum(known) if len(known) == len(costs) else None
 
@@ -124,8 +121,7 @@ class JudgeUsage:
 
     def add_timed_out(self, kind: str, tokens: TokenUsage, prices: Prices) -> None:
         """Count the estimated tokens of a request that timed out."""
-        cost = prices.embedding_cost(tokens) if kind == "embedding" else prices.completion(tokens)
-        self.timed_out_dollars += cost or 0.0
+        self.timed_out_dollars += prices.cost(kind, tokens) or 0.0
 
     def add(self, kind: str, tokens: TokenUsage, prices: Prices) -> float | None:
         """Count the tokens of a reply; return their cost in US dollars, or None if a price is unknown.
@@ -134,14 +130,14 @@ class JudgeUsage:
         """
         if kind == "embedding":
             self.embedding_tokens += tokens.input_tokens
-            return prices.embedding_cost(tokens)
-        self.input_tokens += tokens.input_tokens
-        self.output_tokens += tokens.output_tokens
-        self.cached_tokens += tokens.cached_tokens
-        if prices != self._prices:
-            known = self._of_others.get(prices, TokenUsage(0))
-            self._of_others[prices] = TokenUsage(*map(add, known, tokens))
-        return prices.completion(tokens)
+        else:
+            self.input_tokens += tokens.input_tokens
+            self.output_tokens += tokens.output_tokens
+            self.cached_tokens += tokens.cached_tokens
+            if prices != self._prices:
+                known = self._of_others.get(prices, TokenUsage(0))
+                self._of_others[prices] = TokenUsage(*map(add, known, tokens))
+        return prices.cost(kind, tokens)
 
 
 class Spending:

@@ -91,8 +91,8 @@ def test_a_price_that_is_given_takes_the_place_of_its_own_only() -> None:
 
 def test_cached_input_costs_its_own_price() -> None:
     usage = TokenUsage(1000, 100, 600)
-    assert Prices(10.0, 1.0, None, 1.0).completion(usage) == pytest.approx(0.0047)
-    assert Prices(10.0, 1.0, None).completion(usage) == pytest.approx(0.0101)
+    assert Prices(10.0, 1.0, None, 1.0).cost("completion", usage) == pytest.approx(0.0047)
+    assert Prices(10.0, 1.0, None).cost("completion", usage) == pytest.approx(0.0101)
 
 
 PRICE = st.floats(0, 1000)
@@ -104,16 +104,16 @@ def test_costs_are_exact_but_for_rounding(i: float, o: float, e: float, sent: in
     usage = TokenUsage(sent, received)
     prices = Prices(i, o, e)
     exact = (Fraction(i) * sent + Fraction(o) * received) / 10**6
-    assert prices.completion(usage) == pytest.approx(float(exact), rel=1e-15, abs=1e-300)
-    assert prices.embedding_cost(usage) == pytest.approx(float(Fraction(e) * sent / 10**6), rel=1e-15)
+    assert prices.cost("completion", usage) == pytest.approx(float(exact), rel=1e-15, abs=1e-300)
+    assert prices.cost("embedding", usage) == pytest.approx(float(Fraction(e) * sent / 10**6), rel=1e-15)
 
 
 def test_there_is_no_cost_without_the_price() -> None:
     usage = TokenUsage(10, 0)
-    assert Prices(1.0, None, 1.0).completion(usage) is None
-    assert Prices(None, 1.0, 1.0).completion(usage) is None
-    assert Prices(1.0, 1.0, None).embedding_cost(usage) is None
-    assert Prices(0.0, 0.0, 0.0).completion(usage) == 0.0
+    assert Prices(1.0, None, 1.0).cost("completion", usage) is None
+    assert Prices(None, 1.0, 1.0).cost("completion", usage) is None
+    assert Prices(1.0, 1.0, None).cost("embedding", usage) is None
+    assert Prices(0.0, 0.0, 0.0).cost("completion", usage) == 0.0
 
 
 @pytest.mark.parametrize(
