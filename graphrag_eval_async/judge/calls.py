@@ -29,7 +29,6 @@ T = TypeVar("T")
 MAX_QUOTED = 2000
 """Maximum characters of an invalid reply that are quoted to the judge."""
 
-
 MAX_DIMENSIONS = 20_000
 """Maximum length of a vector; embedding models use a few thousand."""
 
@@ -63,7 +62,7 @@ class ResultCalls:
 
     def __init__(self, session: JudgeSession) -> None:
         self.session = session
-        self.order = session.next_order()
+        self.order = next(session.orders)
         self._deadlines = session.deadlines
         self.scope = CancelScope()
         self.is_dropped = False

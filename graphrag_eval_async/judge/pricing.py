@@ -50,13 +50,11 @@ _Place: TypeAlias = tuple[str, str | None, str]
 UNKNOWN = Prices(None, None, None)
 
 
-def prices_of(llm: LLMConfig | None, name: str = "generation") -> Prices:
+def prices_of(llm: LLMConfig, name: str = "generation") -> Prices:
     """Return the prices of the judge `name`: those configured, else the list prices of genai-prices.
 
     Cached input costs as much as other input if its price is unknown, or if only that of input is configured.
     """
-    if llm is None:
-        return UNKNOWN
     model = llm.model(name)
     given = llm.pricing
     if name in llm.judges:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.judge.cache import CallCache
@@ -35,6 +36,7 @@ class JudgeSession:
         usage: counts of all calls.
         spending: calls and costs of finished results.
         clients: the judges, by their names in the configuration.
+        orders: the order of each new result.
         is_dropping: whether new results are no longer started.
     """
 
@@ -48,6 +50,7 @@ class JudgeSession:
         self.starts = Throttle(STARTS)
         self.throttle = Throttle(CALLS, max(PREPARED, 4 * self.limits.max_concurrency))
         self.single_flight = SingleFlight(self.usage, self.deadlines)
+        self.orders = count(1)
         self.cache: CallCache | None = None
         self.is_dropping = False
         peers: list[Retry] = []
@@ -69,7 +72,6 @@ class JudgeSession:
         self._cache_path = llm.cache
         self._starting: asyncio.Task[None] | None = None
         self._is_open = False
-        self._orders = 0
 
     async def open(self) -> None:
         """Open the cache and the judges, unless they are open."""
@@ -92,11 +94,6 @@ class JudgeSession:
         others = {f"judges.{name}": client.used for name, client in self.clients.items()}
         del others[f"judges.{self.first.name}"]
         return self.first.used | {name: used for name, used in others.items() if used}
-
-    def next_order(self) -> int:
-        """Return the order of the next result, from 1."""
-        self._orders += 1
-        return self._orders
 
     def drop_unsent(self) -> None:
         """Cancel all results without a sent request, and start no more."""

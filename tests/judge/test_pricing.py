@@ -86,7 +86,7 @@ def test_a_price_that_is_given_takes_the_place_of_its_own_only() -> None:
     assert prices_of(llm("gpt-4o", cached=2.0)).cached == 2.0
     assert prices_of(llm("llama", output=1.0)) == (None, 1.0, None, None)
     assert prices_of(llm(input=1.0, output=2.0, embedding=3.0)) == (1.0, 2.0, 3.0, None)
-    assert prices_of(None) == prices_of(llm()) == (None, None, None, None)
+    assert prices_of(llm()) == (None, None, None, None)
 
 
 def test_cached_input_costs_its_own_price() -> None:
