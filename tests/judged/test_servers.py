@@ -14,6 +14,7 @@ from graphrag_eval_async import GraphragEvalWarning, JudgeUnavailable, evaluate_
 from tests.judge_server import FAULTS, JudgeServer, completion, error, json_reply
 from tests.judge_server.dialects import AMBIGUOUS, REFUSALS, WRAPPINGS, format_of, knowing, without
 from tests.judged.support import (
+    METRICS,
     REPLIES,
     collect,
     config,
@@ -26,26 +27,17 @@ from tests.judged.support import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
     from pathlib import Path
 
     from graphrag_eval_async import EvaluationStream
     from tests.judge_server import Request
 
 FORMATS = ["json_schema", "json_schema_loose", "tool_call", "json_object", "text"]
-CUSTOM = [
-    {
-        "name": "custom",
-        "inputs": ["question", "actual_answer"],
-        "instructions": "Judge the answer.",
-        "outputs": {"custom_score": "fraction 0-1: how good it is", "custom_reason": "why"},
-    }
-]
 
 
 def judged(server: JudgeServer, records: int = 12, **limits: Any) -> EvaluationStream:
     """Answer correctness and a custom evaluation of so many records."""
-    metrics: dict[str, Any] = {"answer_correctness": {}, "custom_evaluations": CUSTOM}
+    metrics = {name: METRICS[name] for name in ("answer_correctness", "custom_evaluations")}
     settings = config(server, limits={"max_failed_calls": 10} | limits, **metrics)
     return evaluate_stream(templates(records), map(response, range(records)), config=settings)
 
@@ -179,11 +171,7 @@ async def test_an_error_with_a_success_status_is_tried_again(name: str) -> None:
 
 
 DEAD: dict[str, Any] = {
-    **{
-        name: lambda _, name=name: FAULTS[name](_)
-        for name in ("500", "503", "429", "400", "html", "wrong schema")
-    },
-    "never": FAULTS["never"],
+    **{name: FAULTS[name] for name in ("500", "503", "429", "400", "html", "wrong schema", "never")},
     "unknown path": lambda _: error(404, "Not Found"),
     "no format": lambda _: error(400, "response_format is not supported"),
 }
@@ -258,10 +246,6 @@ async def test_a_long_pause_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert record.message.startswith("the judge's server asks to wait 300 s; requests resume at ")
 
 
-def titles(requests: Collection[Request]) -> set[str]:
-    return {title_of(request) for request in requests}
-
-
 @without_waiting
 async def test_a_connection_that_was_closed_while_idle_counts_as_no_attempt() -> None:
     def script(request: Request) -> Any:
@@ -271,4 +255,4 @@ async def test_a_connection_that_was_closed_while_idle_counts_as_no_attempt() ->
         async with judged(server, 4, max_concurrency=1, max_attempts=1) as stream:
             await collect(stream)
         assert stream.usage.outcomes == {"ok": 8, "skipped": 0}
-        assert titles(server.requests) == {"AnswerClaims", "custom"}
+        assert {*map(title_of, server.requests)} == {"AnswerClaims", "custom"}
