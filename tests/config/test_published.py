@@ -8,16 +8,11 @@ import pytest
 
 from graphrag_eval_async import ConfigError, GraphragEvalWarning, load_config
 from tests.cases import each
+from tests.config.support import problems
 
 MODEL = {"provider": "openai", "model": "m", "api_key": "k"}
 LLM = {"generation": MODEL}
 BOTH = {"generation": MODEL, "embedding": MODEL}
-
-
-def problems(config: Any) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
-        load_config(config)
-    return caught.value.problems
 
 
 def test_api_base_is_the_base_url_and_other_keys_go_into_the_request() -> None:

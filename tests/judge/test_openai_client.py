@@ -480,12 +480,8 @@ async def judged(base_url: str, count: int) -> tuple[int, int]:
     return len(replies) - replies.count(VERDICT), replies.count(VERDICT)
 
 
-def test_a_key_goes_to_its_own_server_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+def test_a_key_goes_to_its_own_server_only() -> None:
     here, there = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
-    generation = GenerationConfig(provider="openai", model="m", base_url=here, api_key="secret-1")
-    elsewhere = EmbeddingConfig(provider="openai", model="e", base_url=there)
-    same = EmbeddingConfig(provider="openai", model="e", base_url=here)
-    llm = LLMConfig(generation=generation)
-    assert endpoint_of(llm, elsewhere).api_key == "unused"
-    assert endpoint_of(llm, same).api_key == "secret-1"
+    llm = LLMConfig(generation=generation(base_url=here))
+    assert endpoint_of(llm, embedding(base_url=there)).api_key == "unused"
+    assert endpoint_of(llm, embedding(base_url=here)).api_key == KEY

@@ -138,9 +138,6 @@ async def embed(judge: OpenAIJudge) -> Any:
     return await judge.embed(TEXTS)
 
 
-Call = "Callable[[OpenAIJudge], Awaitable[Any]]"
-
-
 async def failure(name: str, call: Callable[[OpenAIJudge], Awaitable[Any]]) -> JudgeError:
     """What one request to a server with this fault ends in."""
     async with JudgeServer(FAULTS[name]) as server, leaving_nothing():

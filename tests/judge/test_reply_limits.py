@@ -72,18 +72,12 @@ async def test_a_reply_that_is_too_large_is_an_error(
     assert time.process_time() - started < 10
 
 
-@pytest.mark.parametrize(
-    ("limit", "fits"),
-    [(100, False), (MIB, True)],
-)
-async def test_the_limit_is_an_option(limit: int, fits: bool) -> None:
+async def test_the_limit_is_an_option() -> None:
     body = completion({"value": 1}).body + b" " * 200
     for reply in (Reply(body), Reply(gzip.compress(body), headers=GZIP)):
-        if fits:
-            assert (await asked(reply, max_reply_bytes=limit))[0] == {"value": 1}
-        else:
-            with pytest.raises(JudgeError, match="longer than 100 bytes; raise"):
-                await asked(reply, max_reply_bytes=limit)
+        assert (await asked(reply, max_reply_bytes=MIB))[0] == {"value": 1}
+        with pytest.raises(JudgeError, match="longer than 100 bytes; raise"):
+            await asked(reply, max_reply_bytes=100)
 
 
 async def test_a_large_reply_within_the_limit_is_read() -> None:
