@@ -24,7 +24,7 @@ from graphrag_eval_async.aggregates.steps import (
     counts_of,
     trimmed,
 )
-from graphrag_eval_async.records.metrics import is_bounded, is_score, metric_position
+from graphrag_eval_async.records.metrics import BOUNDED_METRICS, is_score, metric_position
 from graphrag_eval_async.records.outcomes import REASON
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class Group:
             covered = coverage(metric, values, self.tallies, detail.pending.get(metric, 0))
             if covered["applied"]:
                 failed = sum(covered["failed"].values())
-                bounded = is_bounded(metric) or metric in detail.fractions
+                bounded = metric in BOUNDED_METRICS or metric in detail.fractions
                 whole[metric] = {}
                 if own is not None:
                     whole[metric] = shown[metric] | {"quantiles": own.quantiles()}

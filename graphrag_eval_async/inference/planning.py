@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.inference.confidence import check_level
-from graphrag_eval_async.records.metrics import ERROR_RATE, is_bounded
+from graphrag_eval_async.records.metrics import BOUNDED_METRICS, ERROR_RATE
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.records.shapes import did_you_mean
 
@@ -105,7 +105,7 @@ def plan(
     """
     check_level(level)
     _check_positive("detect", detect)
-    if is_bounded(metric) and detect >= 1:
+    if metric in BOUNDED_METRICS and detect >= 1:
         raise UsageError(f"detect: expected a difference below 1, since {metric} is from 0 to 1")
     if (sd is None) == (not runs) or len(runs) > 2:
         raise UsageError("plan: needs a standard deviation `sd`, or one or two RESULTS, and not both")

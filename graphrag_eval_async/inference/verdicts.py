@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from graphrag_eval_async.aggregates.histogram import Histogram
 from graphrag_eval_async.inference.pairs import PairSums, change_confidence, halves
 from graphrag_eval_async.inference.sign_flips import SubsetMeans
-from graphrag_eval_async.records.metrics import ERROR_RATE, is_bounded, is_score, metric_position
+from graphrag_eval_async.records.metrics import BOUNDED_METRICS, ERROR_RATE, is_score, metric_position
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -87,7 +87,7 @@ def position(metric: str) -> tuple[bool, tuple[int, str]]:
 
 def is_fraction(metric: str, fractions: Collection[str]) -> bool:
     """Whether a metric is from 0 to 1 by definition."""
-    return is_bounded(metric) or metric == ERROR_RATE or metric in fractions
+    return metric in BOUNDED_METRICS or metric == ERROR_RATE or metric in fractions
 
 
 class LiveSnapshot(NamedTuple):

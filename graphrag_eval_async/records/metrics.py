@@ -120,11 +120,6 @@ def metric_position(metric: str) -> tuple[int, str]:
     return _POSITIONS.get(metric, len(_POSITIONS)), metric
 
 
-def is_bounded(name: str) -> bool:
-    """Whether a built-in metric is defined to be from 0 to 1."""
-    return name in BOUNDED_METRICS
-
-
 def is_score(name: str) -> bool:
     """Whether a metric measures the quality of answers, not their cost."""
     return name not in RESOURCES and not name.endswith(COST)

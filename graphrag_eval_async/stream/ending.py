@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.until import Deciding, Until, condition_of, unknown_metric
 from graphrag_eval_async.records.evaluation import Evaluation
-from graphrag_eval_async.records.metrics import is_bounded
+from graphrag_eval_async.records.metrics import BOUNDED_METRICS
 from graphrag_eval_async.records.outcomes import OF_PENDING
 from graphrag_eval_async.sinks.journal.admission import digest_of
 from graphrag_eval_async.sources import JsonlFiles, read_jsonl
@@ -92,7 +92,7 @@ def as_until(until: str | Until, evaluator: Evaluator, *, resumed: bool) -> Unti
         raise UsageError(f"until: no template {condition.template!r}; there are: {', '.join(templates)}")
     judged = {metric for name in evaluator.judged for metric in OF_PENDING.get(name, ())}
     fractions = evaluator.fractions
-    if not is_bounded(condition.metric) and condition.metric not in fractions:
+    if condition.metric not in BOUNDED_METRICS and condition.metric not in fractions:
         raise unknown_metric(condition.metric, fractions)
     if condition.metric not in {"steps_score", *judged, *fractions}:
         raise UsageError(f"until: {condition.metric} is not judged; the configuration says which metrics are")
