@@ -10,8 +10,13 @@ from msgspec import Meta, Struct, defstruct
 
 from graphrag_eval_async.config import Config
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.records.metrics import RESULT_KEYS, RESULT_METRICS, RETRIEVAL_METRICS, is_metric
-from graphrag_eval_async.records.outcomes import CARRIED_OVER
+from graphrag_eval_async.records.metrics import (
+    RESOURCES,
+    RESULT_KEYS,
+    RESULT_METRICS,
+    RETRIEVAL_METRICS,
+    is_metric,
+)
 from graphrag_eval_async.records.shapes import ReferenceShape, did_you_mean
 
 Status = Literal["success", "error"]
@@ -48,7 +53,7 @@ class _Response(Struct, kw_only=True):
 
 ResponseShape = defstruct(
     "Response",
-    [(name, Count | None, None) for name in CARRIED_OVER],
+    [(name, Count | None, None) for name in RESOURCES],
     bases=(_Response,),
     kw_only=True,
     namespace={"__doc__": "A response of an agent: one line of a JSONL file. Other keys are kept."},

@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from graphrag_eval_async.records.copying import copy_json
-from graphrag_eval_async.records.outcomes import (
-    CARRIED_OVER,
-    REASON,
-    failures_of,
-    missing_of,
-)
+from graphrag_eval_async.records.metrics import RESOURCES
+from graphrag_eval_async.records.outcomes import REASON, failures_of, missing_of
 from graphrag_eval_async.records.outputs import is_empty
 
 if TYPE_CHECKING:
@@ -232,7 +228,7 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
             result["steps_score_error"] = "; ".join(evaluation.errors[:MAX_ERRORS])
     if evaluation.failure is not None and evaluation.pending is None:  # The judged answer may change it.
         result["failure"] = evaluation.failure
-    _carry_over(fields, CARRIED_OVER, result)
+    _carry_over(fields, RESOURCES, result)
     result["sample"] = evaluation.sample
     if "id" in fields:
         result["response_id"] = fields["id"]

@@ -72,8 +72,12 @@ JUDGED = (
 )
 """The built-in metrics that a judge computes, in the order in which aggregates show them."""
 
+RESOURCES = ("input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
+"""Metrics that responses contain: what answers consume, besides costs; less is better."""
+
 RESULT_METRICS = (
-    *("steps_score", "input_tokens", "output_tokens", "total_tokens", "elapsed_sec"),
+    "steps_score",
+    *RESOURCES,
     *(value for metric in JUDGED if not metric.of_step for value in metric.values),
 )
 RETRIEVAL_METRICS = tuple(value for metric in JUDGED if metric.of_step for value in metric.values)
@@ -92,9 +96,6 @@ BY, DISAGREEMENT = "_by", "_disagreement"
 
 ERROR_RATE = "error_rate"
 """Name of the share of responses that are errors; not a key of a result."""
-
-RESOURCES = frozenset({"input_tokens", "output_tokens", "total_tokens", "elapsed_sec"})
-"""Metrics of what answers consume, besides costs; less is better."""
 
 RESULT_KEYS = frozenset(
     {

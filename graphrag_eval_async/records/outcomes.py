@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.errors import FAILURES
-from graphrag_eval_async.records.metrics import JUDGED, RESULT_KEYS
+from graphrag_eval_async.records.metrics import JUDGED, RESOURCES, RESULT_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,9 +54,6 @@ _UNANSWERED: Mapping[tuple[bool, bool], tuple[Tally, ...]] = {
 By whether the answer is absent, and whether there is a reference answer.
 """
 
-CARRIED_OVER = ("input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
-"""Metrics that responses contain."""
-
 OF_PENDING: Mapping[str, tuple[str, ...]] = {metric.name: metric.values for metric in JUDGED}
 """The metrics by their name in `pending`."""
 
@@ -95,7 +92,7 @@ def failures_of(
         if result[key] is not None:
             kinds |= dict.fromkeys(ERRORS_OF_RESULT[key], _kind(result[key]))
     if not counts:
-        kinds |= {metric: RESPONSE_ERROR for metric in CARRIED_OVER if result.get(metric) is not None}
+        kinds |= {metric: RESPONSE_ERROR for metric in RESOURCES if result.get(metric) is not None}
         return [tally for tally in kinds.items() if tally[0] != OUTPUTS or result.get(OUTPUTS) is None]
     return [tally for tally in kinds.items() if result.get(tally[0]) is None]
 

@@ -15,7 +15,7 @@ from graphrag_eval_async.records.decoding import (
     too_deep,
 )
 from graphrag_eval_async.records.line import MAX_LINE_BYTES, Line, LongLine, Record
-from graphrag_eval_async.records.metrics import COST, RETRIEVAL_METRICS
+from graphrag_eval_async.records.metrics import COST, RESOURCES, RETRIEVAL_METRICS
 from graphrag_eval_async.records.misnamed import (
     check_args,
     check_keys,
@@ -23,7 +23,7 @@ from graphrag_eval_async.records.misnamed import (
     hint_at_traces,
     missing_question_id,
 )
-from graphrag_eval_async.records.outcomes import CARRIED_OVER, ERRORS_OF_STEP
+from graphrag_eval_async.records.outcomes import ERRORS_OF_STEP
 from graphrag_eval_async.records.question import OPEN_KEYS, AnyQuestion, Question, question_of
 from graphrag_eval_async.records.reject import MESSAGE_CHARACTERS, Reject, reject, reject_long
 
@@ -36,7 +36,7 @@ BEYOND_64_BITS = 2.0**63
 _NUMBERS = frozenset({int, float})
 _OF_RETRIEVAL = frozenset({*RETRIEVAL_METRICS, *ERRORS_OF_STEP})
 _KNOWN = frozenset(
-    {"question_id", "id", "status", "error", "actual_answer", "actual_steps", "trace_problems", *CARRIED_OVER}
+    {"question_id", "id", "status", "error", "actual_answer", "actual_steps", "trace_problems", *RESOURCES}
 )
 _OF_QUESTION = frozenset(key for keys in OPEN_KEYS.values() for key in keys)
 
@@ -129,7 +129,7 @@ def _check(record: Any, known: Mapping[str, Any]) -> Response:
     if None in record.values():
         fields = {key: value for key, value in record.items() if value is not None}
     metrics, numbers = [], []
-    for key in CARRIED_OVER:
+    for key in RESOURCES:
         if key in fields:
             value = fields[key]
             if type(value) not in _NUMBERS or not 0 <= value < BEYOND_64_BITS:
