@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.config.model import AnswerCorrectnessConfig
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
 from graphrag_eval_async.metrics.metric import Case
-from tests.judge.support import ScriptedJudge
 from tests.metrics.support import ScriptedMetricJudge, evaluate, read_blocks
 
 METRIC = answer_correctness(AnswerCorrectnessConfig())
@@ -218,22 +216,3 @@ async def test_prompts_are_all_that_the_judge_is_told_besides_the_data() -> None
     assert METRIC.name == "answer_correctness"
     other = answer_correctness(AnswerCorrectnessConfig(prompt="Other."))
     assert other.prompts != METRIC.prompts == answer_correctness(AnswerCorrectnessConfig()).prompts
-
-
-@pytest.mark.parametrize("question", ["", " \n"])
-async def test_a_blank_question_is_not_judged(question: str) -> None:
-    reference = [
-        {
-            "template_id": "t",
-            "questions": [{"id": "q", "question_text": question, "reference_answer": "Two."}],
-        }
-    ]
-
-    def reply(_: object) -> dict[str, object]:
-        pytest.fail("the judge was asked")
-
-    responses = [{"question_id": "q", "actual_answer": "Two."}]
-    async with evaluate_stream(reference, responses, judge=ScriptedJudge(reply)) as stream:
-        [result] = [result async for result in stream]
-    assert "answer_f1" not in result
-    assert stream.usage.outcomes == {"skipped": 1}
