@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.config.model import RetrievalAnswerConfig, RetrievalContextConfig
 from graphrag_eval_async.errors import JudgeError, MalformedStep
 from graphrag_eval_async.metrics.joint_retrieval import JOINT_PROMPTS, judge_jointly
 from graphrag_eval_async.metrics.metric import Metric, MetricTask, has_text
@@ -15,6 +14,7 @@ from graphrag_eval_async.steps import average_precision, read_texts
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from graphrag_eval_async.config.model import RetrievalAnswerConfig, RetrievalContextConfig
     from graphrag_eval_async.judge.protocol import MetricJudge
     from graphrag_eval_async.metrics.metric import Case
 
@@ -22,16 +22,16 @@ ANSWER = "retrieval_answer"
 CONTEXT = "retrieval_context"
 
 
-def retrieval_answer(config: RetrievalAnswerConfig | None = None) -> Metric:
+def retrieval_answer(config: RetrievalAnswerConfig) -> Metric:
     """Return the metric `retrieval_answer`: compares successful retrieval steps with the reference answer.
 
     Raises:
         ConfigError: ragas is not installed, and the mode is "ragas".
     """
-    return _retrieval(ANSWER, config or RetrievalAnswerConfig(), lambda case, _: case.reference_answer or "")
+    return _retrieval(ANSWER, config, lambda case, _: case.reference_answer or "")
 
 
-def retrieval_context(config: RetrievalContextConfig | None = None) -> Metric:
+def retrieval_context(config: RetrievalContextConfig) -> Metric:
     """Return the metric `retrieval_context`: compares matched steps with their reference steps' texts.
 
     Raises:
@@ -41,7 +41,7 @@ def retrieval_context(config: RetrievalContextConfig | None = None) -> Metric:
     def reference(case: Case, index: int) -> str | None:
         return _joined(_texts(case.matches[index])) if index in case.matches else None
 
-    return _retrieval(CONTEXT, config or RetrievalContextConfig(), reference)
+    return _retrieval(CONTEXT, config, reference)
 
 
 def _retrieval(

@@ -50,12 +50,10 @@ if sys.argv[1] == "preloaded":
 assert ("ragas" in sys.modules) == (sys.argv[1] == "preloaded")
 
 import asyncio
-from graphrag_eval_async.config.model import AnswerRelevanceConfig, RagasAnswerCorrectnessConfig
-from graphrag_eval_async.metrics.answer_relevance import answer_relevance
+from graphrag_eval_async.config.model import METRICS as SECTIONS
+from graphrag_eval_async.metrics.judging import METRICS
 from graphrag_eval_async.metrics.metric import Case
-from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_correctness
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
-from graphrag_eval_async.metrics.retrieval import retrieval_answer
 
 load_ragas()
 from tests.metrics.ragas_support import fixed, outcome
@@ -70,12 +68,8 @@ script = fixed(
 )
 step = {"name": "retrieval", "status": "success", "output": [{"text": "T"}]}
 case = Case("Why?", "Because.", None, "So.", [step])
-for metric in [
-    answer_relevance(AnswerRelevanceConfig()),
-    retrieval_answer(),
-    ragas_answer_correctness(RagasAnswerCorrectnessConfig()),
-]:
-    keys = asyncio.run(outcome(metric, case, script))
+for name in ("answer_relevance", "retrieval_answer", "ragas_answer_correctness"):
+    keys = asyncio.run(outcome(METRICS[name](SECTIONS[name]()), case, script))
     assert keys and not any(key.endswith("error") for key in keys), keys
 
 from ragas import _analytics
@@ -106,11 +100,10 @@ def test_ragas_sends_nothing_and_leaves_nothing(before: str, tmp_path: Path) -> 
 def test_the_metrics_can_be_made_without_importing_ragas() -> None:
     script = """
 import sys
-from graphrag_eval_async.config.model import AnswerRelevanceConfig, RagasAnswerCorrectnessConfig
-from graphrag_eval_async.metrics import answer_relevance, ragas_answer_correctness, ragas_bridge, retrieval
-answer_relevance.answer_relevance(AnswerRelevanceConfig())
-ragas_answer_correctness.ragas_answer_correctness(RagasAnswerCorrectnessConfig())
-retrieval.retrieval_answer(), retrieval.retrieval_context()
+from graphrag_eval_async.config.model import METRICS as SECTIONS
+from graphrag_eval_async.metrics.judging import METRICS
+for name, section in SECTIONS.items():
+    METRICS[name](section())
 print(sorted({"ragas", "pydantic", "numpy", "openai"} & {*sys.modules}))
 """
     command = [sys.executable, "-W", "error", "-c", script]

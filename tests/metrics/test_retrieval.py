@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.config import RetrievalAnswerConfig
+from graphrag_eval_async.config import RetrievalAnswerConfig, RetrievalContextConfig
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.retrieval import add_f1, retrieval_answer, retrieval_context
 from tests.conftest import settle
@@ -27,6 +27,9 @@ from tests.metrics.support import ScriptedMetricJudge as OneReply
 from tests.metrics.support import evaluate, read_blocks
 
 pytestmark = pytest.mark.ragas
+
+ANSWER = retrieval_answer(RetrievalAnswerConfig())
+CONTEXT = retrieval_context(RetrievalContextConfig())
 
 
 def step(*texts: str | None, name: str = "retrieval", status: str = "success", **more: Any) -> dict[str, Any]:
@@ -64,7 +67,7 @@ def test_agrees_with_ragas(verdicts: dict[str, int], texts: list[str], attribute
     inputs: dict[str, Any] = {"user_input": "Why?", "retrieved_contexts": texts, "reference": "Because."}
     recall = asyncio.run(ContextRecall(llm=llm).ascore(**inputs)).value
     precision = asyncio.run(ContextPrecision(llm=llm).ascore(**inputs)).value
-    keys = asyncio.run(outcome(retrieval_answer(), case(step(*texts)), script))
+    keys = asyncio.run(outcome(ANSWER, case(step(*texts)), script))
     assert keys["retrieval_answer_precision"] == pytest.approx(precision, abs=1e-9)
     if attributed:
         assert keys["retrieval_answer_recall"] == pytest.approx(recall, abs=1e-9)
@@ -72,7 +75,7 @@ def test_agrees_with_ragas(verdicts: dict[str, int], texts: list[str], attribute
         assert math.isnan(recall)
         assert keys["retrieval_answer_recall_error"].startswith("invalid_reply: ")
     context = case(step(*texts), matches={0: step("Because.")}, reference_answer=None)
-    other = asyncio.run(outcome(retrieval_context(), context, script))
+    other = asyncio.run(outcome(CONTEXT, context, script))
     assert other == {
         key.replace("answer", "context"): value for key, value in keys.items() if not key.endswith("_reason")
     }
@@ -82,7 +85,7 @@ def test_agrees_with_ragas(verdicts: dict[str, int], texts: list[str], attribute
 def test_precision_of_perfect_and_of_useless_texts(verdicts: list[int]) -> None:
     texts = [f"text {index}" for index in range(len(verdicts))]
     script = judge(dict(zip(texts, verdicts, strict=True)), [1])
-    keys = asyncio.run(outcome(retrieval_answer(), case(step(*texts)), script))
+    keys = asyncio.run(outcome(ANSWER, case(step(*texts)), script))
     precision = keys["retrieval_answer_precision"]
     assert (precision == 1.0) == (verdicts == sorted(verdicts, reverse=True) and any(verdicts))
     assert (precision == 0.0) == (not any(verdicts))
@@ -92,7 +95,7 @@ def test_precision_of_perfect_and_of_useless_texts(verdicts: list[int]) -> None:
 async def test_what_the_judge_is_asked() -> None:
     asking = ScriptedMetricJudge(judge({"one": 1, "two": 0}, [1, 0]))
     matched = case(step("one", " ", None, "two"), matches={0: step("gold", "\n", "silver")})
-    keys = await outcome(retrieval_context(), matched, asking)
+    keys = await outcome(CONTEXT, matched, asking)
     reference = "gold\nsilver"
     assert asking.asked == [
         ("ContextRecallOutput", {"question": "Why?", "context": "one\ntwo", "answer": reference}, 0),
@@ -103,7 +106,7 @@ async def test_what_the_judge_is_asked() -> None:
 
 
 async def test_the_reasons_say_of_which_statement_they_are() -> None:
-    keys = await outcome(retrieval_answer(), case(step("a")), judge({"a": 0}, [1, 0]))
+    keys = await outcome(ANSWER, case(step("a")), judge({"a": 0}, [1, 0]))
     assert keys == {
         "retrieval_answer_recall": 0.5,
         "retrieval_answer_recall_reason": "+ S0. (R0.)\n- S1. (R1.)",
@@ -119,20 +122,20 @@ def test_evaluations_of_each_retrieval_step_that_succeeded() -> None:
         {"name": "retrieval", "error": "no"},
         step("b"),
     ]
-    found = retrieval_answer().tasks(case(*steps))
+    found = ANSWER.tasks(case(*steps))
     assert [(each.metric, each.step, each.error_key, each.cost_key, each.nulls) for each in found] == [
         ("retrieval_answer", index, f"retrieval_answer_{key}_error", f"retrieval_answer_{key}_cost", ())
         for index in (1, 4)
         for key in ("recall", "precision")
     ]
     assert all(each.call for each in found)
-    matched = retrieval_context().tasks(case(*steps, matches={0: step("x"), 4: step("y")}))
+    matched = CONTEXT.tasks(case(*steps, matches={0: step("x"), 4: step("y")}))
     assert [(each.step, each.error_key) for each in matched] == [
         (4, "retrieval_context_recall_error"),
         (4, "retrieval_context_precision_error"),
     ]
-    assert not retrieval_context().tasks(case(*steps))
-    assert not retrieval_answer().tasks(Case("Why?", reference_answer="Because."))
+    assert not CONTEXT.tasks(case(*steps))
+    assert not ANSWER.tasks(Case("Why?", reference_answer="Because."))
 
 
 @pytest.mark.parametrize(
@@ -141,16 +144,16 @@ def test_evaluations_of_each_retrieval_step_that_succeeded() -> None:
 def test_skipped_without_texts(output: Any) -> None:
     empty = step("a", output=output)
     for found in [
-        retrieval_answer().tasks(case(empty)),
-        retrieval_context().tasks(case(empty, matches={0: step("a")})),
-        retrieval_context().tasks(case(step("a"), matches={0: empty})),
+        ANSWER.tasks(case(empty)),
+        CONTEXT.tasks(case(empty, matches={0: step("a")})),
+        CONTEXT.tasks(case(step("a"), matches={0: empty})),
     ]:
         assert [each.call for each in found] == [None, None]
 
 
 @pytest.mark.parametrize("reference", [None, "", " \n"])
 def test_skipped_without_a_reference_answer(reference: str | None) -> None:
-    found = retrieval_answer().tasks(case(step("a"), reference_answer=reference))
+    found = ANSWER.tasks(case(step("a"), reference_answer=reference))
     assert [each.call for each in found] == [None, None]
 
 
@@ -162,7 +165,7 @@ async def test_a_verdict_that_is_not_binary_is_an_invalid_reply(verdict: Any) ->
         ContextPrecisionOutput={"reason": "So.", "verdict": verdict},
         ContextRecallOutput={"classifications": [good, row]},
     )
-    keys = await outcome(retrieval_answer(), case(step("a")), script)
+    keys = await outcome(ANSWER, case(step("a")), script)
     assert keys.keys() == {"retrieval_answer_recall_error", "retrieval_answer_precision_error"}
     for key, message in keys.items():
         assert message.startswith("invalid_reply: ")
@@ -172,7 +175,7 @@ async def test_a_verdict_that_is_not_binary_is_an_invalid_reply(verdict: Any) ->
 async def test_all_texts_are_judged_at_the_same_time() -> None:
     texts = [f"text {index}" for index in range(9)]
     asking = WaitingMetricJudge(judge(dict.fromkeys(texts, 1), [1]))
-    _, precision = retrieval_answer().tasks(case(step(*texts)))
+    _, precision = ANSWER.tasks(case(step(*texts)))
     assert precision.call
     task = asyncio.ensure_future(precision.call(asking))
     await settle()
@@ -204,9 +207,9 @@ def test_f1_and_its_cost(keys: dict[str, Any], added: dict[str, Any]) -> None:
 
 
 def test_what_they_say_of_themselves() -> None:
-    for metric in (retrieval_answer(), retrieval_context()):
+    for metric in (ANSWER, CONTEXT):
         assert metric.prompts == ["ragas 0.4.3 ContextRecallPrompt, ContextPrecisionPrompt"]
-    assert [retrieval_answer().name, retrieval_context().name] == ["retrieval_answer", "retrieval_context"]
+    assert [ANSWER.name, CONTEXT.name] == ["retrieval_answer", "retrieval_context"]
 
 
 # All documents in one call
