@@ -12,7 +12,7 @@ from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, require_ragas, t
 from graphrag_eval_async.steps import average_precision, read_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from graphrag_eval_async.config.model import RetrievalAnswerConfig, RetrievalContextConfig
     from graphrag_eval_async.judge.protocol import MetricJudge
@@ -50,36 +50,27 @@ def _retrieval(
     reference_of: Callable[[Case, int], str | None],
 ) -> Metric:
     """Return a metric of successful retrieval steps; `reference_of` returns a step's reference, or None."""
-    is_joint = config.mode == "joint"
+    judges: dict[str, Callable[..., Awaitable[Mapping[str, Any]]]]
+    if config.mode == "joint":
+        prompts = [f"joint, seed {config.seed}", *JOINT_PROMPTS]
+        judges = {name: partial(judge_jointly, name, config.seed)}
+    else:
+        prompts = [f"ragas {require_ragas(name)} ContextRecallPrompt, ContextPrecisionPrompt"]
+        keys = {f"{name}_recall": _recall, f"{name}_precision": _precision}
+        judges = {key: partial(ask, key) for key, ask in keys.items()}
 
     def tasks(case: Case) -> list[MetricTask]:
         found = []
         for index, step in enumerate(case.actual_steps or []):
             if _is_retrieval(step) and (reference := reference_of(case, index)) is not None:
                 texts = _texts(step)
-                if not has_text(case.question, reference) or not any(texts):
-                    texts = []
-                found += tasks_of(case.question, texts, reference, index)
+                is_complete = has_text(case.question, reference) and any(texts)
+                for key, ask in judges.items():
+                    call = partial(ask, case.question, texts, reference) if is_complete else None
+                    found.append(MetricTask(name, call, f"{key}_error", f"{key}_cost", index))
         return found
 
-    def tasks_of(question: str, texts: Sequence[str], reference: str, index: int) -> list[MetricTask]:
-        if is_joint:
-            call = partial(judge_jointly, name, config.seed, question, texts, reference) if texts else None
-            return [MetricTask(name, call, f"{name}_error", f"{name}_cost", index)]
-        return [
-            MetricTask(
-                name,
-                partial(ask, key, question, texts, reference) if texts else None,
-                f"{key}_error",
-                f"{key}_cost",
-                index,
-            )
-            for key, ask in [(f"{name}_recall", _recall), (f"{name}_precision", _precision)]
-        ]
-
-    if is_joint:
-        return Metric(name, [f"joint, seed {config.seed}", *JOINT_PROMPTS], tasks)
-    return Metric(name, [f"ragas {require_ragas(name)} ContextRecallPrompt, ContextPrecisionPrompt"], tasks)
+    return Metric(name, prompts, tasks)
 
 
 def retrieved_texts(case: Case) -> list[str]:
