@@ -185,7 +185,7 @@ class Response(NamedTuple):
 
 
 def _status_of(error: Any) -> int:
-    """Return the HTTP status that an error in a body stands for; 500 if it does not say."""
+    """Return the HTTP status that an error in a body stands for; 502 if it does not say."""
     if isinstance(error, dict):
         for name in ("code", "status", "status_code"):
             with suppress(KeyError, ValueError, TypeError):
