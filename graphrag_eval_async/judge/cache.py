@@ -60,13 +60,11 @@ class CallCache:
 
     Attributes:
         failures: number of failed lookups and writes.
-        last_error: message of the latest failure.
     """
 
     def __init__(self, db: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
         """See `open`; all work on `db` runs in `thread`, in submission order."""
         self.failures = 0
-        self.last_error: str | None = None
         self._db = db
         self._thread = thread
         self._queued: list[_Call] = []
@@ -124,7 +122,6 @@ class CallCache:
         for call, outcome in zip(calls, [error] * len(calls) if error else done.result(), strict=True):
             if isinstance(outcome, BaseException):
                 self.failures += 1
-                self.last_error = str(outcome)
             if not call.outcome.done():
                 call.outcome.set_result(outcome if isinstance(outcome, bytes) else None)
         if self._queued:

@@ -55,7 +55,7 @@ async def test_what_is_kept_is_found(tmp_path: Path) -> None:
     async with aclosing(await CallCache.open(path)) as cache:
         assert await cache.get(KEY) == b""
         assert await cache.get(b"") == b"\0" * 3_000_000
-        assert (cache.failures, cache.last_error) == (0, None)
+        assert cache.failures == 0
     assert threads() == []
 
 
@@ -205,7 +205,7 @@ async def test_a_file_that_others_hold_too_long(tmp_path: Path, monkeypatch: pyt
             with pytest.raises(ConfigError, match="locked"):
                 await CallCache.open(path)
             await asyncio.gather(cache.put(KEY, b"one"), cache.put(b"other", b"one"), cache.get(KEY))
-            assert (cache.failures, cache.last_error) == (2, "database is locked")
+            assert cache.failures == 2
         await cache.put(KEY, b"two")
         assert await cache.get(KEY) == b"two"
         assert cache.failures == 2
@@ -230,7 +230,7 @@ async def test_lookups_that_are_locked_out_wait_together(
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
             assert await asyncio.gather(*map(cache.get, [KEY] * 50)) == [None] * 50
-        assert (cache.failures, cache.last_error) == (50, "database is locked")
+        assert cache.failures == 50
         assert len(tries) == 2
         assert await cache.get(KEY) == b"one"
 
@@ -241,7 +241,7 @@ async def test_a_table_that_went_away(tmp_path: Path) -> None:
         foreign(path, "DROP TABLE calls")
         await cache.put(KEY, b"one")
         assert await cache.get(KEY) is None
-        assert (cache.failures, cache.last_error) == (2, "no such table: calls")
+        assert cache.failures == 2
 
 
 # Failures later on
@@ -319,10 +319,8 @@ async def test_cancelled_calls(tmp_path: Path) -> None:
             task.cancel()
         gate.opened.set()
         outcomes = await asyncio.gather(*tasks, *lookups, return_exceptions=True)
-        assert [isinstance(outcome, asyncio.CancelledError) for outcome in outcomes] == [
-            *[True] * 5,
-            *[False] * 5,
-        ] * 2
+        expected = [*[True] * 5, *[False] * 5] * 2
+        assert [isinstance(outcome, asyncio.CancelledError) for outcome in outcomes] == expected
         assert await asyncio.gather(*map(cache.get, keys)) == keys
         assert cache.failures == 0
 
@@ -364,7 +362,7 @@ async def work(path, worker, count):
             print(number, flush=True)
         for start in range(0, count, 20):
             await asyncio.gather(*map(one, range(start, min(start + 20, count))))
-        assert cache.failures == 0, cache.last_error
+        assert cache.failures == 0
 
 asyncio.run(work(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
 """
