@@ -263,12 +263,7 @@ class _Remote:
         for text in self.dialect.accepted(variant, schema):
             warn(f"judge {self.where}: {text} ({variant.reason})", GraphragEvalWarning, stacklevel=2)
 
-    def _no_reply(
-        self,
-        error: Exception,
-        variant: Variant,
-        send: SendVariant,
-    ) -> JudgeError:
+    def _no_reply(self, error: Exception, variant: Variant, send: SendVariant) -> JudgeError:
         """Return the error for a failed connection; `TryAgain` if the server may have closed an idle one.
 
         Looks at the cause, not the SDK's type, which calls a connection reset on aiohttp a timeout.

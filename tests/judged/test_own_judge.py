@@ -130,11 +130,9 @@ async def test_what_a_failure_without_a_reply_cost_is_not_known(kind: Any) -> No
     assert not [key for key in result if key.endswith("_cost")]
 
 
-@pytest.mark.parametrize(
-    ("judge", "method"), [("x", "complete"), (object(), "complete"), (print, "complete")]
-)
-def test_what_is_no_judge(judge: Any, method: str) -> None:
-    with pytest.raises(UsageError, match=f"judge: expected an object with a method {method}"):
+@pytest.mark.parametrize("judge", ["x", object(), print])
+def test_what_is_no_judge(judge: Any) -> None:
+    with pytest.raises(UsageError, match="judge: expected an object with a method complete"):
         evaluate_stream(templates(1), [], judge=judge)
 
 
