@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 from msgspec.structs import astuple, replace
@@ -11,7 +12,7 @@ from msgspec.structs import astuple, replace
 from graphrag_eval_async.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
     from graphrag_eval_async.judge.protocol import Message
@@ -44,9 +45,6 @@ class Prices(NamedTuple):
         return (usage.input_tokens * self.input - saved + usage.output_tokens * self.output) / 1e6
 
 
-_Place: TypeAlias = tuple[str, str | None, str]
-"""Where a model may be listed: its provider, or the URL of its server, and its name."""
-
 UNKNOWN = Prices(None, None, None)
 
 
@@ -75,26 +73,21 @@ def _listed(model: GenerationConfig | EmbeddingConfig | None, *configured: float
     except ImportError:
         return UNKNOWN
 
-    def price(place: _Place, *tokens: str) -> float:
+    def price(listed: Callable[..., Any], *tokens: str) -> float:
         """Return the price of a million tokens, at the rate of few."""
         usage = Usage(**dict.fromkeys(tokens, FEW_TOKENS))
-        provider, url, name = place
-        if url is not None:
-            found = calc_price(usage, name, provider_api_url=url)
-        else:
-            found = calc_price(usage, name, provider_id=provider)
-        return float(found.total_price) / FEW_TOKENS * 1e6
+        return float(listed(usage).total_price) / FEW_TOKENS * 1e6
 
     provider, slash, name = model.model.partition("/")
-    places: list[_Place] = [(model.provider, None, model.model)]
+    lists = [partial(calc_price, model_ref=model.model, provider_id=model.provider)]
     if model.base_url is not None:
-        places.insert(0, ("", model.base_url, model.model))
+        lists.insert(0, partial(calc_price, model_ref=model.model, provider_api_url=model.base_url))
     if slash:
-        places.append((provider, None, name))
-    for place in places:
+        lists.append(partial(calc_price, model_ref=name, provider_id=provider))
+    for listed in lists:
         with suppress(LookupError):
-            known, output = price(place, "input_tokens"), price(place, "output_tokens")
-            return Prices(known, output, None, price(place, "input_tokens", "cache_read_tokens"))
+            known, output = price(listed, "input_tokens"), price(listed, "output_tokens")
+            return Prices(known, output, None, price(listed, "input_tokens", "cache_read_tokens"))
     return UNKNOWN
 
 
