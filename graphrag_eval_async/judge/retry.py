@@ -167,7 +167,7 @@ class Retry:
             self.limiter.correct(tokens.input_tokens + tokens.output_tokens - request.tokens)
         else:
             self._usage.unmetered += 1
-            tokens = TokenUsage(request.tokens, estimate_reply(reply) if request.kind == KINDS[0] else 0)
+            tokens = TokenUsage(request.tokens, estimate_reply(reply) if request.kind == "completion" else 0)
         cost = self._usage.add(request.kind, tokens, self._prices)
         request.paid(cost if is_metered else None)
         self._check_budget()
@@ -183,7 +183,7 @@ class Retry:
     def _end(self, kind: str, error: JudgeUnavailable) -> None:
         """Send no more requests of a kind, since they would all fail."""
         # Every metric needs completions, so their failure ends all; embeddings end only themselves.
-        for ended in KINDS if kind == KINDS[0] else (kind,):
+        for ended in KINDS if kind == "completion" else (kind,):
             self._dismiss(ended, partial(JudgeUnavailable, error.message))
 
     def _dismiss(self, kind: str, error: Callable[[], JudgeError]) -> None:
