@@ -21,12 +21,12 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from graphrag_eval_async import Last, RunningAggregates, evaluate_stream, load_reference, read_jsonl
-from graphrag_eval_async.cli.watch.alerts import parse_alert
-from graphrag_eval_async.cli.watch.counting import Counting
-from graphrag_eval_async.cli.watch.facts import Facts, complete
+from graphrag_eval_async import Last, RunningAggregates, evaluate_stream, load_reference
 from graphrag_eval_async.cli.watch.screen import render
 from graphrag_eval_async.config import model
+from graphrag_eval_async.monitor.alerts import parse_alert
+from graphrag_eval_async.monitor.counting import Counting
+from graphrag_eval_async.monitor.facts import Facts, complete
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,7 +126,7 @@ async def watched() -> list[Text]:
     counting = Counting(Last(50), "last", [parse_alert("steps_score < 0.8 over 20")], include_errors=False)
     reference = load_reference(REFERENCE)
     async with evaluate_stream(reference, responses(240), ordered=True) as stream:
-        facts = Facts(stream, read_jsonl("-"), counting, None, reference, ["logs/agent.jsonl"], 0.95)
+        facts = Facts(stream, counting, paths=["logs/agent.jsonl"])
         async for result in stream:
             counting.add(result)
         collected = facts.collect() | FIXED

@@ -13,13 +13,14 @@ from graphrag_eval_async import __all__, errors, follow_jsonl, reference
 from graphrag_eval_async.aggregates import steps
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS
-from graphrag_eval_async.cli.watch import commands, counting, views
+from graphrag_eval_async.cli.watch import commands, views
 from graphrag_eval_async.config.model import LimitsConfig
 from graphrag_eval_async.evaluator import LARGE_BYTES
 from graphrag_eval_async.judge.calls import MAX_DIMENSIONS, MAX_QUOTED
 from graphrag_eval_async.judge.openai_endpoint import MAX_ERROR_BYTES
 from graphrag_eval_async.judge.openai_replies import MAX_BODY_VALUES, MAX_NUMBERS
 from graphrag_eval_async.judge.protocol import MAX_VALUES
+from graphrag_eval_async.monitor import counting
 from graphrag_eval_async.records import decoding, doubts, evaluation, reject, yaml_file
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 LEVELS = [
     {"__main__"},
     {"cli"},
+    {"monitor"},
     {"blocking", "scale"},
     {"batch"},
     {"stream"},

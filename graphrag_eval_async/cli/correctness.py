@@ -13,7 +13,6 @@ from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import check_distinct, file_path, make_folder_of, resumable_path
 from graphrag_eval_async.cli.judges import (
     judge_config,
-    judge_of,
     judging,
     keep_answer_correctness,
     nothing_judged,
@@ -24,6 +23,7 @@ from graphrag_eval_async.cli.text import counts, tell
 from graphrag_eval_async.cli.tsv import Answer, Output, read_answers
 from graphrag_eval_async.config import Config
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, EvaluationStream, evaluate_stream
 
 CALLS_AHEAD = 8

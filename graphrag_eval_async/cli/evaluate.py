@@ -14,7 +14,7 @@ from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, Sending, run_to_end
 from graphrag_eval_async.cli.files import open_lines, output_path
 from graphrag_eval_async.cli.gates import MISSING_RATE, check_gates
-from graphrag_eval_async.cli.judges import forget_keys, is_counted_cost, judge_config, judge_of
+from graphrag_eval_async.cli.judges import forget_keys, judge_config
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.reading import processes_for
 from graphrag_eval_async.cli.report import end, list_rejects
@@ -26,7 +26,8 @@ from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.running import Interval
 from graphrag_eval_async.inference.until import Until
 from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS, DryJudge
-from graphrag_eval_async.records.metrics import COST
+from graphrag_eval_async.metrics import judge_of
+from graphrag_eval_async.records.metrics import COST, is_counted_cost
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile, FileEvaluation
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sinks.tables import check_table, draft_beside, is_table, write_table

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.monitor.silence import NO_LINES
 from graphrag_eval_async.records.conditions import CONDITION, OPERATORS, parse_condition, to_float
 from graphrag_eval_async.records.metrics import (
     COST,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from graphrag_eval_async.config import Config
+    from graphrag_eval_async.monitor.alerts import Alert
     from graphrag_eval_async.reference import Reference
 
 MISSING_RATE = "missing_rate"
@@ -81,6 +83,17 @@ def check_gates(gates: Iterable[Gate], templates: Collection[str], config: Confi
     for gate in gates:
         metric = None if gate.metric == MISSING_RATE else gate.metric
         check_names(gate.option, gate.template, metric, templates, config)
+
+
+def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Config | None) -> None:
+    """Check that results can have the templates and metrics of alerts.
+
+    Raises:
+        UsageError: no result can.
+    """
+    for alert in alerts:
+        if alert.metric != NO_LINES:
+            check_names(f"--alert {alert.text!r}", alert.template, alert.metric, templates, config)
 
 
 def check_names(

@@ -10,9 +10,8 @@ from graphrag_eval_async.config import config_for, load_config
 from graphrag_eval_async.config.model import METRICS
 from graphrag_eval_async.errors import ConfigError, JudgeUnavailable, UsageError
 from graphrag_eval_async.judge.openai_endpoint import Sdk
-from graphrag_eval_async.metrics import metrics_on
+from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.metrics.judging import loader
-from graphrag_eval_async.records.metrics import COST
 from graphrag_eval_async.records.outcomes import OF_PENDING
 
 if TYPE_CHECKING:
@@ -83,19 +82,6 @@ def keep_answer_correctness(given: Any) -> None:
         section["enabled"] = True
 
 
-def judge_of(config: Config | None) -> str | None:
-    """Return the names of the judging LLMs; None if there is none, or no metric is on."""
-    if config is None or config.llm is None or not metrics_on(config):
-        return None
-    models = [model.model for name in config.judges if (model := config.llm.model(name)) is not None]
-    return one_line(", ".join(models)) if models else None
-
-
-def is_counted_cost(metric: str) -> bool:
-    """Whether a metric is a cost, but not that of an F1 score, which is a sum of other costs."""
-    return metric.endswith(COST) and not metric.endswith(f"_f1{COST}")
-
-
 def load_for(config: Config | None) -> None:
     """Import what the judge of a run needs, and keep these hundreds of thousands of objects from the garbage
     collector: each full collection would stop the run for a quarter of a second.
@@ -137,7 +123,7 @@ def judging(model: str, usage: JudgeUsage) -> list[str]:
     calls = f"{usage.calls} calls, {usage.attempts} attempts, {usage.cache_hits} cached{shared}{repaired}"
     before = f", {dollars(usage.restored_dollars)} of it before" if usage.restored_dollars else ""
     return [
-        f"judge {model}: {calls}, {about}{dollars(usage.dollars)}{before}",
+        f"judge {one_line(model)}: {calls}, {about}{dollars(usage.dollars)}{before}",
         f"tokens: {usage.input_tokens} in, {usage.output_tokens} out, {usage.embedding_tokens} embedded",
         f"metrics: {metrics}" + (f"; retries: {counts(usage.retries)}" if usage.retries else ""),
         *(one_line(f"first {kind}: {message}") for kind, message in usage.examples.items()),

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from graphrag_eval_async.cli.text import dollars
-from graphrag_eval_async.cli.watch.counting import SCORES
+from graphrag_eval_async.monitor.counting import SCORES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -12,13 +12,13 @@ import typer
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
 from graphrag_eval_async.cli.files import check_distinct, is_among, open_lines
-from graphrag_eval_async.cli.judges import judge_config, judge_of, judging, load_for, nothing_judged
+from graphrag_eval_async.cli.judges import judge_config, judging, load_for, nothing_judged
 from graphrag_eval_async.cli.report import ReportOptions, deciding, end, journaling
 from graphrag_eval_async.config import Config
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import StepsGroups
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.metrics import OnFatal
+from graphrag_eval_async.metrics import OnFatal, judge_of
 from graphrag_eval_async.reference import NoReference, Reference, load_reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.sinks import LineFile, RejectWriter

@@ -63,6 +63,14 @@ def metrics_on(config: Config) -> bool:
     return bool(config.custom_evaluations or config.metrics)
 
 
+def judge_of(config: Config | None) -> str | None:
+    """Return the names of the judging LLMs; None if there is none, or no metric is on."""
+    if config is None or config.llm is None or not metrics_on(config):
+        return None
+    models = [model.model for name in config.judges if (model := config.llm.model(name)) is not None]
+    return ", ".join(models) or None
+
+
 def configured(config: Config) -> list[Metric]:
     """Return the metrics that are on, in the order of their keys in results.
 

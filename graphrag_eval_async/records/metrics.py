@@ -131,6 +131,11 @@ def may_be_bounded(name: str) -> bool:
     return name in BOUNDED_METRICS or not (name in RESULT_KEYS or name.endswith(COST))
 
 
+def is_counted_cost(name: str) -> bool:
+    """Whether a metric is a cost, but not that of an F1 score, which is a sum of other costs."""
+    return name.endswith(COST) and not name.endswith(f"_f1{COST}")
+
+
 def is_metric(name: str) -> bool:
     """Whether a key of this name is a metric in every result or retrieval step."""
     return name in _POSITIONS or name.endswith(COST)

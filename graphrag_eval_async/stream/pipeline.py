@@ -45,6 +45,7 @@ class EvaluationStream:
     timed-out `anext` loses no result.
 
     Attributes:
+        reference: the reference set.
         aggregates: running aggregates of the results handed out so far.
         usage: counts of the judge's calls.
     """
@@ -60,7 +61,7 @@ class EvaluationStream:
         self.aggregates.order_templates(evaluator.reference.templates)
         self.aggregates.expect_steps(evaluator.reference.step_names)
         self._is_entered = False
-        self._reference = evaluator.reference
+        self.reference = evaluator.reference
         self._session = session = evaluator.session()
         self.usage = JudgeUsage() if session is None else session.usage
         self._tally = Tally(self.aggregates, self.usage, Rejects())
@@ -106,7 +107,7 @@ class EvaluationStream:
     def missing(self) -> list[str]:
         """Ids of questions without a response so far, in the order of the reference set."""
         answered = self._tally.samples
-        return [question_id for question_id in self._reference.questions if question_id not in answered]
+        return [question_id for question_id in self.reference.questions if question_id not in answered]
 
     @property
     def in_flight(self) -> int:
@@ -146,7 +147,7 @@ class EvaluationStream:
         return (
             f"<EvaluationStream: {self._results.state}, {results} results, {errors} of them errors, "
             f"{self._tally.rejects.total} rejects, {self.in_flight} in flight, "
-            f"{len(self.missing)} of {len(self._reference)} questions without a response>"
+            f"{len(self.missing)} of {len(self.reference)} questions without a response>"
         )
 
     def _repr_html_(self) -> str:

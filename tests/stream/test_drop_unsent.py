@@ -58,7 +58,7 @@ async def test_unsent_calls_are_left_to_the_next_run(tmp_path: Path, ordered: bo
     assert turns < 50 or (judge.calls == CONCURRENCY and 0 < len(found) < len(LINES) / 2)
     assert not any("answer_eval_error" in result for result in found)
     answered = {result["question_id"] for result in found}
-    assert stream.missing == [name for name in stream._reference.questions if name not in answered]
+    assert stream.missing == [name for name in stream.reference.questions if name not in answered]
     again = Gate()
     again.open.set()
     async with stream_of(LINES, path, config=limited(), judge=again) as second:

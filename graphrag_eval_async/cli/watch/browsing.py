@@ -7,7 +7,7 @@ from itertools import accumulate, takewhile
 from math import fsum
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.cli.watch.counting import SCORES
+from graphrag_eval_async.monitor.counting import SCORES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -16,20 +16,20 @@ import typer
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, Sending, run_to_end
 from graphrag_eval_async.cli.files import file_path, output_path
-from graphrag_eval_async.cli.gates import check_gates
+from graphrag_eval_async.cli.gates import check_alerts, check_gates
 from graphrag_eval_async.cli.run import RunOptions
 from graphrag_eval_async.cli.text import one_line
-from graphrag_eval_async.cli.watch.alerts import Alert, Change, check_alerts, message, parse_alert
-from graphrag_eval_async.cli.watch.arrivals import Arrivals
 from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
 from graphrag_eval_async.cli.watch.commands import Commands
-from graphrag_eval_async.cli.watch.counting import Counting, Show
-from graphrag_eval_async.cli.watch.facts import Facts
 from graphrag_eval_async.cli.watch.kept import Kept
 from graphrag_eval_async.cli.watch.views import Lines, Screen, open_view
-from graphrag_eval_async.cli.watch.windows import parse_duration, parse_window
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.inference.running import Interval
+from graphrag_eval_async.monitor.alerts import Alert, Change, message, parse_alert
+from graphrag_eval_async.monitor.arrivals import Arrivals
+from graphrag_eval_async.monitor.counting import Counting, Show
+from graphrag_eval_async.monitor.facts import Facts
+from graphrag_eval_async.monitor.windows import parse_duration, parse_window
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
 from graphrag_eval_async.sources.receiving import OtlpReceiver, receive_otlp
 from graphrag_eval_async.sources.rotation import former_names
@@ -191,7 +191,7 @@ class Watch(RunOptions):
             watched = self.paths
             if isinstance(source, OtlpReceiver):
                 watched = [f"http://{source.host}:{source.port}/v1/traces"]
-            facts = Facts(stream, source, counting, config, reference, watched, self.level)
+            facts = Facts(stream, counting, source=source, config=config, paths=watched, level=self.level)
             view = open_view(facts, self.window, self.interval, interrupts, reads_stdin=self.paths == ["-"])
             journal = self.output if self.is_resumable else None
             kept = Kept(journal, counting.alerts, counting.arrivals, lambda: self.has_begun(stream))

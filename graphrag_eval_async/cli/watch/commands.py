@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
-    from graphrag_eval_async.cli.watch.alerts import Change
+    from graphrag_eval_async.monitor.alerts import Change
 
 COMMAND_SECONDS = 30.0  # how long a command may take, and how long to wait for the last ones at the end
 MAX_WAITING = 100  # how many changes of one alert may wait for their command

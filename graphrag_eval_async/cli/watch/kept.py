@@ -15,8 +15,8 @@ from graphrag_eval_async.sinks import write_report
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphrag_eval_async.cli.watch.alerts import Alerts, Change
-    from graphrag_eval_async.cli.watch.arrivals import Arrivals
+    from graphrag_eval_async.monitor.alerts import Alerts, Change
+    from graphrag_eval_async.monitor.arrivals import Arrivals
 
 SUFFIX = ".watch"
 """Of the name of the file, after that of the journal."""

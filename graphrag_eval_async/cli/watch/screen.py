@@ -12,7 +12,7 @@ from graphrag_eval_async.cli.text import by_frequency, counts, dollars, one_line
 from graphrag_eval_async.cli.watch.baseline import comparison_lines
 from graphrag_eval_async.cli.watch.browsing import Browsing
 from graphrag_eval_async.cli.watch.columns import BARS, lay_out, sparkline
-from graphrag_eval_async.cli.watch.windows import duration_name
+from graphrag_eval_async.monitor.windows import duration_name
 from graphrag_eval_async.records.outcomes import REASON, RESPONSE_ERROR
 
 if TYPE_CHECKING:

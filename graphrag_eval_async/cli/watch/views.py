@@ -20,18 +20,18 @@ from rich.text import Text
 from graphrag_eval_async.cli.files import open_lines
 from graphrag_eval_async.cli.text import one_line, tell
 from graphrag_eval_async.cli.watch.browsing import Browsing
-from graphrag_eval_async.cli.watch.facts import complete
 from graphrag_eval_async.cli.watch.keys import Keys
 from graphrag_eval_async.cli.watch.screen import TRUSTED_LINES, render
 from graphrag_eval_async.cli.watch.terminal import Terminal
-from graphrag_eval_async.cli.watch.windows import Trends
+from graphrag_eval_async.monitor.facts import complete
+from graphrag_eval_async.monitor.windows import Trends
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphrag_eval_async.aggregates import Last, Seconds
     from graphrag_eval_async.cli.exits import Interrupts
-    from graphrag_eval_async.cli.watch.facts import Facts
+    from graphrag_eval_async.monitor.facts import Facts
     from graphrag_eval_async.sinks import LineFile
 
 DRAW_SECONDS = 0.25

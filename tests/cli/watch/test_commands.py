@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from graphrag_eval_async.cli.watch.alerts import Change
+    from graphrag_eval_async.monitor.alerts import Change
 
 LOW, HIGH = "x < 1", "a b: x > 2"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.cli.watch.views import Lines, Screen
-from graphrag_eval_async.cli.watch.windows import Trends
+from graphrag_eval_async.monitor.windows import Trends
 from tests.cli.watch.support import facts
 from tests.cli.watch.test_terminal import Screen as Terminal
 from tests.cli.watch.test_terminal import Stream

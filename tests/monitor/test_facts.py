@@ -9,12 +9,12 @@ import pytest
 
 from graphrag_eval_async import evaluate_stream, load_config, load_reference
 from graphrag_eval_async.aggregates import Last
-from graphrag_eval_async.cli.watch.alerts import parse_alert
-from graphrag_eval_async.cli.watch.counting import Counting
-from graphrag_eval_async.cli.watch.facts import Facts, complete
 from graphrag_eval_async.cli.watch.screen import render
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.confidence import confidence_sequence
+from graphrag_eval_async.monitor.alerts import parse_alert
+from graphrag_eval_async.monitor.counting import Counting
+from graphrag_eval_async.monitor.facts import Facts, complete
 from tests.cli.support import COLOURS, ODD, REFERENCE, failed, response
 from tests.cli.watch.support import JUDGE
 from tests.cli.watch.support import facts as shown_facts
@@ -50,7 +50,7 @@ async def facts_of(responses: list[Any], *, judged: bool = False, **more: Any) -
     counting = Counting(Last(2), more.pop("show", "last"), alerts, include_errors=False)
     judge = ScriptedJudge(lambda _: VERDICT) if judged else None
     stream = evaluate_stream(reference, responses, config=config, judge=judge, ordered=True, **more)
-    facts = Facts(stream, LAG, counting, config, reference, ["a.jsonl", "logs"], 0.95)
+    facts = Facts(stream, counting, source=LAG, config=config, paths=["a.jsonl", "logs"])
     assert facts.collect()["overall"]["samples"] == {"total": 0, "window": 0}
     async with stream:
         async for result in stream:
@@ -183,7 +183,7 @@ async def test_templates_have_details_if_there_are_not_too_many() -> None:
     async with evaluate_stream(reference, [response("q1"), response("q3")]) as stream:
         async for result in stream:
             counting.add(result)
-        facts = Facts(stream, LAG, counting, None, reference, [], 0.95)
+        facts = Facts(stream, counting, source=LAG)
         for most, detailed in ((1, False), (2, True)):
             collected = facts.collect(most)
             complete(collected)
@@ -196,7 +196,7 @@ async def test_slow_work_does_not_block_the_loop(
     monkeypatch: pytest.MonkeyPatch, pause: float, turns: int
 ) -> None:
     """Between any two templates, of all results and of a comparison."""
-    monkeypatch.setattr("graphrag_eval_async.cli.watch.facts.SLICE_SECONDS", pause)
+    monkeypatch.setattr("graphrag_eval_async.monitor.facts.SLICE_SECONDS", pause)
     reference = load_reference(REFERENCE)
     comparison = RunningComparison()
     counting = Counting(Last(2), "last", [], include_errors=False, comparison=comparison)
@@ -204,7 +204,7 @@ async def test_slow_work_does_not_block_the_loop(
         async for result in stream:
             comparison.add_baseline(result)
             counting.add(result)
-        facts = Facts(stream, LAG, counting, None, reference, [], 0.95)
+        facts = Facts(stream, counting, source=LAG)
         expected = facts.collect()
         taken, task = 0, asyncio.ensure_future(facts.prepare())
         while not task.done():
@@ -225,7 +225,7 @@ async def test_a_template_of_which_all_is_pending() -> None:
         stream.aggregates.add(
             result | {"template_id": ODD, "response_id": "odd", "pending": ["answer_correctness"]}
         )
-        facts = Facts(stream, LAG, counting, None, reference, [], 0.95)
+        facts = Facts(stream, counting, source=LAG)
         collected = facts.collect()
         complete(collected)
         check_details(collected, stream.aggregates.snapshot(detail=True))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.aggregates import Last, Seconds
-from graphrag_eval_async.cli.watch.windows import duration_name, parse_duration, parse_window
+from graphrag_eval_async.monitor.windows import duration_name, parse_duration, parse_window
 from tests.cases import each
 
 

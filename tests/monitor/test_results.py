@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.cli.watch.counting import Selection, shorten
+from graphrag_eval_async.monitor.counting import Selection, shorten
 from graphrag_eval_async.records.results import observe
 
 RESULT: dict[str, Any] = {

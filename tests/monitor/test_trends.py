@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.aggregates import Last, Seconds
 from graphrag_eval_async.cli.watch.columns import BARS, lay_out, sparkline
-from graphrag_eval_async.cli.watch.windows import POINTS, Trends
+from graphrag_eval_async.monitor.windows import POINTS, Trends
 from tests.cli.watch.support import facts as shown_facts
 
 LINES: list[tuple[list[float | None], int, str]] = [

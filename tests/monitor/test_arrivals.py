@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.aggregates import Last, Seconds
-from graphrag_eval_async.cli.watch.arrivals import Arrivals
+from graphrag_eval_async.monitor.arrivals import Arrivals
 
 WINDOW = 200.0
 STEP = WINDOW / 100
-TIME = "graphrag_eval_async.cli.watch.arrivals.time"
+TIME = "graphrag_eval_async.monitor.arrivals.time"
 
 RUN = st.tuples(
     st.lists(st.sampled_from([0.0, 0.1, 1.0, 30.0, 250.0]), max_size=40),  # seconds before each result

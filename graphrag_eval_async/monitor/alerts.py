@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.aggregates.exact import mean, to_units
-from graphrag_eval_async.cli.gates import check_names
-from graphrag_eval_async.cli.watch.silence import NO_LINES, Silence
-from graphrag_eval_async.cli.watch.windows import parse_duration, parse_window, window_facts
+from graphrag_eval_async.monitor.silence import NO_LINES, Silence
+from graphrag_eval_async.monitor.windows import parse_duration, parse_window, window_facts
 from graphrag_eval_async.records.conditions import OPERATORS, parse_condition
 from graphrag_eval_async.records.metrics import ERROR_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from graphrag_eval_async.aggregates import Seconds
-    from graphrag_eval_async.config import Config
     from graphrag_eval_async.records.results import Values
 
 Change: TypeAlias = dict[str, Any]
@@ -72,17 +70,6 @@ def parse_alert(text: str) -> Alert:
         raise ValueError(f"{error}; then optionally: over WINDOW. Or: no lines for TIME") from None
     window = parse_window(parts[2]) if has_window else None
     return Alert(text=text.strip(), **condition._asdict(), window=window)
-
-
-def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Config | None) -> None:
-    """Check that results can have the templates and metrics of alerts.
-
-    Raises:
-        UsageError: no result can.
-    """
-    for alert in alerts:
-        if alert.metric != NO_LINES:
-            check_names(f"--alert {alert.text!r}", alert.template, alert.metric, templates, config)
 
 
 def message(change: Change) -> str:

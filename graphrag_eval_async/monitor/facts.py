@@ -10,9 +10,10 @@ from math import fsum, inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.cli.judges import is_counted_cost, judge_of
-from graphrag_eval_async.cli.watch.windows import window_facts
 from graphrag_eval_async.inference.confidence import show_confidence
+from graphrag_eval_async.metrics import judge_of
+from graphrag_eval_async.monitor.windows import window_facts
+from graphrag_eval_async.records.metrics import is_counted_cost
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.sources import JsonlFiles
 from graphrag_eval_async.sources.receiving import OtlpReceiver
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.aggregates.histogram import Weights
-    from graphrag_eval_async.cli.watch.counting import Counting
     from graphrag_eval_async.config import Config
-    from graphrag_eval_async.reference import Reference
+    from graphrag_eval_async.monitor.counting import Counting
     from graphrag_eval_async.sources import Follower
     from graphrag_eval_async.stream import EvaluationStream
 
@@ -51,19 +51,19 @@ class Facts:
     def __init__(
         self,
         stream: EvaluationStream,
-        source: Follower | JsonlFiles | OtlpReceiver,
         counting: Counting,
-        config: Config | None,
-        reference: Reference,
-        paths: Sequence[str],
-        level: float,
+        *,
+        source: Follower | JsonlFiles | OtlpReceiver | None = None,
+        config: Config | None = None,
+        paths: Sequence[str] = (),
+        level: float = 0.95,
     ) -> None:
         self._stream = stream
         self._source = source
         self._counting = counting
         self._limits = config.llm.limits if config is not None and config.llm is not None else None
         self._model = judge_of(config)
-        self._questions = len(reference.questions)
+        self._questions = len(stream.reference.questions)
         self._fixed = {"paths": list(paths), "window": window_facts(counting.window), "level": level}
         self._start = monotonic()
         self._pace, self._calls = Rate(self._start), Rate(self._start)
@@ -86,7 +86,7 @@ class Facts:
         stream, comparison = self._stream, self._counting.comparison
         # Nobody knows how much more standard input or an exporter will send.
         lag, not_found = None, []
-        if not isinstance(self._source, JsonlFiles | OtlpReceiver):
+        if not isinstance(self._source, JsonlFiles | OtlpReceiver | None):
             lag, not_found = self._source.lag, self._source.not_found
         return {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),

@@ -8,11 +8,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.aggregates import Last
-from graphrag_eval_async.cli.judges import is_counted_cost
-from graphrag_eval_async.cli.watch.alerts import Alerts
-from graphrag_eval_async.cli.watch.arrivals import Arrivals
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.records.metrics import COST
+from graphrag_eval_async.monitor.alerts import Alerts
+from graphrag_eval_async.monitor.arrivals import Arrivals
+from graphrag_eval_async.records.metrics import COST, is_counted_cost
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.records.results import observe
 
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from graphrag_eval_async.aggregates import Seconds
-    from graphrag_eval_async.cli.watch.alerts import Alert
     from graphrag_eval_async.inference.comparison import RunningComparison
+    from graphrag_eval_async.monitor.alerts import Alert
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.records.results import Values
 

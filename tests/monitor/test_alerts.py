@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import UsageError, load_config
 from graphrag_eval_async.aggregates import Last, Seconds
-from graphrag_eval_async.cli.watch.alerts import (
+from graphrag_eval_async.cli.gates import check_alerts
+from graphrag_eval_async.monitor.alerts import (
     Alert,
     Alerts,
     Change,
     Watched,
-    check_alerts,
     message,
     parse_alert,
 )
