@@ -27,7 +27,7 @@ LEVELS = [
     {"config"},
     {"traces"},
     {"records"},
-    {"posix", "threads"},
+    {"posix", "text", "threads"},
     {"errors", "version"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(LEVELS) for room in rooms}

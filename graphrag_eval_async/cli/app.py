@@ -26,10 +26,10 @@ from graphrag_eval_async.cli.options import PANELS
 from graphrag_eval_async.cli.plan import Plan
 from graphrag_eval_async.cli.plot import Plot
 from graphrag_eval_async.cli.schema import Schema
-from graphrag_eval_async.cli.text import describe, one_line, tell
 from graphrag_eval_async.cli.validate import Validate
 from graphrag_eval_async.cli.watch.command import Watch
 from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning, ReferenceDataError, UsageError
+from graphrag_eval_async.text import describe, one_line, tell
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:

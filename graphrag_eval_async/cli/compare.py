@@ -20,7 +20,6 @@ from graphrag_eval_async.cli.gates import failed_and_held
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import draw, folded, name_cell, table_of
-from graphrag_eval_async.cli.text import number, percent, tell
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.pairs import SIDES
@@ -28,6 +27,7 @@ from graphrag_eval_async.inference.verdicts import UNDECIDED
 from graphrag_eval_async.records.conditions import to_float
 from graphrag_eval_async.records.metrics import ERROR_RATE, is_score
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES
+from graphrag_eval_async.text import number, percent, tell
 
 LISTED_IDS = 10  # how many ids of questions on one side only are listed
 HEADINGS = ("baseline", "candidate", "change", "interval", "p")

@@ -12,13 +12,13 @@ from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import check_distinct, open_output, output_path
 from graphrag_eval_async.cli.report import end, list_rejects
-from graphrag_eval_async.cli.text import kind_of_problem, one_line, tell
 from graphrag_eval_async.records import Reject, Rejects
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import open_source
 from graphrag_eval_async.stream import MAX_LINE_BYTES
 from graphrag_eval_async.stream.spans import grouped
+from graphrag_eval_async.text import kind_of_problem, one_line, tell
 from graphrag_eval_async.traces.format import TraceFormat, convert_record
 from graphrag_eval_async.traces.trace import QuestionTexts
 

@@ -19,12 +19,12 @@ from graphrag_eval_async.cli.judges import (
 )
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.report import end
-from graphrag_eval_async.cli.text import counts, tell
 from graphrag_eval_async.cli.tsv import Answer, Output, read_answers
 from graphrag_eval_async.config import Config
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, EvaluationStream, evaluate_stream
+from graphrag_eval_async.text import counts, tell
 
 CALLS_AHEAD = 8
 """Rows in progress per allowed call: a slow row delays the ones behind it."""

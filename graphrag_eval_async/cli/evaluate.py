@@ -19,7 +19,6 @@ from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.reading import processes_for
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.run import RunOptions
-from graphrag_eval_async.cli.text import counts, dollars, kind_of_problem, one_line, tell
 from graphrag_eval_async.config import Config, LimitsConfig
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import Evaluator
@@ -34,6 +33,7 @@ from graphrag_eval_async.sinks.tables import check_table, draft_beside, is_table
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
+from graphrag_eval_async.text import counts, dollars, kind_of_problem, one_line, tell
 
 DEFAULT_SEED = 0
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
-from graphrag_eval_async.cli.text import escape_json
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.sinks import LineFile, write_report
 from graphrag_eval_async.sources.reading import expand
+from graphrag_eval_async.text import escape_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

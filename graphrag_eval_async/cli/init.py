@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar
 import typer
 
 from graphrag_eval_async.cli.exits import Exit, Interrupts
-from graphrag_eval_async.cli.text import one_line, tell
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.text import one_line, tell
 
 REFERENCE = """\
 # A reference set: templates of questions with what is expected of an agent. Replace it by your own.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.cli.text import counts, dollars, one_line
 from graphrag_eval_async.config import config_for, load_config
 from graphrag_eval_async.config.model import METRICS
 from graphrag_eval_async.errors import ConfigError, JudgeUnavailable, UsageError
@@ -13,6 +12,7 @@ from graphrag_eval_async.judge.openai_endpoint import Sdk
 from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.metrics.judging import loader
 from graphrag_eval_async.records.outcomes import OF_PENDING
+from graphrag_eval_async.text import counts, dollars, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

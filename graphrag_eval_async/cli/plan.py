@@ -11,9 +11,9 @@ from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import draw, folded, table_of
-from graphrag_eval_async.cli.text import number, percent, tell
 from graphrag_eval_async.inference.planning import POWERS, Spread, plan
 from graphrag_eval_async.records.conditions import to_float
+from graphrag_eval_async.text import number, percent, tell
 
 
 def parse_positive(text: str) -> float:

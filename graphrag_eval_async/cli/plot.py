@@ -12,9 +12,9 @@ from graphrag_eval_async.cli.files import check_distinct
 from graphrag_eval_async.cli.plotting import Run, draw_page
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
-from graphrag_eval_async.cli.text import one_line, tell
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.metrics import is_score
+from graphrag_eval_async.text import one_line, tell
 
 FORMATS = (".svg", ".png", ".pdf")
 

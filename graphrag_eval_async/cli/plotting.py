@@ -7,10 +7,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.histogram import Histogram
-from graphrag_eval_async.cli.text import one_line, percent
 from graphrag_eval_async.inference.confidence import confidence_sequence
 from graphrag_eval_async.inference.planning import Spread
 from graphrag_eval_async.inference.running import RunningAggregates
+from graphrag_eval_async.text import one_line, percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from graphrag_eval_async.cli.text import dollars
 from graphrag_eval_async.monitor.counting import SCORES
+from graphrag_eval_async.text import dollars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

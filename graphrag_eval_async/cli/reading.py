@@ -11,13 +11,13 @@ from graphrag_eval_async.batch import read_results
 from graphrag_eval_async.cli.exits import Ending, run_to_end
 from graphrag_eval_async.cli.files import open_lines
 from graphrag_eval_async.cli.progress import progress
-from graphrag_eval_async.cli.text import one_line, tell
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.scale.file_evaluation import count_jobs
 from graphrag_eval_async.scale.ranges import unsplittable
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES, RejectWriter
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.reading import expand
+from graphrag_eval_async.text import one_line, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -11,7 +11,6 @@ from graphrag_eval_async.cli.exits import Ending, Exit
 from graphrag_eval_async.cli.files import write_aggregates
 from graphrag_eval_async.cli.gates import Gate, check_run
 from graphrag_eval_async.cli.table import failure_reasons, folded, render_detail, render_means
-from graphrag_eval_async.cli.text import counts, describe, dollars, one_line, percent, tell
 from graphrag_eval_async.inference.running import Interval, RunningAggregates
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.reference import NoReference, Reference
@@ -19,6 +18,7 @@ from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES
 from graphrag_eval_async.stream import EvaluationStream
 from graphrag_eval_async.stream.ending import Decision
+from graphrag_eval_async.text import counts, describe, dollars, one_line, percent, tell
 
 LISTED_REJECTS = 10  # how many rejects are listed where no file takes them
 WORST_QUESTIONS = 5

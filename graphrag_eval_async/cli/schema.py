@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Literal
 import typer
 
 from graphrag_eval_async.cli.exits import Exit, Interrupts
-from graphrag_eval_async.cli.text import tell
 from graphrag_eval_async.schemas import json_schema
+from graphrag_eval_async.text import tell
 
 
 @dataclass(frozen=True, kw_only=True)

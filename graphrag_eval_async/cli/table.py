@@ -12,9 +12,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from graphrag_eval_async.cli.text import by_frequency, number, one_line, percent
 from graphrag_eval_async.records.metrics import is_score
 from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.text import by_frequency, number, one_line, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

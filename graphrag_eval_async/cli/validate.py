@@ -11,7 +11,6 @@ from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import open_output
 from graphrag_eval_async.cli.report import end
-from graphrag_eval_async.cli.text import describe, one_line, tell
 from graphrag_eval_async.errors import GraphragEvalWarning, ReferenceDataError
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.records import Reject, Rejects
@@ -20,6 +19,7 @@ from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import open_source
 from graphrag_eval_async.stream import MAX_LINE_BYTES
 from graphrag_eval_async.stream.spans import grouped
+from graphrag_eval_async.text import describe, one_line, tell
 
 
 @dataclass(frozen=True, kw_only=True)

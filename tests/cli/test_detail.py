@@ -9,8 +9,8 @@ import pytest
 
 from graphrag_eval_async import compute_aggregates
 from graphrag_eval_async.cli.table import failure_reasons, render_detail, render_means
-from graphrag_eval_async.cli.text import percent
 from graphrag_eval_async.records.metrics import RESULT_METRICS, RETRIEVAL_METRICS
+from graphrag_eval_async.text import percent
 
 
 def detail(results: list[dict[str, Any]], **options: Any) -> dict[str, Any]:

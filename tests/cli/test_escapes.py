@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from graphrag_eval_async.cli.text import INVISIBLE, escape, escape_json, one_line
 from graphrag_eval_async.records.metrics import COST
+from graphrag_eval_async.text import INVISIBLE, escape, escape_json, one_line
 from tests.cli.judged import claims, config, serving
 from tests.cli.support import REFERENCE, ROOT, Folder, response, run, terminal_output
 from tests.cli.watch.session import Session

@@ -14,10 +14,10 @@ import pytest
 
 from graphrag_eval_async.cli.exits import SAME_SECONDS
 from graphrag_eval_async.cli.judges import judging
-from graphrag_eval_async.cli.text import dollars
 from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.judge import JudgeUsage
 from graphrag_eval_async.judge.pricing import Prices
+from graphrag_eval_async.text import dollars
 from tests.cases import each
 from tests.cli.judged import KEY, MODEL, PRICES, config, failing, serving
 from tests.cli.support import from_jsonl, next_line, question, run, start, step, terminal_output, until

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
-from graphrag_eval_async.cli.text import one_line
 from graphrag_eval_async.records.metrics import COST
+from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

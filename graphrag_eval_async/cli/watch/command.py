@@ -18,7 +18,6 @@ from graphrag_eval_async.cli.exits import Exit, Interrupts, Sending, run_to_end
 from graphrag_eval_async.cli.files import file_path, output_path
 from graphrag_eval_async.cli.gates import check_alerts, check_gates
 from graphrag_eval_async.cli.run import RunOptions
-from graphrag_eval_async.cli.text import one_line
 from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
 from graphrag_eval_async.cli.watch.commands import Commands
 from graphrag_eval_async.cli.watch.kept import Kept
@@ -34,6 +33,7 @@ from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read
 from graphrag_eval_async.sources.receiving import OtlpReceiver, receive_otlp
 from graphrag_eval_async.sources.rotation import former_names
 from graphrag_eval_async.stream import EvaluationStream
+from graphrag_eval_async.text import one_line
 from graphrag_eval_async.traces.format import OTLP, TraceFormat
 
 

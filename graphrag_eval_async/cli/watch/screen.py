@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from rich.filesize import decimal
 from rich.text import Text
 
-from graphrag_eval_async.cli.text import by_frequency, counts, dollars, one_line, percent
 from graphrag_eval_async.cli.watch.baseline import comparison_lines
 from graphrag_eval_async.cli.watch.browsing import Browsing
 from graphrag_eval_async.cli.watch.columns import BARS, lay_out, sparkline
 from graphrag_eval_async.monitor.windows import duration_name
 from graphrag_eval_async.records.outcomes import REASON, RESPONSE_ERROR
+from graphrag_eval_async.text import by_frequency, counts, dollars, one_line, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

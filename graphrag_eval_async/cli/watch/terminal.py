@@ -9,8 +9,8 @@ from rich.cells import chop_cells
 from rich.console import Console
 from rich.text import Text
 
-from graphrag_eval_async.cli.text import escape
 from graphrag_eval_async.cli.watch.columns import ASCII_BARS, BARS
+from graphrag_eval_async.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

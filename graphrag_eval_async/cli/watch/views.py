@@ -18,13 +18,13 @@ import anyio.to_thread
 from rich.text import Text
 
 from graphrag_eval_async.cli.files import open_lines
-from graphrag_eval_async.cli.text import one_line, tell
 from graphrag_eval_async.cli.watch.browsing import Browsing
 from graphrag_eval_async.cli.watch.keys import Keys
 from graphrag_eval_async.cli.watch.screen import TRUSTED_LINES, render
 from graphrag_eval_async.cli.watch.terminal import Terminal
 from graphrag_eval_async.monitor.facts import complete
 from graphrag_eval_async.monitor.windows import Trends
+from graphrag_eval_async.text import one_line, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
