@@ -85,13 +85,13 @@ def read_texts(output: Any) -> list[str]:
     Raises:
         MalformedStep: the output is not a list of documents, or a text is not a string.
     """
-    texts = [document.get("text") for document in _read_documents(output)]
+    texts = [document.get("text") for document in read_documents(output)]
     if not all(text is None or isinstance(text, str) for text in texts):
         raise MalformedStep("a document's text must be a string")
     return [text if text is not None and text.strip() else "" for text in texts]
 
 
-def _read_documents(output: Any) -> list[dict[str, Any]]:
+def read_documents(output: Any) -> list[dict[str, Any]]:
     documents = read_json(output)
     if not isinstance(documents, list):
         raise MalformedStep("must be a list of documents")
@@ -102,7 +102,7 @@ def _read_documents(output: Any) -> list[dict[str, Any]]:
 
 def _read_ids(output: Any) -> list[Hashable]:
     """Return the documents' ids by rank; None for documents without id."""
-    ids = [document.get("id") for document in _read_documents(output)]
+    ids = [document.get("id") for document in read_documents(output)]
     if not all(isinstance(each, str | int | float | None) and not isinstance(each, bool) for each in ids):
         raise MalformedStep("a document's id must be a string or a number")
     return ids

@@ -1,0 +1,354 @@
+"""One result as a page shows it: expected and actual steps side by side, with the differences marked."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.records.metrics import BY, COST, DISAGREEMENT, JUDGED, RESOURCES, RESULT_KEYS
+from graphrag_eval_async.steps import accepted_names
+from graphrag_eval_async.steps.actual import ActualStep
+from graphrag_eval_async.steps.retrieval import read_documents
+from graphrag_eval_async.steps.sparql.results import read_document
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from graphrag_eval_async.steps.sparql.columns import Column
+    from graphrag_eval_async.steps.sparql.results import SparqlResults
+
+ROWS, COLUMNS, DOCUMENTS = 50, 12, 20
+"""How much of a table or a list is shown."""
+
+CHARACTERS = 4000
+"""Maximum characters of a text, and of a cell a tenth."""
+
+COMPARED_CELLS = 100_000
+"""Larger tables are shown without marks."""
+
+MISSING, UNEXPECTED, HIT = "missing", "unexpected", "hit"
+"""Marks: expected but absent; present but not expected; a document that was expected."""
+
+
+class Cell(NamedTuple):
+    text: str
+    mark: str = ""
+
+
+class Table(NamedTuple):
+    """The first rows and columns of query results; `hidden` says what is not shown."""
+
+    headings: list[Cell]
+    rows: list[list[Cell]]
+    hidden: str
+
+
+class Document(NamedTuple):
+    """A retrieved document; `mark` is `HIT` or `MISSING`, or empty."""
+
+    id: str
+    text: str
+    mark: str
+
+
+class Value(NamedTuple):
+    """A metric of a result or step: its values, and what its judge said."""
+
+    name: str
+    values: list[tuple[str, Any]]
+    reason: str
+    error: str
+    cost: float | None
+    judges: list[tuple[str, str]]
+
+
+class Step(NamedTuple):
+    name: str
+    args: str
+    error: str
+    table: Table | None
+    documents: list[Document]
+    text: str
+    values: list[Value]
+
+
+class Pair(NamedTuple):
+    """An expected step beside the actual step that matched it, or came closest.
+
+    Attributes:
+        verdict: "matched", "different", "missing" or "not expected"; or "earlier step" for those before the
+            last group where only the last group is scored.
+    """
+
+    expected: Step | None
+    actual: Step | None
+    verdict: str
+
+
+def pairs_of(result: Mapping[str, Any]) -> list[Pair]:
+    """The expected steps of a result in order, then the other steps of the agent."""
+    steps = result.get("actual_steps")
+    actual = [step for step in (steps if isinstance(steps, list) else ()) if isinstance(step, Mapping)]
+    groups = [*_groups(result.get("reference_steps"))]
+    expected = [step for group in groups for step in group]
+    by_id = {step["id"]: step for step in actual if isinstance(step.get("id"), str)}
+    found = [
+        by_id.get(step["matches"]) if isinstance(step.get("matches"), str) else None for step in expected
+    ]
+    is_match = [step is not None for step in found]
+    taken = {id(step) for step in found if step is not None}
+    # First by their own names: an IRI may have been looked up by the query that another step expects.
+    for names_of in (lambda name: {name}, accepted_names):
+        for place, step in enumerate(expected):
+            if found[place] is None:
+                found[place] = _closest(names_of(str(step.get("name"))), actual, taken)
+                taken.add(id(found[place]))
+    pairs = []
+    scored = len(expected) - len(groups[-1]) if groups else 0
+    scored = 0 if any(is_match[:scored]) else scored
+    for place, (step, other) in enumerate(zip(expected, found, strict=True)):
+        is_same = is_match[place] and step.get("name") != "retrieval"
+        left, right = _side_by_side(step, other, alike=is_same or place < scored)
+        verdict = "earlier step" if place < scored else "missing" if other is None else "different"
+        pairs.append(Pair(left, right, "matched" if is_match[place] else verdict))
+    others = [step for step in actual if id(step) not in taken]
+    return pairs + [Pair(None, _step(step, None, []), "not expected") for step in others]
+
+
+def _groups(steps: Any) -> Iterator[list[Mapping[str, Any]]]:
+    for group in steps if isinstance(steps, list) else ():
+        yield [step for step in group if isinstance(step, Mapping)] if isinstance(group, list) else []
+
+
+def _closest(
+    names: Collection[str], actual: Sequence[Mapping[str, Any]], taken: set[int]
+) -> Mapping[str, Any] | None:
+    """The agent's last step with one of the names that is free; one that worked, if any did."""
+    attempts = [step for step in actual if str(step.get("name")) in names and id(step) not in taken]
+    worked = [step for step in attempts if step.get("status") != "error"]
+    return next(reversed(worked or attempts), None)
+
+
+def _side_by_side(
+    expected: Mapping[str, Any], actual: Mapping[str, Any] | None, *, alike: bool
+) -> tuple[Step, Step | None]:
+    """Both steps; nothing is marked if they are `alike`."""
+    own = _results(expected)
+    other = None if actual is None else _results(actual)
+    left, right = None if own is None else _table(own), None if other is None else _table(other)
+    if own is not None and other is not None and not alike:
+        left, right = _marked(own, other, required=expected.get("required_columns"))
+    wanted, found = _documents(expected), [] if actual is None else _documents(actual)
+    ids = {_key(each) for each in wanted}
+    shown = [_document(each, HIT if _key(each) in ids else "") for each in found]
+    present = {_key(each) for each in found}
+    lacking = [_document(each, "" if _key(each) in present else MISSING) for each in wanted]
+    return _step(expected, left, lacking), None if actual is None else _step(actual, right, shown)
+
+
+def _step(step: Mapping[str, Any], table: Table | None, documents: list[Document]) -> Step:
+    if table is None and not documents:
+        results = _results(step)
+        table = None if results is None else _table(results)
+        documents = [_document(each, "") for each in _documents(step)]
+    text = "" if table is not None or documents or step.get("output") is None else _text(step["output"])
+    return Step(
+        name=str(step.get("name")),
+        args=_arguments(step.get("args")),
+        error="" if step.get("error") is None else _text(step["error"]),
+        table=table,
+        documents=documents[:DOCUMENTS],
+        text=text,
+        values=[*values_of(step, of_steps=True)],
+    )
+
+
+def _arguments(args: Any) -> str:
+    """Arguments as lines; queries keep their line breaks."""
+    if not isinstance(args, Mapping):
+        return "" if args is None else _text(args)
+    return _cut("\n".join(f"{key}: {_text(value)}" for key, value in args.items()))
+
+
+def _text(value: Any) -> str:
+    """A value as text, pretty-printed if it is JSON."""
+    if isinstance(value, str):
+        if not value.lstrip().startswith(("{", "[")):
+            return _cut(value)
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return _cut(value)
+    try:
+        return _cut(orjson.dumps(value, option=orjson.OPT_INDENT_2, default=str).decode())
+    except TypeError:
+        return _cut(str(value))
+
+
+def _cut(text: str, limit: int = CHARACTERS) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit} more characters)"
+
+
+def _results(step: Mapping[str, Any]) -> SparqlResults | None:
+    """The output of a query; None if it is not a table."""
+    if not isinstance(step.get("output"), str | Mapping | list) or step.get("name") == "retrieval":
+        return None
+    actual = ActualStep(step)
+    try:
+        document = actual.output(read_document)
+    except MalformedStep:
+        document = None
+    with suppress(MalformedStep, ComparisonBudgetExceeded):
+        return actual.table() if document is None else actual.results()
+    return None
+
+
+def _table(
+    results: SparqlResults,
+    marks: Mapping[str, Sequence[str]] | None = None,
+    headings: Mapping[str, str] | None = None,
+) -> Table:
+    """The first rows of results, with a mark for each cell by column, and for the headings."""
+    if results.boolean is not None:
+        return Table([Cell("answer")], [[Cell(str(results.boolean).lower())]], "")
+    columns = results.columns[:COLUMNS]
+    marks, headings = marks or {}, headings or {}
+    rows = [
+        [
+            Cell(_cut(column.texts[row] or "", CHARACTERS // 10), marks[column.name][row])
+            if column.name in marks
+            else Cell(_cut(column.texts[row] or "", CHARACTERS // 10))
+            for column in columns
+        ]
+        for row in range(min(ROWS, results.row_count))
+    ]
+    hidden = [(results.row_count - ROWS, "row"), (len(results.columns) - COLUMNS, "column")]
+    more = [f"{count} more {what}{'s' * (count > 1)}" for count, what in hidden if count > 0]
+    names = [column.name for column in columns] or [*results.variables][:COLUMNS]
+    return Table([Cell(name, headings.get(name, "")) for name in names], rows, ", ".join(more))
+
+
+def _marked(expected: SparqlResults, actual: SparqlResults, *, required: Any) -> tuple[Table, Table]:
+    """Both tables, with the cells marked that the other does not have in the same column.
+
+    A column's partner has its name, or else shares most values with it. A row of known values that the other
+    table does not have in this combination is marked as a whole.
+    """
+    if expected.boolean is not None or actual.boolean is not None:
+        answer = Table([Cell("answer")], [[Cell(str(expected.boolean).lower(), MISSING)]], "")
+        differs = expected.boolean is not None and expected.boolean is not actual.boolean
+        return (answer if differs else _table(expected)), _table(actual)
+    if sum(each.row_count * len(each.columns) for each in (expected, actual)) > COMPARED_CELLS:
+        return _table(expected), _table(actual)
+    wanted = expected.columns if not isinstance(required, list) else expected.named(required)
+    partners = _partners(wanted, actual.columns)
+    ours = [column for column in wanted if column.name in partners]
+    theirs = [partners[column.name] for column in ours]
+    lost = {column.name: MISSING for column in wanted if column.name not in partners}
+    return (
+        _table(expected, _marks(expected, ours, theirs, MISSING), lost),
+        _table(actual, _marks(actual, theirs, ours, UNEXPECTED)),
+    )
+
+
+def _partners(wanted: Sequence[Column], offered: Sequence[Column]) -> dict[str, Column]:
+    """The column of the other table for each of ours that has one."""
+    by_name = {column.name: column for column in offered}
+    partners = {column.name: by_name[column.name] for column in wanted if column.name in by_name}
+    free = [column for column in offered if column.name not in partners]
+    for column in wanted:
+        if column.name not in partners and free:
+            best = max(free, key=lambda other, column=column: len(other.distinct & column.distinct))  # type: ignore[misc]
+            if best.distinct & column.distinct:
+                partners[column.name] = best
+                free.remove(best)
+    return partners
+
+
+def _marks(
+    results: SparqlResults, columns: Sequence[Column], others: Sequence[Column], mark: str
+) -> dict[str, list[str]]:
+    """The mark of each cell, by column, for the rows that the other table does not have."""
+    rows = {*zip(*(other.values for other in others), strict=True)}
+    marks: dict[str, list[str]] = {column.name: [] for column in columns}
+    for row in range(results.row_count if columns else 0):
+        values = [column.values[row] for column in columns]
+        if tuple(values) in rows:
+            strange = [False] * len(values)
+        else:
+            strange = [value not in other.distinct for value, other in zip(values, others, strict=True)]
+            strange = strange if any(strange) else [True] * len(values)
+        for column, is_strange in zip(columns, strange, strict=True):
+            marks[column.name].append(mark if is_strange else "")
+    return marks
+
+
+def _documents(step: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    if step.get("name") != "retrieval":
+        return []
+    with suppress(MalformedStep):
+        return [*read_documents(step.get("output"))]
+    return []
+
+
+def _document(document: Mapping[str, Any], mark: str) -> Document:
+    known = document.get("text")
+    text = _text(document if known is None else known)
+    return Document(_cut(str(document.get("id", "")), CHARACTERS // 10), text, mark)
+
+
+def _key(document: Mapping[str, Any]) -> Hashable:
+    key = document.get("id")
+    return key if isinstance(key, Hashable) else None
+
+
+def values_of(item: Mapping[str, Any], *, of_steps: bool = False) -> Iterator[Value]:
+    """The metrics of a result, or those of one of its retrieval steps."""
+    known: set[str] = set()
+    for metric in JUDGED:
+        if metric.of_step == of_steps:
+            keys = {*metric.errors, f"{metric.name}_error"}
+            value = _value(item, metric.name, metric.values, keys, known)
+            if value.values or value.error or value.reason:
+                yield value
+    if of_steps:
+        return
+    if "steps_score" in item or "steps_score_error" in item:
+        yield _value(item, "steps_score", ["steps_score"], ["steps_score_error"], known)
+    used = [key for key in RESOURCES if key in item]
+    if used:
+        yield _value(item, "used", used, [], known)
+    more = [key for key in item if key not in RESULT_KEYS and key not in known]
+    outputs = [key for key in more if not key.endswith(("_reason", "_error", COST, BY, DISAGREEMENT))]
+    for key in outputs:
+        yield _value(item, key, [key], [f"{key}_error"], known)
+    for key in more:
+        if key not in outputs and key not in known:
+            yield _value(item, key, [key], [], known)
+
+
+def _value(
+    item: Mapping[str, Any], name: str, values: Iterable[str], errors: Iterable[str], known: set[str]
+) -> Value:
+    """The metric `name`; adds the keys that belong to it to `known`."""
+    prefixes = (name, *values)
+    reasons = [key for prefix in prefixes if (key := f"{prefix}_reason") in item]
+    reasons += [key for key in ("answer_correctness_reason",) if name == "answer_correctness" and key in item]
+    problems = [key for key in errors if item.get(key) is not None]
+    costs = [cost for prefix in prefixes if isinstance(cost := item.get(f"{prefix}{COST}"), int | float)]
+    judges = item.get(f"{name}{BY}")
+    known.update(values, reasons, problems, (f"{prefix}{COST}" for prefix in prefixes))
+    known.update((f"{name}{BY}", f"{name}{DISAGREEMENT}"))
+    own = [(judge, _text(said)) for judge, said in judges.items()] if isinstance(judges, Mapping) else []
+    return Value(
+        name=name,
+        values=[(key, item[key]) for key in values if item.get(key) is not None],
+        reason="\n".join(_text(item[key]) for key in dict.fromkeys(reasons)),
+        error="\n".join(_text(item[key]) for key in problems),
+        cost=sum(costs) if costs else None,
+        judges=own,
+    )
