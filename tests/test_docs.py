@@ -20,7 +20,7 @@ from graphrag_eval_async.judge.calls import MAX_DIMENSIONS, MAX_QUOTED
 from graphrag_eval_async.judge.openai_endpoint import MAX_ERROR_BYTES
 from graphrag_eval_async.judge.openai_replies import MAX_BODY_VALUES, MAX_NUMBERS
 from graphrag_eval_async.judge.protocol import MAX_VALUES
-from graphrag_eval_async.monitor import counting
+from graphrag_eval_async.monitor import counting, dashboard, evidence, kept, report
 from graphrag_eval_async.records import decoding, doubts, evaluation, reject, yaml_file
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
@@ -90,6 +90,16 @@ DEFAULTS = {
     "lists, objects and commas in a reply": f"{MAX_VALUES:,}",
     "numbers in an embedding": f"{MAX_DIMENSIONS:,}",
     "length of an error reply that is read": size(MAX_ERROR_BYTES),
+    "latest results with a page of their own; the same of the worst": f"{kept.KEPT}",
+    "text in the steps of a result that is kept for its page": f"{kept.MAX_CHARACTERS:,} characters",
+    "browsers that get updates": f"{dashboard.MAX_CLIENTS}",
+    "updates of the page": f"{1 / dashboard.UPDATE_SECONDS:g} a second",
+    "rows, columns and documents of a step on a page": f"{evidence.ROWS}, {evidence.COLUMNS}, "
+    f"{evidence.DOCUMENTS}",
+    "results with details in a report": (
+        f"{report.DETAILED}, and about {report.DETAIL_CHARACTERS:,} characters"
+    ),
+    "results in the table of a report": f"{report.LISTED:,}",
     "open files": f"three quarters of what the system allows, at most {registry.MAX_OPEN:,}",
     "time until a rotated file counts as finished": seconds("rotate_wait"),
     "pause between looks at files": seconds("poll_interval"),

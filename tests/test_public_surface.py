@@ -21,6 +21,7 @@ def test_the_public_names() -> None:
         "ConfigError",
         "ContextRelevanceConfig",
         "CustomEvaluationConfig",
+        "Dashboard",
         "Decision",
         "EmbeddingConfig",
         "EvaluatedFile",
@@ -186,7 +187,7 @@ def test_the_methods() -> None:
         "stop",
     }
     stream = package.evaluate_stream([{"template_id": "t", "questions": []}], [])
-    assert public(stream) - public(type(stream)) == {"aggregates", "usage"}  # type: ignore[arg-type]
+    assert public(stream) - public(type(stream)) == {"aggregates", "reference", "usage"}  # type: ignore[arg-type]
     for method in ("__aiter__", "__anext__", "__aenter__", "__aexit__"):
         assert hasattr(stream, method)
     expected = {"add", "finish", "snapshot", "lowest", "overall", "per_template", "prepare", "merge"}

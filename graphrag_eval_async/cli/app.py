@@ -22,7 +22,7 @@ from graphrag_eval_async.cli.correctness import AnswerCorrectness
 from graphrag_eval_async.cli.evaluate import Evaluate
 from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.init import Init
-from graphrag_eval_async.cli.options import PANELS
+from graphrag_eval_async.cli.options import PANELS, with_address
 from graphrag_eval_async.cli.plan import Plan
 from graphrag_eval_async.cli.plot import Plot
 from graphrag_eval_async.cli.schema import Schema
@@ -175,6 +175,7 @@ def _parse(arguments: Sequence[str] | None) -> Command | int:
                 raise UsageError(f"{argument}: expected --resume or --resume=force")
         # An option of typer takes a value always or never.
         known = ["--resume-force" if argument == "--resume=force" else argument for argument in given]
+        known = with_address(known)
         command: Command | int = typer.main.get_command(app)(known, prog_name=PROGRAM, standalone_mode=False)
     if isinstance(command, int):
         tell(sys.stdout, text.getvalue().removesuffix("\n"))

@@ -1,18 +1,20 @@
 """``evaluate``: results and aggregates of responses."""
 
+import asyncio
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, TextIO
+from functools import partial
+from typing import Annotated, Any, ClassVar, TextIO
 
 from msgspec import structs
 
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, Sending, run_to_end
-from graphrag_eval_async.cli.files import open_lines, output_path
+from graphrag_eval_async.cli.files import html_path, open_lines, output_path
 from graphrag_eval_async.cli.gates import MISSING_RATE, check_gates
 from graphrag_eval_async.cli.judges import forget_keys, judge_config
 from graphrag_eval_async.cli.progress import progress
@@ -26,9 +28,11 @@ from graphrag_eval_async.inference.running import Interval
 from graphrag_eval_async.inference.until import Until
 from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS, DryJudge
 from graphrag_eval_async.metrics import judge_of
+from graphrag_eval_async.monitor.facts import judge_state
+from graphrag_eval_async.monitor.report import ReportResults, html_report
 from graphrag_eval_async.records.metrics import COST, is_counted_cost
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile, FileEvaluation
-from graphrag_eval_async.sinks import RejectWriter
+from graphrag_eval_async.sinks import RejectWriter, write_report
 from graphrag_eval_async.sinks.tables import check_table, draft_beside, is_table, write_table
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.reading import expand
@@ -60,6 +64,16 @@ class Evaluate(RunOptions):
             metavar="FILE",
             help="Write results here: .jsonl, or .csv or .parquet at the end of the run; - is standard "
             "output.  [default: -, but nowhere if that is a terminal]",
+        ),
+    ] = None
+    html: Annotated[
+        str | None,
+        options.output_option(
+            "--report",
+            parser=options.parser(html_path),
+            metavar="FILE",
+            help="Write a report here at the end: one HTML file with scores, all results and details of the "
+            "worst.",
         ),
     ] = None
     dry_run: Annotated[
@@ -129,7 +143,12 @@ class Evaluate(RunOptions):
         check_gates(self.gates, reference.templates, config)
         seed, problems = self._seed(until), Counter[str]()
         source = read_jsonl(self.source, shuffle=seed)
-        with self.open(reference, source, config, interrupts, until=until) as (stream, results):
+        collected = None if self.html is None else ReportResults()
+        restored = None if collected is None else collected.add
+        with self.open(reference, source, config, interrupts, until=until, on_restored=restored) as (
+            stream,
+            results,
+        ):
             if until is not None and self.shuffle is None:
                 tell(sys.stderr, f"--until: {_order(seed)}")
             usage = stream.usage if judge_of(config) else None
@@ -137,12 +156,37 @@ class Evaluate(RunOptions):
                 source, shown=self._shows_progress, usage=usage, aggregates=stream.aggregates
             ) as advance:
                 sending = Sending(results, self.stopping(stream, stream.stop))
-                work = _write_results(stream, sending, advance, problems)
+                work = _write_results(stream, sending, advance, problems, collected)
                 ending = run_to_end(work, interrupts, drain=sending.drain)
         notes = [one_line(f"trace problems: {counts(problems)}")] if problems else []
         return self.report_stream(
-            stream, ending, reference=reference, config=config, table=self._table, notes=notes
+            stream,
+            ending,
+            reference=reference,
+            config=config,
+            table=self._table,
+            notes=notes,
+            page=None if collected is None else partial(self._write_page, stream, config, collected),
         )
+
+    def _write_page(
+        self,
+        stream: EvaluationStream,
+        config: Config | None,
+        collected: ReportResults,
+        snapshot: Mapping[str, Any],
+    ) -> None:
+        page = html_report(
+            snapshot,
+            collected,
+            title=f"Evaluation of {self.source}",
+            level=self.level,
+            rejects=stream.rejects.counts,
+            questions=len(stream.reference.questions),
+            missing=len(stream.missing),
+            judge=judge_state(stream.usage, config),
+        )
+        asyncio.run(write_report(str(self.html), page))
 
     def _run_to_table(self, path: str, interrupts: Interrupts) -> Exit:
         """Write results as lines first: the columns of a table are known only at the end."""
@@ -230,6 +274,7 @@ class Evaluate(RunOptions):
             "--until": self.until,
             "--stages": self.stages,
             "--shuffle": self.shuffle is not None,
+            "--report": self.html is not None,
             "--dedupe content": self.dedupe != "position",
         }
         for option, given in needing_one.items():
@@ -262,10 +307,16 @@ def _order(seed: int | None) -> str:
 
 
 async def _write_results(
-    stream: EvaluationStream, sending: Sending, advance: Callable[[], None], problems: Counter[str]
+    stream: EvaluationStream,
+    sending: Sending,
+    advance: Callable[[], None],
+    problems: Counter[str],
+    collected: ReportResults | None = None,
 ) -> None:
     async with stream:
         async for result in stream:
+            if collected is not None:
+                collected.add(result)
             if "pending" not in result:
                 advance()
                 problems.update({kind_of_problem(text) for text in result.get("trace_problems", ())})

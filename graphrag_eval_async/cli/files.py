@@ -72,6 +72,17 @@ def aggregates_path(path: str) -> str:
     """A path that `write_aggregates` can write."""
     if Path(path).suffix not in {".yaml", ".yml", ".json"}:
         raise ValueError(f"{path!r}: expected a name that ends in .yaml, .yml or .json")
+    return _replaceable(path)
+
+
+def html_path(path: str) -> str:
+    """A path for an HTML file."""
+    if Path(path).suffix not in {".html", ".htm"}:
+        raise ValueError(f"{path!r}: expected a name that ends in .html")
+    return _replaceable(path)
+
+
+def _replaceable(path: str) -> str:
     if os.path.exists(path) and not os.path.isfile(path):
         raise ValueError(f"{path!r} is not a regular file")
     if not os.access(os.path.dirname(os.path.realpath(path)), os.W_OK):

@@ -5,7 +5,8 @@ the types of fields, also inherited ones, so modules of commands cannot have `fr
 annotations`.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -41,6 +42,31 @@ def parser(parse: Callable[[str], T]) -> Callable[[str], T]:
             raise typer.BadParameter(str(error)) from None
 
     return parse_or_complain
+
+
+LOOPBACK = "127.0.0.1"
+WEB = f"{LOOPBACK}:8080"
+"""The address of ``--web`` without a value."""
+
+_ADDRESS = re.compile(r"(?:(?P<host>[^\s:/\[\]]+|\[[^\s\]]+\])?:)?(?P<port>\d{1,5})", re.ASCII)
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """The host and port of ``HOST:PORT``, or ``PORT`` on this machine; brackets hold an IPv6 address."""
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match["port"]) > 65_535:
+        raise ValueError(f"{text!r}: expected HOST:PORT, such as 127.0.0.1:8080")
+    return (match["host"] or LOOPBACK).strip("[]"), int(match["port"])
+
+
+def with_address(arguments: Sequence[str]) -> list[str]:
+    """The arguments, with the address after each ``--web`` that has none: options of typer need a value."""
+    filled = []
+    for place, argument in enumerate(arguments):
+        filled.append(argument)
+        if argument == "--web" and not _ADDRESS.fullmatch(next(iter(arguments[place + 1 :]), "")):
+            filled.append(WEB)
+    return filled
 
 
 def parse_level(text: str) -> float:

@@ -1,7 +1,7 @@
 """Reports a run at its end: rejects, aggregates, the page of scores, and gates."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TextIO
@@ -57,14 +57,20 @@ class ReportOptions:
         table: TextIO | None,
         notes: Iterable[str] = (),
         decision: Decision | None = None,
+        page: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> Exit:
-        """Write the aggregates; show rejects, tables, `notes`, failed gates and the error of `ending`."""
+        """Write the aggregates; show rejects, tables, `notes`, failed gates and the error of `ending`.
+
+        `page` writes a report of the aggregates.
+        """
         aggregates = found.aggregates
         snapshot = aggregates.snapshot(detail=True, level=self.level, interval=self.interval_kind)
         if self.aggregates is not None:
             # Before anything is shown, which may wait for a reader.
             more = {} if decision is None else {"decision": asdict(decision)}
             ending = ending.attempt(partial(write_aggregates, self.aggregates, snapshot | more))
+        if page is not None:
+            ending = ending.attempt(partial(page, snapshot))
         list_rejects(found.rejects)
         summary = _summary(found, snapshot["micro"], reference, decision)
         failures, held = check_run(self.gates, snapshot, reference, {*found.missing})

@@ -35,6 +35,7 @@ class RunOptions(ReportOptions):
     reference: options.OptionalReferencePath = None
     no_reference: options.NoReference = None
     output: str | None = None
+    html: str | None = None
     resume: Annotated[
         bool,
         options.resume_option(
@@ -123,7 +124,7 @@ class RunOptions(ReportOptions):
         Raises:
             UsageError: something is wrong with one.
         """
-        written = [self.output, self.rejects, self.aggregates]
+        written = [self.output, self.rejects, self.aggregates, self.html]
         if self.is_resumable:
             if self.output in (None, "-") or self.rejects == "-":
                 raise UsageError("--resume needs -o FILE, and no --rejects on standard output")
@@ -150,7 +151,7 @@ class RunOptions(ReportOptions):
     def readable_outputs(self) -> list[str]:
         """The files that would be read if they were among the sources; those of a journal would not."""
         lines = [] if self.is_resumable else [self.output, self.rejects]
-        return [path for path in (self.aggregates, *lines) if path is not None and path != "-"]
+        return [path for path in (self.aggregates, self.html, *lines) if path is not None and path != "-"]
 
     @contextmanager
     def open(
@@ -232,8 +233,12 @@ class RunOptions(ReportOptions):
         config: Config | None,
         table: TextIO | None,
         notes: Iterable[str] = (),
+        page: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> Exit:
-        """Report the outcome of a stream, with `notes` at the end; only the error if it has not begun."""
+        """Report the outcome of a stream, with `notes` at the end; only the error if it has not begun.
+
+        `page` writes a report of the aggregates.
+        """
         if not self.has_begun(stream):
             return end(ending)
         model, decision = judge_of(config), stream.decision
@@ -252,4 +257,5 @@ class RunOptions(ReportOptions):
             table=table,
             notes=[*about, *notes],
             decision=decision,
+            page=page,
         )

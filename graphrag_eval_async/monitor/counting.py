@@ -11,12 +11,13 @@ from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.monitor.alerts import Alerts
 from graphrag_eval_async.monitor.arrivals import Arrivals
+from graphrag_eval_async.monitor.windows import Trends
 from graphrag_eval_async.records.metrics import COST, is_counted_cost
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from graphrag_eval_async.aggregates import Seconds
     from graphrag_eval_async.inference.comparison import RunningComparison
@@ -51,6 +52,20 @@ def shorten(result: Mapping[str, Any], values: Values) -> dict[str, Any]:
     return short
 
 
+def quality(short: Mapping[str, Any]) -> float | None:
+    """The mean of the `SCORES` of a result, below all for an error; None if it has no such score."""
+    if short["status"] == "error":
+        return -inf
+    scores = [short["metrics"][name] for name in SCORES if name in short["metrics"]]
+    return fsum(scores) / len(scores) if scores else None
+
+
+def is_wrong(short: Mapping[str, Any]) -> bool:
+    """Whether a result is an error, or one of its scores is below 1."""
+    own = quality(short)
+    return own is not None and own < 1
+
+
 class Selection:
     """The `kept` last or worst results, these first; of equally bad ones, the latest.
 
@@ -64,17 +79,11 @@ class Selection:
         self._count = 0
 
     def add(self, short: dict[str, Any]) -> None:
-        quality = 0.0
-        if self._show == "worst":
-            scores = [short["metrics"][name] for name in SCORES if name in short["metrics"]]
-            if short["status"] == "error":
-                quality = -inf
-            elif scores:
-                quality = fsum(scores) / len(scores)
-            else:
-                return
+        rank = quality(short) if self._show == "worst" else 0.0
+        if rank is None:
+            return
         self._count += 1
-        insort(self._results, (quality, -self._count, short))
+        insort(self._results, (rank, -self._count, short))
         del self._results[self._kept :]
 
     def facts(self) -> list[dict[str, Any]]:
@@ -90,6 +99,7 @@ class Counting:
         results: those that are listed, by `show`.
         alerts, comparison: what else counts them.
         arrivals: when those of earlier runs came.
+        on_result: called with each complete result and the part of it that is shown.
     """
 
     def __init__(
@@ -110,7 +120,12 @@ class Counting:
         self.alerts = Alerts(alerts, window)
         self.comparison = comparison
         self.arrivals = arrivals or Arrivals([])
+        self.on_result: Callable[[Mapping[str, Any], dict[str, Any]], object] | None = None
         self._include_errors = include_errors
+
+    def trends(self) -> Trends:
+        """A new history of the values in the window."""
+        return Trends(self.window)
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Count one result, unless it is pending."""
@@ -133,7 +148,10 @@ class Counting:
         if "pending" in result:
             return None
         seen = observe(result, include_errors=self._include_errors)
-        self.results.add(shorten(result, seen.values))
+        short = shorten(result, seen.values)
+        self.results.add(short)
+        if self.on_result is not None:
+            self.on_result(result, short)
         if self.comparison is not None:
             self.comparison.add(seen)
         return seen

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.aggregates.histogram import Weights
     from graphrag_eval_async.config import Config
+    from graphrag_eval_async.judge import JudgeUsage
     from graphrag_eval_async.monitor.counting import Counting
     from graphrag_eval_async.sources import Follower
     from graphrag_eval_async.stream import EvaluationStream
@@ -61,8 +62,7 @@ class Facts:
         self._stream = stream
         self._source = source
         self._counting = counting
-        self._limits = config.llm.limits if config is not None and config.llm is not None else None
-        self._model = judge_of(config)
+        self._config = config
         self._questions = len(stream.reference.questions)
         self._fixed = {"paths": list(paths), "window": window_facts(counting.window), "level": level}
         self._start = monotonic()
@@ -128,17 +128,27 @@ class Facts:
         return {"overall": overall, SUMS: sums, "templates": templates}
 
     def _judge(self, now: float) -> dict[str, Any] | None:
-        if self._model is None or self._limits is None:
-            return None
-        usage = self._stream.usage
-        return {
-            "model": self._model,
-            # Requests that were sent, not calls that wait to be.
-            "calls_per_sec": self._calls.at(now, usage.attempts),
-            "max_concurrency": self._limits.max_concurrency,
-            "budget_usd": self._limits.budget_usd,
-            **usage.as_dict(),
-        }
+        state = judge_state(self._stream.usage, self._config)
+        # Requests that were sent, not calls that wait to be.
+        return state and {"calls_per_sec": self._calls.at(now, self._stream.usage.attempts), **state}
+
+
+def judge_state(usage: JudgeUsage, config: Config | None) -> dict[str, Any] | None:
+    """The judge's model, limits and counts; None if no metric is judged."""
+    model = judge_of(config)
+    if config is None or config.llm is None or model is None:
+        return (
+            usage.as_dict() | {"model": None, "max_concurrency": None, "budget_usd": None}
+            if usage.calls
+            else None
+        )
+    limits = config.llm.limits
+    return {
+        "model": model,
+        "max_concurrency": limits.max_concurrency,
+        "budget_usd": limits.budget_usd,
+        **usage.as_dict(),
+    }
 
 
 def complete(facts: dict[str, Any]) -> None:

@@ -116,7 +116,7 @@ class OtlpReceiver:
         """The lines. A request is accepted when the next line is requested."""
         if self._is_closed:
             raise UsageError("the receiver is closed; make another with receive_otlp")
-        server = _server(self._app())
+        server = server_of(self._app())
         serving = asyncio.create_task(server.serve(sockets=[self._listening]))
         try:
             while True:
@@ -276,7 +276,7 @@ def _from_protobuf(body: bytes) -> Any:
     return request
 
 
-def _server(app: Any) -> Any:
+def server_of(app: Any) -> Any:
     """A server that does not handle signals."""
     import uvicorn
 
@@ -286,6 +286,11 @@ def _server(app: Any) -> Any:
             yield
 
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=1,
     )
     return Server(config)

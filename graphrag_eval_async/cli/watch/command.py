@@ -27,6 +27,7 @@ from graphrag_eval_async.inference.running import Interval
 from graphrag_eval_async.monitor.alerts import Alert, Change, message, parse_alert
 from graphrag_eval_async.monitor.arrivals import Arrivals
 from graphrag_eval_async.monitor.counting import Counting, Show
+from graphrag_eval_async.monitor.dashboard import Board, DashboardServer
 from graphrag_eval_async.monitor.facts import Facts
 from graphrag_eval_async.monitor.windows import parse_duration, parse_window
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
@@ -35,15 +36,6 @@ from graphrag_eval_async.sources.rotation import former_names
 from graphrag_eval_async.stream import EvaluationStream
 from graphrag_eval_async.text import one_line
 from graphrag_eval_async.traces.format import OTLP, TraceFormat
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """Of ``HOST:PORT``; an address of IPv6 is in brackets."""
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal():
-        raise ValueError(f"{text!r}: expected HOST:PORT, such as 127.0.0.1:4318")
-    return host.removeprefix("[").removesuffix("]"), int(port)
-
 
 LOOK_SECONDS = 1.0  # how often alerts look whether time alone has changed something
 OPEN_FILES = 65_536  # more than anybody follows
@@ -73,7 +65,7 @@ class Watch(RunOptions):
     otlp_listen: Annotated[
         Any,
         options.input_option(
-            parser=options.parser(parse_address),
+            parser=options.parser(options.parse_address),
             metavar="HOST:PORT",
             help="Receive OpenTelemetry spans over HTTP instead of following logs, such as 127.0.0.1:4318.",
         ),
@@ -153,6 +145,14 @@ class Watch(RunOptions):
             help="Results of an earlier run, JSONL, to compare with question by question.",
         ),
     ] = None
+    web: Annotated[
+        Any,
+        options.output_option(
+            parser=options.parser(options.parse_address),
+            metavar="[HOST:PORT]",
+            help="Show the run in the browser at this address.  [default: 127.0.0.1:8080]",
+        ),
+    ] = None
     output: Annotated[
         str | None,
         options.output_option(
@@ -192,10 +192,14 @@ class Watch(RunOptions):
             if isinstance(source, OtlpReceiver):
                 watched = [f"http://{source.host}:{source.port}/v1/traces"]
             facts = Facts(stream, counting, source=source, config=config, paths=watched, level=self.level)
+            web = None
+            if self.web is not None:
+                title = f"Watching {', '.join(watched)}"
+                web = DashboardServer(Board(facts, counting, title, output=self.output), *self.web)
             view = open_view(facts, self.window, self.interval, interrupts, reads_stdin=self.paths == ["-"])
             journal = self.output if self.is_resumable else None
             kept = Kept(journal, counting.alerts, counting.arrivals, lambda: self.has_begun(stream))
-            work = _watch(stream, sending, counting, view, kept, self.on_alert)
+            work = _watch(stream, sending, counting, view, kept, self.on_alert, web)
             ending = run_to_end(work, interrupts, drain=sending.drain)
             ending = ending.attempt(partial(view.finish, shown=self.has_begun(stream)))
         compared = final_lines(counting.comparison, self.level) if counting.comparison is not None else ()
@@ -293,11 +297,14 @@ async def _watch(
     view: Screen | Lines,
     kept: Kept,
     on_alert: str | None,
+    web: DashboardServer | None,
 ) -> None:
     commands = Commands(on_alert, view.say)
 
     def tell(change: Change) -> None:
         view.say(message(change))
+        if web is not None:
+            web.board.alert_log.add(change)
         commands.run(change)
         kept.changed.set()
 
@@ -321,8 +328,13 @@ async def _watch(
 
     counting.alerts.on_change = tell
     try:
+        if web is not None:
+            web.start()
+            view.say(f"dashboard: {web.url}")
         await _alongside(work(), look(), kept.keep(), *(loop() for loop in view.loops))
     finally:
+        if web is not None:
+            await web.aclose()
         await commands.aclose()
         kept.note(counting.count, last=True)
         await kept.write()

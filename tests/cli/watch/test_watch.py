@@ -498,7 +498,7 @@ def test_spans_that_are_sent_are_watched(folder: Folder) -> None:
     ("options", "complaint"),
     [
         ([], "nothing to watch: name logs, or --otlp-listen HOST:PORT"),
-        (["--otlp-listen", "4318"], "expected HOST:PORT, such as 127.0.0.1:4318"),
+        (["--otlp-listen", "localhost"], "expected HOST:PORT, such as 127.0.0.1:8080"),
         (["--otlp-listen", "127.0.0.1:4318", "a.jsonl"], "cannot be combined with logs"),
         (["--otlp-listen", "127.0.0.1:4318", "--until-idle", "1s"], "cannot be combined with logs"),
     ],

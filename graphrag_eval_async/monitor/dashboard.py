@@ -1,0 +1,474 @@
+"""A page in the browser that shows a run while it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+from contextlib import suppress
+from ipaddress import ip_address
+from secrets import token_urlsafe
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Self
+
+from graphrag_eval_async.aggregates import Last
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.monitor.alerts import parse_alert
+from graphrag_eval_async.monitor.captions import (
+    about_result,
+    agreement_facts,
+    judge_facts,
+    run_facts,
+    shown_fields,
+)
+from graphrag_eval_async.monitor.counting import Counting, is_wrong
+from graphrag_eval_async.monitor.evidence import pairs_of, values_of
+from graphrag_eval_async.monitor.facts import Facts, complete
+from graphrag_eval_async.monitor.kept import KEPT, KeptResults, one_of_each
+from graphrag_eval_async.monitor.overview import AlertLog, History, overview
+from graphrag_eval_async.monitor.rendering import STATIC, render, require_jinja, static
+from graphrag_eval_async.monitor.stored import result_at, results_of_question
+from graphrag_eval_async.records.metrics import is_score, metric_position
+from graphrag_eval_async.threads import outlast
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from types import TracebackType
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from graphrag_eval_async.aggregates import Seconds
+    from graphrag_eval_async.stream import EvaluationStream
+
+UPDATE_SECONDS = 0.5
+"""Least time between two updates of a page."""
+
+RENDER_SHARE = 0.1
+"""The share of the time that rendering may take: with thousands of templates, pages update less often."""
+
+PING_SECONDS = 15.0
+"""Time without news after which a comment keeps the connection open."""
+
+CLOSING_SECONDS = 1.0
+MAX_CLIENTS = 200
+LISTED = 10
+"""How many of the worst and of the latest results are on the first page."""
+
+RESULT_METRICS = 4
+"""How many metrics lists of results show."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Board:
+    """What the pages show, rendered at most twice a second, however many people look."""
+
+    def __init__(self, facts: Facts, counting: Counting, title: str, output: str | None = None) -> None:
+        """`output` is the file that has all results, if there is one."""
+        self.title = title
+        self.output = output
+        self.kept = KeptResults(counting)
+        self.alert_log = AlertLog()
+        self._facts = facts
+        self._trends = counting.trends()
+        self._history = History()
+        self._lock = asyncio.Lock()
+        self._rendered: tuple[float, str] | None = None
+        self.pause = UPDATE_SECONDS
+        self._event: tuple[str, bytes] = ("", b"")
+
+    async def overview(self, base: str) -> str:
+        """The content of the first page, as it was at most `pause` seconds ago."""
+        async with self._lock:
+            if self._rendered is None or monotonic() - self._rendered[0] >= self.pause:
+                start = monotonic()
+                await self._facts.prepare()
+                collecting = monotonic()
+                facts = self._facts.collect()
+                self._trends.add_to(facts)
+                names = {
+                    "worst": [*filter(is_wrong, self.kept.worst.facts())],
+                    "latest": self.kept.latest.facts(),
+                }
+                busy = monotonic() - collecting
+                html = await asyncio.to_thread(self._render, facts, names, base)
+                self._rendered = monotonic(), html
+                self.pause = max(UPDATE_SECONDS, (busy + monotonic() - start) / RENDER_SHARE / 2)
+            return self._rendered[1]
+
+    def event(self, content: str) -> bytes:
+        """Content as one line of JSON, encoded once for all clients."""
+        if self._event[0] is not content:
+            self._event = content, json.dumps(content).encode()
+        return self._event[1]
+
+    def _render(
+        self, facts: dict[str, Any], lists: Mapping[str, Sequence[Mapping[str, Any]]], base: str
+    ) -> str:
+        complete(facts)
+        self._history.add(facts)
+        names = page_names(facts, lists)
+        return render(
+            "_overview.html",
+            **names,
+            base=base,
+            charts=self._history.charts(),
+            alert_log=[*self.alert_log.changes],
+            validity="valid however often you look",
+        )
+
+
+def page_names(facts: Mapping[str, Any], lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    """The names that `_overview.html` takes, besides those that differ between dashboard and report."""
+    comparison = facts["comparison"]
+    worst, latest = lists["worst"], lists["latest"]
+    shown = [
+        _list("worst", "Worst results, one of each question", one_of_each(worst), "All of the worst results"),
+        _list("latest", "Latest results", latest, "More of the latest results"),
+    ]
+    return overview(facts, worst) | {
+        "warnings": [] if comparison is None else comparison["warnings"],
+        "run": run_facts(facts),
+        "judge": judge_facts(facts["judge"]),
+        "agreement": agreement_facts(facts.get("agreement")),
+        "lists": shown,
+        "result_metrics": result_metrics([*worst, *latest]),
+    }
+
+
+def _list(name: str, title: str, results: Sequence[Mapping[str, Any]], more: str) -> dict[str, Any]:
+    return {
+        "id": name,
+        "title": title,
+        "results": results[:LISTED],
+        "filter": False,
+        "more": more if results else "",
+    }
+
+
+def result_metrics(results: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The scores that a list of results shows."""
+    known = {metric for result in results for metric in result["metrics"] if is_score(metric)}
+    return sorted(known, key=metric_position)[:RESULT_METRICS]
+
+
+class DashboardServer:
+    """Serves the pages of a board on the event loop of the run, read-only.
+
+    Attributes:
+        board: what it shows.
+        url: the address to open; it has a random token unless only this machine can reach it.
+    """
+
+    def __init__(self, board: Board, host: str, port: int) -> None:
+        """Listen from now on; pages are answered once `serve` runs.
+
+        Raises:
+            UsageError: a package is missing, or the port cannot be opened.
+        """
+        require_jinja("a dashboard")
+        try:
+            import starlette
+            import uvicorn
+        except ImportError as error:
+            text = f"a dashboard needs {error.name}: pip install 'graphrag-eval-async[web]'"
+            raise UsageError(text) from None
+        del starlette, uvicorn
+        self.board = board
+        try:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            self._listening = socket.create_server((host, port), family=family)
+        except (OSError, OverflowError) as error:
+            raise UsageError(f"cannot listen on {host}:{port}: {error}") from None
+        port = self._listening.getsockname()[1]
+        name = f"[{host}]" if ":" in host else host
+        is_local = _is_loopback(host)
+        self._base = "" if is_local else f"/{token_urlsafe(18)}"
+        self._hosts = (
+            {f"{each}:{port}" for each in ("localhost", "127.0.0.1", "[::1]", name)} if is_local else None
+        )
+        shown = socket.gethostname() if host in {"0.0.0.0", "::"} else name  # noqa: S104  (compared only)
+        self.url = f"http://{shown}:{port}{self._base}/"
+        self._clients = 0
+        self._closing = asyncio.Event()
+        self._serving: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Answer requests from now on; needs a running event loop."""
+        from graphrag_eval_async.sources.receiving import server_of
+
+        self._server = server_of(self._guarded(self._app()))
+        self._serving = asyncio.create_task(self._server.serve(sockets=[self._listening]))
+
+    async def aclose(self) -> None:
+        """End all connections and stop listening."""
+        self._closing.set()
+        if self._serving is not None:
+            self._server.should_exit = True
+            with suppress(Exception):
+                await outlast(self._serving, CLOSING_SECONDS)
+            self._server.force_exit = True
+            with suppress(Exception):
+                await outlast(self._serving, CLOSING_SECONDS)
+        self._listening.close()
+
+    def _app(self) -> Any:
+        from starlette.applications import Starlette
+        from starlette.routing import Mount, Route
+
+        routes = [
+            Route("/", self._first),
+            Route("/events", self._events),
+            Route("/results/at/{offset:int}", self._stored),
+            Route("/results/{number:int}", self._result),
+            Route("/question", self._question),
+            Route("/{name:str}", self._named),
+        ]
+        return Starlette(routes=[Mount(self._base, routes=routes)] if self._base else routes)
+
+    def _guarded(self, app: Any) -> Any:
+        """Refuse requests under another host name or from other pages; add headers to all responses."""
+        from starlette.responses import PlainTextResponse
+
+        extra = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+
+        async def guarded(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] != "http":
+                return
+
+            async def sending(message: Any) -> None:
+                if message["type"] == "http.response.start":
+                    message = {**message, "headers": [*message["headers"], *extra]}
+                await send(message)
+
+            headers = dict(scope["headers"])
+            host = headers.get(b"host", b"").decode("latin-1")
+            origin = headers.get(b"origin")
+            strange = self._hosts is not None and host not in self._hosts
+            if strange or (origin is not None and origin.decode("latin-1") != f"http://{host}"):
+                refusal = PlainTextResponse("unknown host or origin", 403)
+                await refusal(scope, receive, sending)
+            else:
+                await app(scope, receive, sending)
+
+        return guarded
+
+    async def _first(self, _: Request) -> Response:
+        from markupsafe import Markup
+
+        content = Markup(await self.board.overview(self._base))  # noqa: S704  (rendered by a template)
+        events = f"{self._base}/events"
+        return _page("overview.html", title=self.board.title, base=self._base, content=content, events=events)
+
+    async def _events(self, _: Request) -> Response:
+        from starlette.responses import PlainTextResponse, StreamingResponse
+
+        if self._clients >= MAX_CLIENTS:
+            return PlainTextResponse("too many clients", 503, {"Retry-After": "10"})
+        return StreamingResponse(self._snapshots(), media_type="text/event-stream")
+
+    async def _snapshots(self) -> AsyncIterator[bytes]:
+        """Whole snapshots, each the newest: one that a slow client did not fetch in time is left out."""
+        self._clients += 1
+        sent, last = "", monotonic()
+        try:
+            while not self._closing.is_set():
+                content = await self.board.overview(self._base)
+                if content != sent:
+                    sent, last = content, monotonic()
+                    yield b"data: %b\n\n" % self.board.event(content)
+                elif monotonic() - last > PING_SECONDS:
+                    last = monotonic()
+                    yield b": nothing new\n\n"
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self.board.pause):
+                        await self._closing.wait()
+        finally:
+            self._clients -= 1
+
+    async def _named(self, request: Request) -> Response:
+        from starlette.responses import Response
+
+        name = request.path_params["name"]
+        kept = self.board.kept
+        if name in STATIC:
+            return Response(static(name), media_type=STATIC[name])
+        if name == "worst":
+            return self._list("Worst results", [*filter(is_wrong, kept.worst.facts())])
+        if name == "latest":
+            return self._list("Latest results", kept.latest.facts())
+        return self._absent("There is no such page.")
+
+    def _list(self, title: str, results: Sequence[Mapping[str, Any]], note: str = "") -> Response:
+        metrics = result_metrics(results)
+        return _page(
+            "list.html", title=title, base=self._base, note=note, results=results, result_metrics=metrics
+        )
+
+    async def _result(self, request: Request) -> Response:
+        entry = self.board.kept.find(request.path_params["number"])
+        if entry is None:
+            return self._absent(
+                f"Only the latest {KEPT} and the worst {KEPT} results are kept. "
+                "Open question?id=QUESTION_ID to find others in the file of results."
+            )
+        if entry["result"] is None:
+            return self._absent("The result is too large to be kept. It is in the file of results.")
+        return await self._shown(entry["result"])
+
+    async def _stored(self, request: Request) -> Response:
+        if self.board.output is None:
+            return self._absent("The run writes no file of results (-o).")
+        result = await asyncio.to_thread(result_at, self.board.output, request.path_params["offset"])
+        if result is None:
+            return self._absent("No result begins at this offset.")
+        return await self._shown(result)
+
+    async def _question(self, request: Request) -> Response:
+        question = request.query_params.get("id", "")
+        results: Sequence[Mapping[str, Any]] = self.board.kept.of_question(question)
+        note = f"Of those kept: the latest {KEPT} and the worst {KEPT}."
+        if self.board.output is not None:
+            results = await asyncio.to_thread(results_of_question, self.board.output, question)
+            note = f"In {os.path.basename(self.board.output)}."
+        if not results:
+            return self._absent(f"There is no result of question {question}. {note}")
+        return self._list(f"Results of {question}", results, note)
+
+    async def _shown(self, result: Mapping[str, Any]) -> Response:
+        html = await asyncio.to_thread(render_result, result, self._base)
+        return _html(html)
+
+    def _absent(self, text: str) -> Response:
+        page = _page(
+            "list.html", title="Not found", base=self._base, note=text, results=[], result_metrics=[]
+        )
+        page.status_code = 404
+        return page
+
+
+def render_result(result: Mapping[str, Any], base: str) -> str:
+    """The page of one result."""
+    return render(
+        "result.html",
+        title=f"{result.get('question_id')}",
+        base=base,
+        inline=None,
+        events=None,
+        about=about_result(result),
+        result=shown_fields(result),
+        values=[*values_of(result)],
+        pairs=pairs_of(result),
+    )
+
+
+def _page(template: str, **names: Any) -> Response:
+    return _html(render(template, **{"inline": None, "events": None} | names))
+
+
+def _html(text: str) -> Response:
+    from starlette.responses import HTMLResponse
+
+    return HTMLResponse(text.encode("utf-8", "backslashreplace"))
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Dashboard:
+    """A stream of results that are also shown in the browser, while the context is open.
+
+    An asynchronous context manager and iterator, in place of the stream::
+
+        async with Dashboard(evaluate_stream(reference, responses)) as dashboard:
+            print(dashboard.url)
+            async for result in dashboard:
+                ...
+
+    Needs the extra ``web``. The pages are served on the event loop of the run; the stream never waits for
+    those who look. Anyone who can reach the port can read the results: elsewhere than on this machine, the
+    address has a random token, and is sent in the clear unless a proxy encrypts it.
+
+    Attributes:
+        board: what it shows.
+        url: the address to open, such as ``http://127.0.0.1:8080/``.
+    """
+
+    def __init__(
+        self,
+        stream: EvaluationStream,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8080,
+        window: Last | Seconds | None = None,
+        alerts: Iterable[str] = (),
+        level: float = 0.95,
+        title: str = "Evaluation",
+    ) -> None:
+        """Listen from now on.
+
+        Args:
+            stream: the stream, of which no result has been taken yet.
+            host: host name or address to listen on.
+            port: port to listen on; 0 selects a free one.
+            window: which results count as recent. Default: the last 200.
+            alerts: conditions such as ``steps_score < 0.8 over 200``, as in ``watch --alert``.
+            level: confidence level of the intervals, which are valid at any time.
+            title: title of the page.
+
+        Raises:
+            UsageError: a package is missing, an argument has an invalid value, or the port cannot be opened.
+        """
+        try:
+            parsed = [parse_alert(text) for text in alerts]
+        except ValueError as error:
+            raise UsageError(f"alerts: {error}") from None
+        self._stream = stream
+        self._counting = Counting(window or Last(200), "last", parsed, include_errors=False)
+        self._board = Board(Facts(stream, self._counting, level=level), self._counting, title)
+        self._server = DashboardServer(self._board, host, port)
+        self._counting.alerts.on_change = self._board.alert_log.add
+        self.url = self._server.url
+
+    async def __aenter__(self) -> Self:
+        self._server.start()
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            await self._server.aclose()
+        finally:
+            await self._stream.__aexit__(exc_type, exc_value, traceback)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> dict[str, Any]:
+        result = await anext(self._stream)
+        self._counting.add(result)
+        return result

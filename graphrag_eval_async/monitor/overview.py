@@ -1,0 +1,238 @@
+"""What the first page of a dashboard or report shows, made of the state of a run."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphrag_eval_async.monitor.charts import chart, sparkline
+from graphrag_eval_async.monitor.counting import SCORES
+from graphrag_eval_async.monitor.windows import duration_name
+from graphrag_eval_async.records.metrics import COST, is_score, metric_position
+from graphrag_eval_async.records.outcomes import REASON
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from markupsafe import Markup
+
+SHOWN_SCORES = 6
+"""Maximum number of scores that have a column in the table of templates."""
+
+RESOURCES = {"total_tokens": "tokens", "elapsed_sec": "seconds"}
+"""The metrics besides scores that have a column, and their headings."""
+
+NO_FAILURE = "none"
+HISTORY_POINTS = 120
+
+
+class Score(NamedTuple):
+    """A metric of a group of results; `low` and `high` are its interval, `recent` the mean of the window."""
+
+    name: str
+    mean: float | None
+    low: float | None = None
+    high: float | None = None
+    recent: float | None = None
+    trend: Markup | str = ""
+
+
+class Row(NamedTuple):
+    """The results of a template, or all of them."""
+
+    name: str
+    samples: int
+    errors: int
+    error_rate: float | None
+    recent_error_rate: float | None
+    scores: list[Score]
+
+
+class History:
+    """The scores of a run from its start until now, in at most `HISTORY_POINTS` points."""
+
+    def __init__(self) -> None:
+        self._points: list[tuple[float, dict[str, Mapping[str, Any]]]] = []
+        self._step = 0.0
+
+    def add(self, facts: Mapping[str, Any]) -> None:
+        """Add the state of a run as the latest point; points that are too close replace each other."""
+        overall, now = facts["overall"], facts["elapsed_sec"]
+        if not overall["samples"]["total"]:
+            return
+        metrics = overall["metrics"] | {"error_rate": overall["error_rate"]}
+        scores = {name: value for name, value in metrics.items() if is_score(name)}
+        if len(self._points) > 1 and now - self._points[-2][0] < self._step:
+            self._points.pop()
+        self._points.append((now, scores))
+        if len(self._points) > HISTORY_POINTS:
+            self._points = self._points[::2]
+            self._step = (now - self._points[0][0]) / HISTORY_POINTS * 2
+
+    def charts(self) -> dict[str, Markup]:
+        """A chart of each score."""
+        points = [scores for _, scores in self._points]
+        drawn = {}
+        for name in points[-1] if points else ():
+            values = [scores.get(name, {}) for scores in points]
+            ends = [each.get("confidence") for each in values]
+            drawn[name] = chart(
+                name,
+                [each.get("mean") for each in values],
+                [each.get("window") for each in values],
+                [None if each is None else (each["low"], each["high"]) for each in ends],
+            )
+        return drawn
+
+
+class AlertLog:
+    """The latest changes of alerts, the newest first."""
+
+    def __init__(self, kept: int = 50) -> None:
+        self.changes: deque[Mapping[str, Any]] = deque(maxlen=kept)
+
+    def add(self, change: Mapping[str, Any]) -> None:
+        self.changes.appendleft(change)
+
+
+def overview(facts: Mapping[str, Any], worst: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """The names that the template of the page takes, except for lists of results.
+
+    `worst` are the worst results, the first of which is named in the summary.
+    """
+    overall = facts["overall"]
+    metrics = sorted(filter(is_score, overall["metrics"]), key=metric_position)
+    shown = [*metrics[:SHOWN_SCORES], *(name for name in RESOURCES if name in overall["metrics"])]
+    templates = [_row(name, group, shown) for name, group in facts["templates"].items()]
+    every = _row("all results", overall, [*shown, *metrics[SHOWN_SCORES:]])
+    return {
+        "facts": facts,
+        "window": _window_name(facts["window"]),
+        "headings": [RESOURCES.get(name, name) for name in shown],
+        "more_scores": metrics[SHOWN_SCORES:],
+        "every": every,
+        "rows": templates,
+        "scores": [score for score in every.scores if is_score(score.name)],
+        "failures": _most_frequent(overall.get(REASON, {})),
+        "lacking": _lacking(overall.get("coverage", {})),
+        "summary": [*_summary(facts, every, templates, worst)],
+        "changes": _changes(facts["comparison"]),
+    }
+
+
+def _row(name: str, group: Mapping[str, Any], metrics: Iterable[str]) -> Row:
+    rate = group["error_rate"]
+    scores = [_score(metric, group["metrics"].get(metric)) for metric in metrics]
+    return Row(
+        name, group["samples"]["total"], group["errors"]["total"], rate["mean"], rate["window"], scores
+    )
+
+
+def _score(name: str, value: Mapping[str, Any] | None) -> Score:
+    if value is None:
+        return Score(name, None)
+    ends = value.get("confidence") or {}
+    trend = sparkline(value.get("trend", ())) if is_score(name) else ""
+    return Score(name, value["mean"], ends.get("low"), ends.get("high"), value["window"], trend)
+
+
+def _window_name(window: Mapping[str, float] | None) -> str:
+    """Such as "last 200" or "last 5m"; empty without a window."""
+    if window is None:
+        return ""
+    return f"last {window['last'] if 'last' in window else duration_name(window['seconds'])}"
+
+
+def _most_frequent(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    wrong = ((name, count) for name, count in counts.items() if name != NO_FAILURE)
+    return sorted(wrong, key=lambda each: (-each[1], each[0]))
+
+
+def _lacking(coverage: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, int]]:
+    """The metric, the reason and the number of values that are missing."""
+    return [
+        (metric, reason, count)
+        for metric, covered in coverage.items()
+        if is_score(metric) or metric.endswith(COST)
+        for reason, count in covered["failed"].items()
+    ]
+
+
+def first_score(names: Iterable[str]) -> str | None:
+    """The metric by which results and templates are ranked in words."""
+    known = [*names]
+    return next((name for name in (*SCORES, *known) if name in known), None)
+
+
+def _summary(
+    facts: Mapping[str, Any], every: Row, templates: Sequence[Row], worst: Sequence[Mapping[str, Any]]
+) -> Iterable[tuple[str, str, Any]]:
+    """What a person asks first: the question, the answer, and what it links to."""
+    scores = {score.name: score for score in every.scores if is_score(score.name)}
+    name = first_score(scores)
+    if name is None:
+        yield (
+            "Score",
+            "no result has a score yet" if facts["overall"]["samples"]["total"] else "no result yet",
+            None,
+        )
+        return
+    score = scores[name]
+    interval = "" if score.low is None else f" [{score.low:.2f}, {score.high:.2f}]"
+    yield "Score", f"{name} {score.mean:.3f}{interval} over {every.samples} results", None
+    if facts["window"] is not None:
+        yield "Getting worse?", _recently(facts, score), None
+    if every.errors:
+        yield (
+            "Errors",
+            f"{every.errors} of {every.samples} responses are errors ({every.error_rate:.1%})",
+            None,
+        )
+    ranked = [
+        (own.mean, row.name)
+        for row in templates
+        for own in row.scores
+        if own.name == name and own.mean is not None
+    ]
+    if len(ranked) > 1:
+        mean, template = min(ranked)
+        yield "Lowest template", f"{template}: {name} {mean:.3f}", None
+    failures = _most_frequent(facts["overall"].get(REASON, {}))
+    if failures:
+        yield "Most frequent failure", f"{failures[0][0]}: {failures[0][1]} of {every.samples} results", None
+    if worst:
+        yield "Worst question", worst[0]["question_id"], worst[0]
+
+
+def _recently(facts: Mapping[str, Any], score: Score) -> str:
+    window = _window_name(facts["window"])
+    samples = facts["overall"]["samples"]
+    if score.recent is None:
+        return f"the {window} have no {score.name}"
+    if samples["window"] >= samples["total"]:
+        return f"too early to say: all results are within the {window}"
+    assert score.mean is not None  # noqa: S101  (there is a recent one)
+    change = score.recent - score.mean
+    side = "above" if change >= 0 else "below"
+    told = f"the {window} results have {score.recent:.3f}, {abs(change):.3f} {side} all"
+    if score.low is None or score.high is None:
+        return told
+    if score.recent < score.low:
+        return f"yes: {told}, and below the interval of all results"
+    if score.recent > score.high:
+        return f"no, better: {told}, and above the interval of all results"
+    return f"no clear change: {told}"
+
+
+def _changes(comparison: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """Rows of the comparison with a baseline: overall, then the templates that are decided."""
+    if comparison is None:
+        return []
+    rows = [{"template": None, "metric": metric, **row} for metric, row in comparison["overall"].items()]
+    rows += [
+        {"template": template, "metric": metric, **row}
+        for template, group in comparison["per_template"].items()
+        for metric, row in group.items()
+        if row.get("verdict") in {"better", "worse"}
+    ]
+    return [row | {"interval": row.get("interval", row.get("confidence"))} for row in rows]

@@ -1,0 +1,153 @@
+// Patches the page with each snapshot, and keeps focus, scroll, order and filter of tables.
+(function () {
+  "use strict";
+  const order = new Map();
+
+  function valueOf(row, column) {
+    const cell = row.cells[column];
+    if (!cell) return "";
+    const text = cell.dataset.value !== undefined ? cell.dataset.value : cell.textContent.trim();
+    const number = Number(text);
+    return text !== "" && !Number.isNaN(number) ? number : text;
+  }
+
+  // Numbers before texts, and cells without a value last in either direction.
+  function compare(one, other, sign) {
+    if (one === "" || other === "") return (one === "") - (other === "");
+    if (typeof one !== typeof other) return typeof one === "number" ? -1 : 1;
+    if (typeof one === "number") return sign * (one - other);
+    return sign * one.localeCompare(other, "en", { numeric: true });
+  }
+
+  function sort(table) {
+    const chosen = order.get(table.id);
+    if (!chosen || !table.tHead || !table.tBodies.length) return;
+    [...table.tHead.rows[0].cells].forEach((cell, column) => {
+      if (column === chosen.column) cell.setAttribute("aria-sort", chosen.sign > 0 ? "ascending" : "descending");
+      else cell.removeAttribute("aria-sort");
+    });
+    const body = table.tBodies[0];
+    const rows = [...body.rows].map((row) => [valueOf(row, chosen.column), row]);
+    rows.sort((one, other) => compare(one[0], other[0], chosen.sign));
+    rows.forEach(([, row], place) => {
+      if (body.rows[place] !== row) body.insertBefore(row, body.rows[place] || null);
+    });
+  }
+
+  function filter(input) {
+    const table = document.getElementById(input.dataset.table);
+    if (!table) return;
+    const wanted = input.value.trim().toLowerCase();
+    let shown = 0;
+    const rows = [...table.tBodies[0].rows];
+    for (const row of rows) {
+      row.hidden = wanted !== "" && !row.textContent.toLowerCase().includes(wanted);
+      if (!row.hidden) shown += 1;
+    }
+    const count = input.closest(".tools").querySelector(".count");
+    const told = wanted === "" ? "" : `${shown} of ${rows.length}`;
+    if (count.textContent !== told) count.textContent = told;
+  }
+
+  function arrange() {
+    document.querySelectorAll("table.sortable").forEach(sort);
+    document.querySelectorAll("input.filter").forEach(filter);
+  }
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button.sort");
+    if (!button) return;
+    const heading = button.closest("th");
+    const table = heading.closest("table");
+    const known = order.get(table.id);
+    const column = heading.cellIndex;
+    const first = heading.classList.contains("num") ? -1 : 1;
+    order.set(table.id, { column, sign: known && known.column === column ? -known.sign : first });
+    sort(table);
+  });
+  document.addEventListener("input", (event) => {
+    if (event.target.matches("input.filter")) filter(event.target);
+  });
+
+  // A link to a result in a report opens it.
+  function open() {
+    const found = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (found && found.matches("details")) {
+      found.open = true;
+      found.scrollIntoView();
+    }
+  }
+  window.addEventListener("hashchange", open);
+  open();
+
+  function keyOf(node) {
+    return node.nodeType === 1 ? node.id || node.dataset.key || "" : "";
+  }
+
+  function attributes(old, fresh) {
+    for (const { name } of [...old.attributes]) {
+      const own = name === "open" || name === "hidden" || name === "aria-sort";
+      if (!own && !fresh.hasAttribute(name)) old.removeAttribute(name);
+    }
+    for (const { name, value } of [...fresh.attributes]) {
+      if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+    }
+  }
+
+  // Makes `old` look like `fresh`, reusing its nodes by key, or else by place.
+  function patch(old, fresh) {
+    if (old.nodeType !== 1) {
+      if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
+      return;
+    }
+    if ("keep" in old.dataset || old.isEqualNode(fresh)) return;
+    attributes(old, fresh);
+    const keyed = new Map();
+    for (const child of old.childNodes) if (keyOf(child)) keyed.set(keyOf(child), child);
+    let place = old.firstChild;
+    for (const wanted of [...fresh.childNodes]) {
+      const key = keyOf(wanted);
+      let found = key ? keyed.get(key) : place;
+      if (found && !key && keyOf(found)) found = null;
+      if (found && (found.nodeType !== wanted.nodeType || found.nodeName !== wanted.nodeName)) found = null;
+      if (!found) {
+        old.insertBefore(wanted, place);
+        continue;
+      }
+      if (found === place) place = place.nextSibling;
+      else old.insertBefore(found, place);
+      patch(found, wanted);
+    }
+    while (place) {
+      const next = place.nextSibling;
+      place.remove();
+      place = next;
+    }
+  }
+
+  const address = document.body.dataset.events;
+  if (address) {
+    const main = document.getElementById("main");
+    const connection = document.getElementById("connection");
+    let told = "";
+    const say = (text, lost) => {
+      if (text === told) return;
+      told = text;
+      connection.textContent = text;
+      connection.classList.toggle("lost", lost);
+    };
+    const source = new EventSource(address);
+    source.addEventListener("message", (event) => {
+      const parsed = new DOMParser().parseFromString(JSON.parse(event.data), "text/html");
+      const fresh = document.createElement("main");
+      fresh.id = "main";
+      fresh.append(...parsed.body.childNodes);
+      patch(main, fresh);
+      arrange();
+      say("Live", false);
+    });
+    source.addEventListener("open", () => say("Live", false));
+    source.addEventListener("error", () => say("Connection lost; these numbers are old", true));
+  }
+  arrange();
+})();

@@ -1,0 +1,96 @@
+"""Renders pages from templates; everything that comes from data is escaped."""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from functools import cache
+from importlib.resources import files
+from math import floor, log10
+from typing import Any
+
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.text import dollars, escape, number, percent
+
+STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
+
+
+@cache
+def static(name: str) -> str:
+    """A file of `STATIC`."""
+    return files("graphrag_eval_async.monitor").joinpath("pages", name).read_text("utf-8")
+
+
+def csp_hash(text: str) -> str:
+    """The source of a content security policy that allows this very script or style sheet."""
+    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def require_jinja(what: str) -> None:
+    """Check that the templates can be rendered.
+
+    Raises:
+        UsageError: a package is missing.
+    """
+    try:
+        import jinja2
+    except ImportError:
+        raise UsageError(f"{what} needs jinja2: pip install 'graphrag-eval-async[web]'") from None
+    del jinja2
+
+
+def render(template: str, **names: Any) -> str:
+    """A page as HTML."""
+    return _environment().get_template(template).render(**names)  # type: ignore[no-any-return]
+
+
+@cache
+def _environment() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def visible(value: Any) -> Any:
+        """Text with control, format and other invisible characters spelled out."""
+        return escape(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    environment = Environment(
+        loader=PackageLoader("graphrag_eval_async.monitor", "pages"),
+        autoescape=True,
+        finalize=visible,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "cell": cell,
+        "interval": interval,
+        "dollars": dollars,
+        "percent": percent,
+        "number": number,
+        "rate": lambda value: "" if value is None else f"{value:.1%}",
+        "signed": signed,
+        "one_line": lambda text: " ".join(str(text).split())[:300],
+    }
+    return environment
+
+
+def cell(value: Any) -> str:
+    """A number in three digits, or the whole ones of a larger one; other values as text."""
+    if value is None:
+        return ""
+    if not isinstance(value, float):
+        return str(value)
+    if value == 0 or abs(value) >= 1000:
+        return f"{value:.0f}"
+    return f"{value:.{max(0, 2 - floor(log10(abs(value))))}f}" if abs(value) >= 1e-4 else f"{value:.2g}"
+
+
+def interval(score: Any) -> str:
+    """The ends of an interval, with a third digit if it is narrow."""
+    digits = 2 if score.high - score.low >= 0.05 else 3
+    return f"[{score.low:.{digits}f}, {score.high:.{digits}f}]"
+
+
+def signed(value: float) -> str:
+    """A difference with its sign."""
+    return f"{value:+.0f}" if abs(value) >= 1000 else f"{value:+.3g}"

@@ -1,0 +1,216 @@
+"""A run as one HTML file that needs nothing else: it opens from disk, and can be sent and printed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.monitor.captions import agreement_facts, judge_facts, run_facts, shown_fields
+from graphrag_eval_async.monitor.counting import is_wrong, quality, shorten
+from graphrag_eval_async.monitor.evidence import pairs_of, values_of
+from graphrag_eval_async.monitor.kept import one_of_each, with_question
+from graphrag_eval_async.monitor.overview import overview
+from graphrag_eval_async.monitor.rendering import csp_hash, render, require_jinja, static
+from graphrag_eval_async.records.metrics import is_score, metric_position
+from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.records.results import observe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+DETAILED = 200
+"""How many of the worst results have their steps and reasons in a report."""
+
+LISTED = 20_000
+"""How many of the worst results are in the table."""
+
+DETAIL_CHARACTERS = 1_500_000
+"""About how much text the details may have; the rest of the worst results is in the table only."""
+
+VALIDITY = {"one_look": "for one look at a finished run", "anytime": "valid however often you look"}
+SHOWN_METRICS = 6
+
+
+class ReportResults:
+    """Collects the results of a run for `html_report`: all in short, and the worst whole."""
+
+    def __init__(self) -> None:
+        require_jinja("a report")
+        self.shorts: list[dict[str, Any]] = []
+        self.count = 0
+        self._whole: dict[int, Mapping[str, Any]] = {}
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        """Add a result, unless it is pending.
+
+        Raises:
+            AggregationError: it is not a result.
+        """
+        if "pending" in result:
+            return
+        short = shorten(result, observe(result, include_errors=True).values)
+        self.count += 1
+        self.shorts.append(with_question(short, result) | {"place": self.count})
+        self._whole[self.count] = result
+        if len(self._whole) > 2 * DETAILED:
+            self._whole = {short["place"]: self._whole[short["place"]] for short in self._worst(DETAILED)}
+        if len(self.shorts) > 2 * LISTED:
+            self.shorts = self._worst(LISTED)
+
+    def _worst(self, count: int) -> list[dict[str, Any]]:
+        known = self._whole if count == DETAILED else None
+        shorts = self.shorts if known is None else [each for each in self.shorts if each["place"] in known]
+        return sorted(shorts, key=_rank)[:count]
+
+    def worst(self) -> list[tuple[dict[str, Any], Mapping[str, Any]]]:
+        """The worst results, the first of them the worst: in short, and whole."""
+        ranked = self._worst(DETAILED)
+        return [(short, self._whole[short["place"]]) for short in ranked if short["place"] in self._whole]
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Results in short, in the order in which they were added."""
+        return sorted(self._worst(LISTED), key=itemgetter("place"))
+
+
+def _rank(short: Mapping[str, Any]) -> tuple[float, int]:
+    known = quality(short)
+    return (2.0 if known is None else known), short["place"]
+
+
+def html_report(
+    snapshot: Mapping[str, Any],
+    results: ReportResults,
+    *,
+    title: str = "Evaluation report",
+    comparison: Mapping[str, Any] | None = None,
+    level: float = 0.95,
+    rejects: Mapping[Any, int] | None = None,
+    questions: int = 0,
+    missing: int = 0,
+    judge: Mapping[str, Any] | None = None,
+) -> str:
+    """A run as an HTML page without any reference to other files.
+
+    Args:
+        snapshot: aggregates, from ``RunningAggregates.snapshot(detail=True)``.
+        results: the results that they count.
+        title: title of the page.
+        comparison: a snapshot of the comparison with a baseline.
+        level: confidence level of the intervals in `snapshot`.
+        rejects: number of rejected lines by reason.
+        questions: number of questions in the reference set; 0 without one.
+        missing: number of questions without a response.
+        judge: counts of the judge's calls.
+
+    Raises:
+        UsageError: a package is missing.
+    """
+    from markupsafe import Markup
+
+    require_jinja("a report")
+    facts: dict[str, Any] = {
+        "window": None,
+        "level": level,
+        "overall": _group(snapshot["micro"]),
+        "templates": {name: _group(group) for name, group in snapshot["per_template"].items()},
+        "comparison": comparison,
+        "alerts": [],
+        "rejects": rejects or {},
+        "questions": questions,
+        "missing": missing,
+    }
+    wrong = [(short, result) for short, result in results.worst() if is_wrong(short)]
+    details = [*_details(wrong)]
+    anchors = {each["place"]: each["anchor"] for each in details}
+    worst = [_linked(short, anchors) for short, _ in wrong]
+    listed = [_linked(short, anchors) for short in results.listed()]
+    hidden = results.count - len(listed)
+    more = f", without the {hidden} best" if hidden else ""
+    style, script = static("style.css"), static("live.js")
+    policy = (
+        f"default-src 'none'; style-src {csp_hash(style)}; script-src {csp_hash(script)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    kinds = {
+        stats["interval"]["kind"]
+        for stats in snapshot["micro"].values()
+        if isinstance(stats, dict) and "interval" in stats
+    }
+    return render(
+        "report.html",
+        **overview(facts, worst),
+        title=title,
+        made=f"Made {datetime.now(UTC).isoformat(sep=' ', timespec='seconds')}",
+        base="",
+        events=None,
+        inline={"policy": policy, "style": Markup(style), "script": Markup(script)},  # noqa: S704  (our own)
+        charts={},
+        alert_log=[],
+        validity="; ".join(VALIDITY[kind] for kind in sorted(kinds)),
+        warnings=[] if comparison is None else comparison["warnings"],
+        run=run_facts(facts),
+        judge=judge_facts(judge),
+        agreement=agreement_facts(snapshot.get("agreement")),
+        lists=[
+            {
+                "id": "worst",
+                "title": "Worst results, one of each question",
+                "results": one_of_each(worst)[:10],
+                "filter": False,
+                "more": "",
+            },
+            {"id": "results", "title": f"Results{more}", "results": listed, "filter": True, "more": ""},
+        ],
+        result_metrics=_metrics(listed),
+        details=details,
+    )
+
+
+def _group(group: Mapping[str, Any]) -> dict[str, Any]:
+    """A group of a snapshot in the layout of the state of a run."""
+    errors = group["number_of_error_samples"]
+    samples = errors + group["number_of_success_samples"]
+    stats = {name: each for name, each in group.items() if isinstance(each, dict) and name != REASON}
+    return {
+        "samples": {"total": samples, "window": None},
+        "errors": {"total": errors, "window": None},
+        "error_rate": {"mean": errors / samples if samples else None, "window": None},
+        "metrics": {
+            name: {"mean": each["mean"], "window": None, "confidence": each.get("interval")}
+            for name, each in stats.items()
+            if "mean" in each
+        },
+        "coverage": {name: each["coverage"] for name, each in stats.items() if "coverage" in each},
+        REASON: group.get(REASON, {}),
+    }
+
+
+def _details(worst: Iterable[tuple[dict[str, Any], Mapping[str, Any]]]) -> Iterable[dict[str, Any]]:
+    """What the sections of the worst results show, as many as fit."""
+    room = DETAIL_CHARACTERS
+    for short, result in worst:
+        if room < 0:
+            return
+        pairs, values = pairs_of(result), [*values_of(result)]
+        fields = shown_fields(result)
+        room -= len(repr((pairs, values, fields)))
+        yield {
+            "place": short["place"],
+            "anchor": f"result-{short['place']}",
+            "title": f"{short['question'] or short['question_id']} (sample {short['sample']})",
+            "result": fields,
+            "metrics": values,
+            "pairs": pairs,
+        }
+
+
+def _linked(short: Mapping[str, Any], anchors: Mapping[int, str]) -> dict[str, Any]:
+    """A result in short, with the anchor of its details, if it has any."""
+    anchor = anchors.get(short["place"])
+    return {**short} if anchor is None else {**short, "anchor": anchor}
+
+
+def _metrics(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    known = {metric for result in results for metric in result["metrics"] if is_score(metric)}
+    return sorted(known, key=metric_position)[:SHOWN_METRICS]

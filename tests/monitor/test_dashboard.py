@@ -1,0 +1,263 @@
+"""The pages of a running evaluation, fetched over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import signal
+import socket
+from contextlib import asynccontextmanager
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+from graphrag_eval_async import Dashboard, UsageError, evaluate_stream
+from graphrag_eval_async.aggregates import Last
+from graphrag_eval_async.monitor import dashboard as module
+from tests.cli.support import COLOURS, DEADLINE_SECONDS, REFERENCE, failed, finish, response, start
+from tests.monitor import hostile
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.cli.support import Folder
+
+pytest.importorskip("jinja2")
+pytest.importorskip("uvicorn")
+
+RESPONSES = [response("q1"), response("q2", False), response("q3"), failed("q3")]
+
+
+class Cells(HTMLParser):
+    """The texts of elements, by their tag."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.texts: list[tuple[str, str]] = []
+        self._open: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:  # noqa: ARG002  (its signature)
+        self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if data.strip():
+            self.texts.append((self._open[-1] if self._open else "", " ".join(data.split())))
+
+    def of(self, tag: str) -> list[str]:
+        return [text for name, text in self.texts if name == tag]
+
+
+def fetch(url: str, **headers: str) -> tuple[int, dict[str, str], str]:
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=DEADLINE_SECONDS)
+    try:
+        query = f"?{parts.query}" if parts.query else ""
+        connection.request("GET", f"{parts.path}{query}", headers=headers)
+        answer = connection.getresponse()
+        return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read().decode()
+    finally:
+        connection.close()
+
+
+async def get(url: str, **headers: str) -> tuple[int, dict[str, str], str]:
+    return await asyncio.wait_for(asyncio.to_thread(fetch, url, **headers), DEADLINE_SECONDS)
+
+
+@asynccontextmanager
+async def finished(
+    responses: Any = RESPONSES, reference: Any = REFERENCE, **options: Any
+) -> AsyncIterator[Dashboard]:
+    """A dashboard whose stream has ended."""
+    stream = evaluate_stream(reference, responses, ordered=True)
+    async with Dashboard(stream, port=0, **options) as dashboard:
+        async for _ in dashboard:
+            pass
+        yield dashboard
+
+
+async def test_the_page_has_the_numbers_of_the_snapshot() -> None:
+    stream = evaluate_stream(REFERENCE, RESPONSES, ordered=True)
+    async with Dashboard(stream, port=0, title="Nightly", alerts=["error_rate > 0 over 1"]) as dashboard:
+        results = [result async for result in dashboard]
+        status, headers, html = await get(dashboard.url)
+    assert len(results) == 4
+    assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
+    detailed = stream.aggregates.snapshot(detail=True, interval="anytime")["micro"]["steps_score"]
+    shown = Cells(html)
+    assert shown.of("h1") == ["Nightly"]
+    interval = detailed["interval"]
+    ends = "[{low:.2f}, {high:.2f}]".format_map(interval)
+    assert f"steps_score {detailed['mean']:.3f} {ends} over 4 results" in html
+    assert f"{detailed['mean']:.3f}" in shown.of("span")
+    assert "1 of 4 responses are errors (25.0%)" in shown.of("dd")
+    assert f"{COLOURS}: steps_score 0.500" in shown.of("dd")
+    assert "1 active" in shown.of("strong")
+
+
+async def test_a_result_has_a_page_of_its_own() -> None:
+    async with finished() as dashboard:
+        status, _, html = await get(f"{dashboard.url}results/2")
+        assert (await get(f"{dashboard.url}results/99"))[0] == 404
+        assert (await get(f"{dashboard.url}question?id=q3"))[2].count("/results/") == 2
+        assert (await get(f"{dashboard.url}question?id=q9"))[0] == 404
+        assert (await get(f"{dashboard.url}nothing"))[0] == 404
+        worst = Cells((await get(f"{dashboard.url}worst"))[2])
+    assert status == 200
+    shown = Cells(html)
+    assert "What of q2?" in shown.of("p")
+    assert [text for text in shown.of("pre") if text in {"blue", "wrong"}] == ["blue", "wrong"]
+    assert "different" in shown.of("span")
+    assert worst.of("a")[-2:] == ["What of q3?", "What of q2?"]
+
+
+async def test_snapshots_are_sent_while_results_arrive() -> None:
+    gate = asyncio.Event()
+
+    async def responses() -> AsyncIterator[Any]:
+        yield RESPONSES[0]
+        await gate.wait()
+        yield RESPONSES[1]
+
+    async with Dashboard(evaluate_stream(REFERENCE, responses()), port=0) as dashboard:
+        await anext(dashboard)
+        port = urlsplit(dashboard.url).port
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET /events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            first = await _event(reader)
+            gate.set()
+            await anext(dashboard)
+            while "over 2 results" not in (last := await _event(reader)):
+                pass
+        writer.close()
+    assert "over 1 results" in first
+    assert "steps_score 0.500" in last
+
+
+async def _event(reader: asyncio.StreamReader) -> str:
+    while not (line := await reader.readline()).startswith(b"data: "):
+        assert line
+    return str(json.loads(line.removeprefix(b"data: ")))
+
+
+async def test_a_client_that_does_not_read_holds_nobody_up() -> None:
+    responses = [RESPONSES[i % 3] for i in range(300)]
+    async with Dashboard(evaluate_stream(REFERENCE, responses), port=0) as dashboard:
+        port = urlsplit(dashboard.url).port
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET /events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+        await writer.drain()
+        assert len([result async for result in dashboard]) == 300
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while "over 300 results" not in (await get(dashboard.url))[2]:
+                pass
+        writer.close()
+
+
+async def test_more_clients_than_allowed_are_asked_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_CLIENTS", 0)
+    async with finished() as dashboard:
+        status, headers, _ = await get(f"{dashboard.url}events")
+    assert (status, headers["retry-after"]) == (503, "10")
+
+
+async def test_every_response_has_the_headers_that_keep_pages_safe() -> None:
+    async with finished() as dashboard:
+        for path in ("", "style.css", "live.js", "icon.svg", "results/1", "nothing", "events/x"):
+            _, headers, _ = await get(f"{dashboard.url}{path}")
+            policy = headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+            assert headers["referrer-policy"] == "no-referrer"
+            assert headers["x-content-type-options"] == "nosniff"
+            assert "server" not in headers
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "evil.example:8080"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+    ],
+)
+async def test_other_hosts_and_origins_are_refused(headers: dict[str, str]) -> None:
+    async with finished() as dashboard:
+        assert (await get(dashboard.url, **headers))[0] == 403
+
+
+async def test_elsewhere_than_on_this_machine_the_address_has_a_secret() -> None:
+    stream = evaluate_stream(REFERENCE, RESPONSES)
+    async with Dashboard(stream, host="0.0.0.0", port=0) as dashboard:  # noqa: S104
+        parts = urlsplit(dashboard.url)
+        assert len(parts.path) > 20
+        local = f"http://127.0.0.1:{parts.port}"
+        status, _, html = await get(f"{local}{parts.path}")
+        assert (status, (await get(local + "/"))[0]) == (200, 404)
+        assert f'href="{parts.path}style.css"' in html
+        assert (await get(f"{local}{parts.path}style.css"))[0] == 200
+
+
+async def test_only_reading_is_allowed() -> None:
+    async with finished() as dashboard:
+        parts = urlsplit(dashboard.url)
+
+        def post() -> int:
+            connection = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=DEADLINE_SECONDS)
+            connection.request("POST", "/", b"")
+            status = connection.getresponse().status
+            connection.close()
+            return status
+
+        assert await asyncio.to_thread(post) == 405
+
+
+async def test_markup_in_any_field_stays_text() -> None:
+    async with finished(hostile.responses(), hostile.reference(), window=Last(1)) as dashboard:
+        question = quote(hostile.QUESTION)
+        pages = ("", "results/1", "results/2", "worst", "latest", f"question?id={question}")
+        for path in pages:
+            status, _, html = await get(f"{dashboard.url}{path}")
+            assert status == 200
+            assert "<img" not in html
+            assert html.count("<script") == 1
+            assert not {"\x1b", "\x07", "\u202e", "\u2028"} & {*html}
+
+
+async def test_a_port_that_is_taken_is_an_error_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1:{port}"):
+            Dashboard(evaluate_stream(REFERENCE, []), port=port)
+    with pytest.raises(UsageError, match="alerts: 'x'"):
+        Dashboard(evaluate_stream(REFERENCE, []), port=0, alerts=["x"])
+
+
+def test_watch_ends_at_once_with_a_browser_attached(folder: Folder) -> None:
+    folder.lines(*RESPONSES)
+    log, out = folder.file("responses.jsonl"), folder.file("out.jsonl")
+    process = start("watch", folder.reference, log, "--web", "127.0.0.1:0", "-o", out)
+    assert process.stderr is not None
+    url = process.stderr.readline().decode().split()[-1]
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=DEADLINE_SECONDS)
+    connection.request("GET", "/events")
+    events = connection.getresponse()
+    while b"over 4 results" not in events.readline():
+        pass
+    listed = fetch(f"{url}question?id=q3")[2]
+    offset = listed.partition("/results/at/")[2].partition('"')[0]
+    assert "What of q3?" in fetch(f"{url}results/at/{offset}")[2]
+    assert fetch(f"{url}results/at/1")[0] == 404
+    process.send_signal(signal.SIGTERM)
+    assert finish(process)[0] == 143
+    connection.close()
