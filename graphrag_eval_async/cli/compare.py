@@ -22,10 +22,12 @@ from graphrag_eval_async.cli.table import draw, folded, table_of
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.verdicts import UNDECIDED
+from graphrag_eval_async.monitor.summary import CheckedGate
 from graphrag_eval_async.monitor.wording import (
     change_of,
     count_questions,
     ends,
+    greatest_losses,
     one_sided,
     regressions,
     short_p,
@@ -47,14 +49,16 @@ class MaxDrop:
     metric: str
     most: float
 
-    def check(self, rows: Mapping[str, Mapping[str, Any]]) -> tuple[bool, str]:
+    def check(self, rows: Mapping[str, Mapping[str, Any]]) -> CheckedGate:
         """Return whether the gate holds, and why."""
+        name = f"--max-drop {self.metric}={number(self.most)}"
         if (row := rows.get(self.metric)) is None:
             known = ", ".join(rows) or "none"
-            return False, f"{self.metric}: no question has it on both sides; metrics on both sides: {known}"
+            told = f"{self.metric}: no question has it on both sides; metrics on both sides: {known}"
+            return CheckedGate(name, False, told)
         drop = row["difference"] if row["direction"].startswith("lower") else -row["difference"]
         told = f"{self.metric} {change_of(row)}: may get worse by at most {number(self.most)}"
-        return drop <= self.most + 1e-12, told
+        return CheckedGate(name, drop <= self.most + 1e-12, told)
 
 
 def parse_max_drop(text: str) -> MaxDrop:
@@ -71,7 +75,63 @@ def parse_max_drop(text: str) -> MaxDrop:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare:
+class RegressionGates:
+    """The options of a command that may fail because a run got worse."""
+
+    max_drop: Annotated[
+        list[MaxDrop],
+        options.gate_option(
+            "--max-drop",
+            parser=options.parser(parse_max_drop),
+            metavar="METRIC=X",
+            help="Fail if the mean of METRIC got worse by more than X, however uncertain. Repeatable.",
+            **options.REPEATABLE,
+        ),
+    ]
+    max_regressions: Annotated[
+        int | None,
+        options.gate_option(
+            "--max-regressions",
+            min=0,
+            metavar="N",
+            help="Fail if more than N questions were right in the baseline and no longer are.",
+        ),
+    ] = None
+    fail_on_regression: Annotated[
+        bool,
+        options.gate_option(
+            "--fail-on-regression",
+            help="Fail if a score or the error rate got worse by more than chance, overall or in a template, "
+            "if questions lost their scores, or if there is no score to compare.",
+        ),
+    ] = False
+
+    @property
+    def name_of_regression_gate(self) -> str | None:
+        """The first of these options that is given."""
+        given: dict[str, bool] = {
+            "--max-drop": bool(self.max_drop),
+            "--max-regressions": self.max_regressions is not None,
+            "--fail-on-regression": self.fail_on_regression,
+        }
+        return next((name for name, is_given in given.items() if is_given), None)
+
+    def check_regressions(self, snapshot: Mapping[str, Any]) -> list[CheckedGate]:
+        """Check the gates on a comparison."""
+        gates = [gate.check(snapshot["overall"]) for gate in self.max_drop]
+        if (most := self.max_regressions) is not None:
+            count = len(snapshot["regressions"])
+            told = f"{count} regression{'s' * (count != 1)}, at most {most} allowed"
+            gates.append(CheckedGate("--max-regressions", count <= most, told))
+        if self.fail_on_regression:
+            name, reasons = "--fail-on-regression", regressions(snapshot)
+            gates += [CheckedGate(name, False, reason) for reason in reasons]
+            gates += [CheckedGate(name, True, "no regression by more than chance")] * (not reasons)
+        return gates
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare(RegressionGates):
     """Compare the results of two runs, question by question.
 
     Shows how much each metric changed, whether that may be chance, which questions got worse, and which only
@@ -99,33 +159,6 @@ class Compare:
             help="Write the whole comparison here: .yaml, .yml or .json.",
         ),
     ] = None
-    max_drop: Annotated[
-        list[MaxDrop],
-        options.gate_option(
-            "--max-drop",
-            parser=options.parser(parse_max_drop),
-            metavar="METRIC=X",
-            help="Fail if the mean of METRIC got worse by more than X, however uncertain. Repeatable.",
-            **options.REPEATABLE,
-        ),
-    ]
-    max_regressions: Annotated[
-        int | None,
-        options.gate_option(
-            "--max-regressions",
-            min=0,
-            metavar="N",
-            help="Fail if more than N questions were right in BASELINE and are not in CANDIDATE.",
-        ),
-    ] = None
-    fail_on_regression: Annotated[
-        bool,
-        options.gate_option(
-            "--fail-on-regression",
-            help="Fail if a score or the error rate got worse by more than chance, overall or in a template, "
-            "if questions lost their scores, or if there is no score to compare.",
-        ),
-    ] = False
     level: options.Level = "0.95"
     detail: Annotated[
         bool,
@@ -158,7 +191,7 @@ class Compare:
         failures: list[str] = []
         if ending.error is None and not interrupts.came:  # Half of a file would mislead.
             snapshot = comparison.snapshot(level=self.level)
-            failures, held = self._gates(snapshot)
+            failures, held = failed_and_held(self.check_regressions(snapshot))
             if self.output is not None:
                 ending = ending.attempt(partial(write_aggregates, self.output, snapshot))
             table = sys.stderr if self.rejects == "-" else sys.stdout
@@ -166,17 +199,6 @@ class Compare:
             told = "\n".join([page, *([""] if held else []), *folded(f"gate held: {gate}" for gate in held)])
             ending = ending.attempt(partial(tell, table, told))
         return end(ending, rejects, failures)
-
-    def _gates(self, snapshot: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-        """The gates that failed and those that held, a line each."""
-        gates = [gate.check(snapshot["overall"]) for gate in self.max_drop]
-        if (most := self.max_regressions) is not None:
-            count = len(snapshot["regressions"])
-            gates.append((count <= most, f"{count} regression{'s' * (count != 1)}, at most {most} allowed"))
-        if self.fail_on_regression:
-            reasons = [(False, reason) for reason in regressions(snapshot)]
-            gates += reasons or [(True, "no regression by more than chance")]
-        return failed_and_held(gates)
 
 
 def render_comparison(
@@ -251,12 +273,14 @@ def worst_questions(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int
 
 def _worst(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int, candidate: str) -> list[str]:
     """A table of the `worst` questions of all scores, with the lines of their results."""
-    every = [(row["question_id"], metric, row) for metric, questions in worse.items() for row in questions]
-    shown = sorted(every, key=lambda each: -abs(each[2]["difference"]))[:worst]
-    lines = lines_of_questions(candidate, {question for question, *_ in shown})
+    shown = greatest_losses(worse, worst)
+    lines = lines_of_questions(candidate, {row["question_id"] for _, row in shown})
     rows = [
-        [name_cell(question), name_cell(metric), *_cells(row), lines.get(question, "")]
-        for question, metric, row in shown
+        [
+            *(name_cell(row["question_id"]), name_cell(metric), *_cells(row)),
+            lines.get(row["question_id"], ""),
+        ]
+        for metric, row in shown
     ]
     headings = ["got worse", "metric", "baseline", "candidate", "change", "result"]
     return _table(headings, rows, names=2) if rows else []
@@ -265,20 +289,26 @@ def _worst(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int, candida
 def lines_of_questions(path: str, questions: Collection[str]) -> dict[str, str]:
     """Return the place of each question's first result in a file, as ``NAME:LINE``."""
     found: dict[str, str] = {}
+    for question, place, _ in results_of_questions(path, questions):
+        found.setdefault(question, place)
+        if len(found) == len(questions):
+            break
+    return found
+
+
+def results_of_questions(path: str, questions: Collection[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield the results of some questions in a regular file, each after its question and its place."""
     if not questions or not os.path.isfile(path):
-        return found
-    wanted = {question: question.encode("utf-8", "surrogatepass") for question in questions}
+        return
+    wanted = [question.encode("utf-8", "surrogatepass") for question in questions]
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
-            if any(each in line for each in wanted.values()):
+            if any(each in line for each in wanted):
                 with suppress(orjson.JSONDecodeError):
                     result = orjson.loads(line)
                     question = result.get("question_id") if isinstance(result, dict) else None
-                    if isinstance(question, str) and wanted.pop(question, None) is not None:
-                        found[question] = f"{os.path.basename(path)}:{number}"
-            if not wanted:
-                break
-    return found
+                    if isinstance(question, str) and question in questions:
+                        yield question, f"{os.path.basename(path)}:{number}", result
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
