@@ -23,7 +23,7 @@ ROUNDS = 3
 STEP = {
     "name": "sparql_query",
     "args": {"query": "SELECT ?a WHERE { ?a ?b ?c }"},
-    "output": '{"head": {"vars": ["a"]}, "results": {"bindings": [{"a": {"type": "literal", "value": "1"}}]}}',
+    "output": '{"head": {"vars": ["a"]}, "results": {"bindings": [{"a": {"type": "literal", "value": "1"}}]}}',  # noqa: E501
     "output_media_type": "application/sparql-results+json",
 }
 REFERENCE = [
@@ -128,7 +128,7 @@ def main() -> None:
             plain = median(each[0][0] for each in pairs)
             print(
                 f"{name}, {clients} browsers: {rates:.2f}x of {plain:.0f}/s (0.9 wanted), "
-                f"{cpu:.0f} µs of CPU a result more"
+                f"{cpu:.0f} us of CPU a result more"
             )
 
 

@@ -13,6 +13,7 @@ from graphrag_eval_async.errors import ConfigError, GraphragEvalError, Reference
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+NAME_CHARACTERS = 160  # of a template's name, which is wrapped
 SHOWN_CHARACTERS = 2000  # of one line about the input, which may quote a key of any length
 
 INVISIBLE = frozenset(
@@ -66,6 +67,11 @@ def one_line(text: str, *, limit: int = SHOWN_CHARACTERS) -> str:
     return escape(text)
 
 
+def name_cell(name: str) -> str:
+    """A name on one line, short enough to be folded in its column."""
+    return one_line(name, limit=NAME_CHARACTERS)
+
+
 def describe(error: Exception) -> str:
     """An exception in one line; a broken configuration or reference set adds a line for each problem."""
     if isinstance(error, ConfigError | ReferenceDataError):
@@ -86,6 +92,17 @@ def percent(level: float) -> str:
 def number(value: float) -> str:
     """A value in four digits, or the whole ones of a larger one."""
     return f"{value:.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def mean_cell(stats: Mapping[str, Any]) -> str:
+    """A mean and the ends of its interval."""
+    if "mean" not in stats:
+        return ""
+    if (interval := stats.get("interval")) is None:
+        return number(stats["mean"]) if abs(stats["mean"]) >= 1000 else f"{stats['mean']:.3g}"
+    low, high = interval["low"], interval["high"]
+    digits = 2 if high - low >= 0.05 else 3
+    return f"{stats['mean']:.3f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def dollars(amount: float | None) -> str:

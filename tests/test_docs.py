@@ -13,6 +13,7 @@ from graphrag_eval_async import __all__, errors, follow_jsonl, reference
 from graphrag_eval_async.aggregates import steps
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS
+from graphrag_eval_async.cli.reporting import WriteReport
 from graphrag_eval_async.cli.watch import commands, views
 from graphrag_eval_async.config.model import LimitsConfig
 from graphrag_eval_async.evaluator import LARGE_BYTES
@@ -20,7 +21,7 @@ from graphrag_eval_async.judge.calls import MAX_DIMENSIONS, MAX_QUOTED
 from graphrag_eval_async.judge.openai_endpoint import MAX_ERROR_BYTES
 from graphrag_eval_async.judge.openai_replies import MAX_BODY_VALUES, MAX_NUMBERS
 from graphrag_eval_async.judge.protocol import MAX_VALUES
-from graphrag_eval_async.monitor import counting, dashboard, evidence, kept, report
+from graphrag_eval_async.monitor import counting, dashboard, evidence, gfm, github, kept, report
 from graphrag_eval_async.records import decoding, doubts, evaluation, reject, yaml_file
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
@@ -108,6 +109,9 @@ DEFAULTS = {
     "results that are listed": f"{counting.KEPT_RESULTS}",
     "messages that wait for a slow terminal or pipe": f"{views.MAX_MESSAGES:,}",
     "changes of one alert that wait for `--on-alert`": f"{commands.MAX_WAITING}",
+    "length of a page of Markdown": f"{gfm.MAX_CHARACTERS:,} characters",
+    "questions that are listed as the worst": f"{WriteReport.worst}",
+    "annotations of one kind": f"{github.MAX_ANNOTATIONS}",
     "time that a command of `--on-alert` may take": f"{commands.COMMAND_SECONDS:g} s",
 }
 

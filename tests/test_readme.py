@@ -55,6 +55,9 @@ INSTALLING = [command for command in commands("README.md") if "pip install" in c
 FIRST = INSTALLING[0].removeprefix("pip install . && ")
 PYTHON = {f"{page}-{number}": text for page in PAGES for number, text in enumerate(snippets(page))}
 YAML = {f"{page}-{number}": text for page in PAGES for number, text in enumerate(blocks(page, "yaml"))}
+WORKFLOWS = [YAML.pop(key) for key in [*YAML] if "\njobs:" in YAML[key]]
+"""Those of GitHub Actions."""
+
 WITH_COMMANDS = [page for page in PAGES if page != "README.md" and commands(page)]
 
 
@@ -119,6 +122,25 @@ def test_yaml_loads(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert len(load_reference(path, strict=True)) == 1
     else:
         assert load_config(path) != load_config({})
+
+
+def test_the_workflow_runs(folder: Path) -> None:
+    """Each command, as GitHub Actions runs it, with an agent that answers like that of the examples."""
+    [workflow] = map(yaml.safe_load, WORKFLOWS)
+    (folder / "reference.yaml").symlink_to(ROOT / "examples" / "reference.yaml")
+    answers = ROOT / "examples" / "responses.jsonl"
+    (folder / "ask_agent.py").write_text(f"print(open({str(answers)!r}).read(), end='')\n")
+    steps = workflow["jobs"]["evaluation"]["steps"]
+    lines = [re.sub("^python ", f"{sys.executable} ", step["run"]) for step in steps if "run" in step]
+    assert lines.pop(0) == "pip install graphrag-eval-async"
+    baseline = f"graphrag-eval-async evaluate reference.yaml {answers} -o baseline.jsonl"
+    summary = folder / "step_summary.md"
+    printed = _run(
+        ["bash", "-e", "-c", "\n".join([baseline, *lines])], folder, GITHUB_STEP_SUMMARY=str(summary)
+    )
+    assert [line for line in printed.splitlines() if line.startswith("::notice title=")]
+    assert summary.read_text().startswith("## \N{WHITE HEAVY CHECK MARK} Evaluation: gates held: 2 of 2\n")
+    assert all((folder / name).stat().st_size for name in steps[-1]["with"]["path"].split())
 
 
 @pytest.mark.parametrize("page", ["README.md", "inputs.md"])

@@ -25,6 +25,7 @@ from graphrag_eval_async.cli.init import Init
 from graphrag_eval_async.cli.options import PANELS, with_address
 from graphrag_eval_async.cli.plan import Plan
 from graphrag_eval_async.cli.plot import Plot
+from graphrag_eval_async.cli.reporting import WriteReport
 from graphrag_eval_async.cli.schema import Schema
 from graphrag_eval_async.cli.validate import Validate
 from graphrag_eval_async.cli.watch.command import Watch
@@ -110,6 +111,7 @@ COMMANDS: dict[str, type[Command]] = {
     "watch": Watch,
     "aggregate": Aggregate,
     "compare": Compare,
+    "report": WriteReport,
     "plan": Plan,
     "plot": Plot,
     "sample-for-labels": SampleForLabels,

@@ -20,13 +20,13 @@ from graphrag_eval_async.cli.files import (
 )
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
-from graphrag_eval_async.cli.table import ALL_RESULTS, draw, folded, mean_cell, name_cell, table_of
+from graphrag_eval_async.cli.table import ALL_RESULTS, draw, folded, table_of
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.calibration import Calibration
 from graphrag_eval_async.inference.label_sample import LabelSample
 from graphrag_eval_async.inference.labels import UNUSED
 from graphrag_eval_async.records import Rejects
-from graphrag_eval_async.text import number, one_line, percent, tell
+from graphrag_eval_async.text import mean_cell, name_cell, number, one_line, percent, tell
 
 RESULTS = options.input_argument(metavar="RESULTS", help="Results, JSONL; - for standard input.")
 HEADINGS = ("labels", "agree-\nment", "kappa", "sensi-\ntivity", "speci-\nficity", "bias", "corrected\nmean")

@@ -3,7 +3,6 @@
 import math
 import os
 import sys
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,19 +18,28 @@ from graphrag_eval_async.cli.files import aggregates_path, check_distinct, write
 from graphrag_eval_async.cli.gates import failed_and_held
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
-from graphrag_eval_async.cli.table import draw, folded, name_cell, table_of
+from graphrag_eval_async.cli.table import draw, folded, table_of
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
-from graphrag_eval_async.inference.pairs import SIDES
 from graphrag_eval_async.inference.verdicts import UNDECIDED
+from graphrag_eval_async.monitor.summary import CheckedGate
+from graphrag_eval_async.monitor.wording import (
+    change_of,
+    count_questions,
+    ends,
+    greatest_losses,
+    one_sided,
+    regressions,
+    short_p,
+    signed,
+    verdict,
+)
 from graphrag_eval_async.records.conditions import to_float
-from graphrag_eval_async.records.metrics import ERROR_RATE, is_score
+from graphrag_eval_async.records.metrics import is_score
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES
-from graphrag_eval_async.text import number, percent, tell
+from graphrag_eval_async.text import name_cell, number, percent, tell
 
-LISTED_IDS = 10  # how many ids of questions on one side only are listed
 HEADINGS = ("baseline", "candidate", "change", "interval", "p")
-CHANGES = ("regression", "improvement")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +49,16 @@ class MaxDrop:
     metric: str
     most: float
 
-    def check(self, rows: Mapping[str, Mapping[str, Any]]) -> tuple[bool, str]:
+    def check(self, rows: Mapping[str, Mapping[str, Any]]) -> CheckedGate:
         """Return whether the gate holds, and why."""
+        name = f"--max-drop {self.metric}={number(self.most)}"
         if (row := rows.get(self.metric)) is None:
             known = ", ".join(rows) or "none"
-            return False, f"{self.metric}: no question has it on both sides; metrics on both sides: {known}"
+            told = f"{self.metric}: no question has it on both sides; metrics on both sides: {known}"
+            return CheckedGate(name, False, told)
         drop = row["difference"] if row["direction"].startswith("lower") else -row["difference"]
-        told = f"{self.metric} {_change(row)}: may get worse by at most {number(self.most)}"
-        return drop <= self.most + 1e-12, told
+        told = f"{self.metric} {change_of(row)}: may get worse by at most {number(self.most)}"
+        return CheckedGate(name, drop <= self.most + 1e-12, told)
 
 
 def parse_max_drop(text: str) -> MaxDrop:
@@ -65,7 +75,63 @@ def parse_max_drop(text: str) -> MaxDrop:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare:
+class RegressionGates:
+    """The options of a command that may fail because a run got worse."""
+
+    max_drop: Annotated[
+        list[MaxDrop],
+        options.gate_option(
+            "--max-drop",
+            parser=options.parser(parse_max_drop),
+            metavar="METRIC=X",
+            help="Fail if the mean of METRIC got worse by more than X, however uncertain. Repeatable.",
+            **options.REPEATABLE,
+        ),
+    ]
+    max_regressions: Annotated[
+        int | None,
+        options.gate_option(
+            "--max-regressions",
+            min=0,
+            metavar="N",
+            help="Fail if more than N questions were right in the baseline and no longer are.",
+        ),
+    ] = None
+    fail_on_regression: Annotated[
+        bool,
+        options.gate_option(
+            "--fail-on-regression",
+            help="Fail if a score or the error rate got worse by more than chance, overall or in a template, "
+            "if questions lost their scores, or if there is no score to compare.",
+        ),
+    ] = False
+
+    @property
+    def name_of_regression_gate(self) -> str | None:
+        """The first of these options that is given."""
+        given: dict[str, bool] = {
+            "--max-drop": bool(self.max_drop),
+            "--max-regressions": self.max_regressions is not None,
+            "--fail-on-regression": self.fail_on_regression,
+        }
+        return next((name for name, is_given in given.items() if is_given), None)
+
+    def check_regressions(self, snapshot: Mapping[str, Any]) -> list[CheckedGate]:
+        """Check the gates on a comparison."""
+        gates = [gate.check(snapshot["overall"]) for gate in self.max_drop]
+        if (most := self.max_regressions) is not None:
+            count = len(snapshot["regressions"])
+            told = f"{count} regression{'s' * (count != 1)}, at most {most} allowed"
+            gates.append(CheckedGate("--max-regressions", count <= most, told))
+        if self.fail_on_regression:
+            name, reasons = "--fail-on-regression", regressions(snapshot)
+            gates += [CheckedGate(name, False, reason) for reason in reasons]
+            gates += [CheckedGate(name, True, "no regression by more than chance")] * (not reasons)
+        return gates
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare(RegressionGates):
     """Compare the results of two runs, question by question.
 
     Shows how much each metric changed, whether that may be chance, which questions got worse, and which only
@@ -93,33 +159,6 @@ class Compare:
             help="Write the whole comparison here: .yaml, .yml or .json.",
         ),
     ] = None
-    max_drop: Annotated[
-        list[MaxDrop],
-        options.gate_option(
-            "--max-drop",
-            parser=options.parser(parse_max_drop),
-            metavar="METRIC=X",
-            help="Fail if the mean of METRIC got worse by more than X, however uncertain. Repeatable.",
-            **options.REPEATABLE,
-        ),
-    ]
-    max_regressions: Annotated[
-        int | None,
-        options.gate_option(
-            "--max-regressions",
-            min=0,
-            metavar="N",
-            help="Fail if more than N questions were right in BASELINE and are not in CANDIDATE.",
-        ),
-    ] = None
-    fail_on_regression: Annotated[
-        bool,
-        options.gate_option(
-            "--fail-on-regression",
-            help="Fail if a score or the error rate got worse by more than chance, overall or in a template, "
-            "if questions lost their scores, or if there is no score to compare.",
-        ),
-    ] = False
     level: options.Level = "0.95"
     detail: Annotated[
         bool,
@@ -152,7 +191,7 @@ class Compare:
         failures: list[str] = []
         if ending.error is None and not interrupts.came:  # Half of a file would mislead.
             snapshot = comparison.snapshot(level=self.level)
-            failures, held = self._gates(snapshot)
+            failures, held = failed_and_held(self.check_regressions(snapshot))
             if self.output is not None:
                 ending = ending.attempt(partial(write_aggregates, self.output, snapshot))
             table = sys.stderr if self.rejects == "-" else sys.stdout
@@ -160,17 +199,6 @@ class Compare:
             told = "\n".join([page, *([""] if held else []), *folded(f"gate held: {gate}" for gate in held)])
             ending = ending.attempt(partial(tell, table, told))
         return end(ending, rejects, failures)
-
-    def _gates(self, snapshot: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-        """The gates that failed and those that held, a line each."""
-        gates = [gate.check(snapshot["overall"]) for gate in self.max_drop]
-        if (most := self.max_regressions) is not None:
-            count = len(snapshot["regressions"])
-            gates.append((count <= most, f"{count} regression{'s' * (count != 1)}, at most {most} allowed"))
-        if self.fail_on_regression:
-            reasons = [(False, reason) for reason in regressions(snapshot)]
-            gates += reasons or [(True, "no regression by more than chance")]
-        return failed_and_held(gates)
 
 
 def render_comparison(
@@ -180,7 +208,9 @@ def render_comparison(
     results = " and ".join(f"{count} of the {side}" for side, count in snapshot["results"].items())
     parts = [
         folded([verdict(snapshot)]),
-        folded([f"compared: {_questions(snapshot['questions'])} that both sides have; results: {results}"]),
+        folded(
+            [f"compared: {count_questions(snapshot['questions'])} that both sides have; results: {results}"]
+        ),
         folded([f"warning: {warning}" for warning in snapshot["warnings"]]),
         _overall(snapshot["overall"], snapshot["level"]),
         _detail(snapshot) if detail else [],
@@ -191,82 +221,13 @@ def render_comparison(
     return "\n\n".join("\n".join(part) for part in parts if part)
 
 
-def verdict(snapshot: Mapping[str, Any]) -> str:
-    """Return the outcome in one sentence."""
-    rows = {metric: row for metric, row in snapshot["overall"].items() if is_score(metric)}
-    if not {*rows} - {ERROR_RATE}:
-        return "Nothing to compare: no question has a score on both sides."
-    lone = any(sides[side] for sides in snapshot["without_pair"].values() for side in SIDES)
-    if not lone and all(row["ties"] == row["pairs"] for row in rows.values()):
-        same = f"{_questions(snapshot['questions'])} with the same scores in both runs"
-        alike = all(row["ties"] == row["pairs"] for row in snapshot["overall"].values())
-        return f"No difference{'' if alike else ' in scores'}: {same}."
-    changed = [len(snapshot[kind]) for kind in ("regressions", "improvements")]
-    count = ", ".join(f"{n} {kind}{'s' * (n != 1)}" for n, kind in zip(changed, CHANGES, strict=True))
-    told = [
-        f"{kind.capitalize()}: {', '.join(found)}."
-        for kind in ("worse", "better")
-        if (found := [f"{metric} {_change(row)}" for metric, row in rows.items() if row["verdict"] == kind])
-    ]
-    return f"{' '.join(told) or 'Undecided: what changed may be chance.'} {count}."
-
-
-def regressions(snapshot: Mapping[str, Any]) -> list[str]:
-    """Return why a candidate is a regression: scores got worse, lost values, or do not exist."""
-    scores = [metric for metric in snapshot["overall"] if is_score(metric)]
-    reasons = [] if {*scores} - {ERROR_RATE} else ["no question has a score on both sides"]
-    groups = [("", snapshot["overall"])]
-    groups += [(f"{template}:", group) for template, group in snapshot["per_template"].items()]
-    reasons += [
-        f"{prefix}{metric} is worse: {_change(group[metric])}; {_counts(group[metric])}, "
-        f"p {_p_value(group[metric]['p_holm'])}"
-        for prefix, group in groups
-        for metric in scores
-        if metric in group and group[metric]["verdict"] == "worse"
-    ]
-    return reasons + [
-        f"{metric} {_values(sides)}"
-        for metric, sides in snapshot["without_pair"].items()
-        if sides.get("verdict") == "worse"
-    ]
-
-
-def sentences(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a sentence for each score while results still arrive."""
-    return [f"{metric}: {_sentence(row)}" for metric, row in rows.items() if is_score(metric)]
-
-
-def _sentence(row: Mapping[str, Any]) -> str:
-    confidence = row.get("confidence")
-    interval = f" ({percent(confidence['level'])}: {ends(confidence)})" if confidence else ""
-    return f"{_change(row)}{interval}; {_counts(row)}" + (f": {row['verdict']}" if "verdict" in row else "")
-
-
-def ends(interval: Mapping[str, float] | None) -> str:
-    """The ends of an interval for a difference; nothing if there is none."""
-    return f"{signed(interval['low'])} to {signed(interval['high'])}" if interval else ""
-
-
-def _counts(row: Mapping[str, Any]) -> str:
-    return f"{_questions(row['wins'])} better, {row['losses']} worse, {row['ties']} equal"
-
-
-def _values(sides: Mapping[str, Any]) -> str:
-    lost, gained = _questions(len(sides["baseline"])), len(sides["candidate"])
-    return f"has lost its value in {lost}, gained it in {gained}; sign test p {_p_value(sides['p'])}"
-
-
-def _change(row: Mapping[str, Any]) -> str:
-    return f"{number(row['baseline'])} -> {number(row['candidate'])}, {signed(row['difference'])}"
-
-
 def _overall(rows: Mapping[str, Mapping[str, Any]], level: float) -> list[str]:
     if not rows:
         return []
     lines = _table(
         ["overall", *HEADINGS],
         [
-            [name_cell(metric), *_cells(row), ends(row.get("interval")), _p(row)]
+            [name_cell(metric), *_cells(row), ends(row.get("interval")), short_p(row["p_holm"])]
             for metric, row in rows.items()
         ],
     )
@@ -275,20 +236,12 @@ def _overall(rows: Mapping[str, Mapping[str, Any]], level: float) -> list[str]:
     return lines + folded([f"Lower is better: {', '.join(lower)}. {together}"])
 
 
-def _p(row: Mapping[str, Any]) -> str:
-    return _short(row["p_holm"])
-
-
-def _short(p: float) -> str:
-    return _p_value(p).removeprefix("= ").replace(" ", "")
-
-
 def _detail(snapshot: Mapping[str, Any]) -> list[str]:
     """A table of the questions that changed, overall, with the p-value of the sign test."""
     rows = []
     for metric, row in snapshot["overall"].items():
         counts = [str(row[count]) for count in ("pairs", "wins", "losses", "ties")]
-        rows.append([name_cell(metric), *counts, _short(row["sign_test_p"]), _short(row["p"])])
+        rows.append([name_cell(metric), *counts, short_p(row["sign_test_p"]), short_p(row["p"])])
     headings = ["overall", "questions", "better", "worse", "equal", "sign test p", "p alone"]
     return _table(headings, rows) if rows else []
 
@@ -296,7 +249,7 @@ def _detail(snapshot: Mapping[str, Any]) -> list[str]:
 def _templates(groups: Mapping[str, Mapping[str, Mapping[str, Any]]], *, every: bool) -> list[str]:
     """A table of the templates and scores, of those that are decided unless `every`."""
     rows = [
-        [name_cell(template), name_cell(metric), *_cells(row), row["verdict"], _p(row)]
+        [name_cell(template), name_cell(metric), *_cells(row), row["verdict"], short_p(row["p_holm"])]
         for template, group in groups.items()
         for metric, row in group.items()
         if is_score(metric) and (every or row["verdict"] != UNDECIDED)
@@ -313,19 +266,21 @@ def worst_questions(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int
             for question in questions[:worst]
         ]
         more = f", the worst {worst} of them" if len(questions) > worst else ""
-        heading = f"{name_cell(metric)}: {_questions(len(questions))} got worse{more}"
+        heading = f"{name_cell(metric)}: {count_questions(len(questions))} got worse{more}"
         headings = ["question", "template", "baseline", "candidate", "change"]
         yield [heading, *_table(headings, rows, names=2)]
 
 
 def _worst(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int, candidate: str) -> list[str]:
     """A table of the `worst` questions of all scores, with the lines of their results."""
-    every = [(row["question_id"], metric, row) for metric, questions in worse.items() for row in questions]
-    shown = sorted(every, key=lambda each: -abs(each[2]["difference"]))[:worst]
-    lines = lines_of_questions(candidate, {question for question, *_ in shown})
+    shown = greatest_losses(worse, worst)
+    lines = lines_of_questions(candidate, {row["question_id"] for _, row in shown})
     rows = [
-        [name_cell(question), name_cell(metric), *_cells(row), lines.get(question, "")]
-        for question, metric, row in shown
+        [
+            *(name_cell(row["question_id"]), name_cell(metric), *_cells(row)),
+            lines.get(row["question_id"], ""),
+        ]
+        for metric, row in shown
     ]
     headings = ["got worse", "metric", "baseline", "candidate", "change", "result"]
     return _table(headings, rows, names=2) if rows else []
@@ -334,48 +289,26 @@ def _worst(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int, candida
 def lines_of_questions(path: str, questions: Collection[str]) -> dict[str, str]:
     """Return the place of each question's first result in a file, as ``NAME:LINE``."""
     found: dict[str, str] = {}
-    if not questions or not os.path.isfile(path):
-        return found
-    wanted = {question: question.encode("utf-8", "surrogatepass") for question in questions}
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
-            if any(each in line for each in wanted.values()):
-                with suppress(orjson.JSONDecodeError):
-                    result = orjson.loads(line)
-                    question = result.get("question_id") if isinstance(result, dict) else None
-                    if isinstance(question, str) and wanted.pop(question, None) is not None:
-                        found[question] = f"{os.path.basename(path)}:{number}"
-            if not wanted:
-                break
+    for question, place, _ in results_of_questions(path, questions):
+        found.setdefault(question, place)
+        if len(found) == len(questions):
+            break
     return found
 
 
-def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what only one side has: questions, pending ones, and values of metrics."""
-    lone = {f"only in the {side}": snapshot[f"only_in_{side}"] for side in SIDES}
-    lone |= {f"pending in the {side}, and not compared": ids for side, ids in snapshot["pending"].items()}
-    for told, ids in lone.items():
-        if ids:
-            yield f"{told}: {_questions(len(ids))}: {_listed(ids)}"
-    alike: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
-    for metric, sides in snapshot["without_pair"].items():
-        for side in SIDES:
-            if ids := sides[side]:
-                alike[side, (*ids,)].append(metric)
-    for (where, same), metrics in alike.items():
-        yield f"{', '.join(metrics)} only in the {where}: {_questions(len(same))}: {_listed(same)}"
-    for metric, sides in snapshot["without_pair"].items():
-        if sides.get("verdict", UNDECIDED) != UNDECIDED:
-            yield f"{metric} {_values(sides)}: {sides['verdict']}"
-
-
-def _listed(ids: Sequence[str]) -> str:
-    more = f" and {len(ids) - LISTED_IDS} more" if len(ids) > LISTED_IDS else ""
-    return ", ".join(map(name_cell, ids[:LISTED_IDS])) + more
-
-
-def _questions(count: int) -> str:
-    return f"{count} question{'s' * (count != 1)}"
+def results_of_questions(path: str, questions: Collection[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield the results of some questions in a regular file, each after its question and its place."""
+    if not questions or not os.path.isfile(path):
+        return
+    wanted = [question.encode("utf-8", "surrogatepass") for question in questions]
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if any(each in line for each in wanted):
+                with suppress(orjson.JSONDecodeError):
+                    result = orjson.loads(line)
+                    question = result.get("question_id") if isinstance(result, dict) else None
+                    if isinstance(question, str) and question in questions:
+                        yield question, f"{os.path.basename(path)}:{number}", result
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
@@ -384,13 +317,3 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, names: int = 1) -> list[str]:
     return draw([table_of(headings, rows, names=names, has_lines=False)]).splitlines()
-
-
-def signed(value: float) -> str:
-    """A difference with its sign, in two or three digits."""
-    text = number(value) if abs(value) >= 1000 else f"{value:.2g}" if abs(value) < 0.1 else f"{value:.3g}"
-    return text if text.startswith("-") or not value else f"+{text}"
-
-
-def _p_value(p: float) -> str:
-    return "< 0.001" if p < 0.001 else f"= {p:.2g}"

@@ -13,14 +13,14 @@ import sys
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import yaml
 
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.sinks import LineFile, write_report
 from graphrag_eval_async.sources.reading import expand
-from graphrag_eval_async.text import escape_json
+from graphrag_eval_async.text import escape_json, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -97,6 +97,12 @@ def resumable_path(path: str) -> str:
     return path
 
 
+def page_path(path: str) -> str:
+    """A path of a regular file, existing or not, or ``-``."""
+    path = output_path(path)
+    return path if path == "-" else resumable_path(path)
+
+
 def make_folder_of(path: str) -> None:
     """Make the folder of a file that will be written, if it does not exist.
 
@@ -171,3 +177,15 @@ def write_aggregates(path: str, snapshot: Mapping[str, Any]) -> None:
         dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
         text = yaml.dump(snapshot, Dumper=dumper, sort_keys=False, allow_unicode=True)
     asyncio.run(write_report(path, text))
+
+
+def write_page(path: str, text: str, stream: TextIO | None = None) -> None:
+    """Write a text to a file, whose readers see the old text or the new one; ``-`` stands for `stream`.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    if path == "-":
+        tell(stream, text.removesuffix("\n"))
+    else:
+        asyncio.run(write_report(path, text))

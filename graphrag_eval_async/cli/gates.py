@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.monitor.silence import NO_LINES
-from graphrag_eval_async.records.conditions import CONDITION, OPERATORS, parse_condition, to_float
+from graphrag_eval_async.monitor.summary import CheckedGate
+from graphrag_eval_async.records.conditions import CONDITION, OPERATORS, parse_condition, rounded, to_float
 from graphrag_eval_async.records.metrics import (
     COST,
     ERROR_RATE,
@@ -133,6 +134,16 @@ def check_run(
 
     `missing` has the ids of the questions without a response.
     """
+    return failed_and_held(check_each(gates, snapshot, reference, missing))
+
+
+def check_each(
+    gates: Iterable[Gate],
+    snapshot: Mapping[str, Any],
+    reference: Reference | None = None,
+    missing: Collection[str] = (),
+) -> list[CheckedGate]:
+    """Do the same; return all gates in their order."""
     values: dict[str | None, dict[str, float]] = {None: _means(snapshot["micro"])}
     for template, group in snapshot["per_template"].items():
         values[template] = _means(group)
@@ -142,34 +153,28 @@ def check_run(
             questions.setdefault(key, []).append(question.id in missing)
     for key, absent in questions.items():
         values.setdefault(key, {})[MISSING_RATE] = sum(absent) / len(absent)
-    return failed_and_held([_check(gate, values) for gate in gates])
+    return [_check(gate, values) for gate in gates]
 
 
-def failed_and_held(checked: Sequence[tuple[bool, str]]) -> tuple[list[str], list[str]]:
+def failed_and_held(checked: Sequence[CheckedGate]) -> tuple[list[str], list[str]]:
     """Separate the lines of gates that failed from those of gates that held."""
-    return [told for holds, told in checked if not holds], [told for holds, told in checked if holds]
+    return [gate.told for gate in checked if not gate.holds], [gate.told for gate in checked if gate.holds]
 
 
-def _check(gate: Gate, values: Mapping[str | None, Mapping[str, float]]) -> tuple[bool, str]:
+def _check(gate: Gate, values: Mapping[str | None, Mapping[str, float]]) -> CheckedGate:
+    holds, told = _tell(gate, values)
+    return CheckedGate(gate.text, holds, f"{gate.text}: {told}")
+
+
+def _tell(gate: Gate, values: Mapping[str | None, Mapping[str, float]]) -> tuple[bool, str]:
     if gate.template not in values:
         templates = ", ".join(template for template in values if template is not None) or "none"
-        return False, f"{gate.text}: no results of such a template; there are: {templates}"
+        return False, f"no results of such a template; there are: {templates}"
     known = values[gate.template]
     if gate.metric not in known:
-        return False, f"{gate.text}: no values; metrics with values: {', '.join(known) or 'none'}"
+        return False, f"no values; metrics with values: {', '.join(known) or 'none'}"
     value = known[gate.metric]
-    return OPERATORS[gate.operator](value, gate.bound), f"{gate.text}: the mean is {_rounded(value, gate)}"
-
-
-def _rounded(value: float, gate: Gate) -> str:
-    """Return a value in few digits that is on the same side of the bound."""
-    for digits in range(3, 17):
-        text = f"{value:.{digits}g}"
-        if all(
-            compare(float(text), gate.bound) is compare(value, gate.bound) for compare in OPERATORS.values()
-        ):
-            break
-    return text
+    return OPERATORS[gate.operator](value, gate.bound), f"the mean is {rounded(value, gate.bound)}"
 
 
 def _means(group: Mapping[str, Any]) -> dict[str, float]:

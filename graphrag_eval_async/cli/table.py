@@ -12,16 +12,16 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from graphrag_eval_async.monitor.wording import VALIDITY
 from graphrag_eval_async.records.metrics import is_score
 from graphrag_eval_async.records.outcomes import REASON
-from graphrag_eval_async.text import by_frequency, number, one_line, percent
+from graphrag_eval_async.text import by_frequency, mean_cell, name_cell, number, one_line, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 WIDTH = 80  # where there is no terminal to ask
 HEADING_WIDTH = 12  # of one metric, if its words allow it
-NAME_CHARACTERS = 160  # of a template's name, which is wrapped
 GAP = 2  # between columns
 NAME_WIDTH = 16  # of a template's name, at least: on a narrower terminal, the table overflows
 MAX_WIDTH = 10_000
@@ -76,17 +76,6 @@ def _agreement(agreement: Mapping[str, Any]) -> Cells:
     return ["agreement of judges", *map(one_line, judges), *(measures[key] for key in shown)], rows
 
 
-def mean_cell(stats: Mapping[str, Any]) -> str:
-    """A mean and the ends of its interval."""
-    if "mean" not in stats:
-        return ""
-    if (interval := stats.get("interval")) is None:
-        return number(stats["mean"]) if abs(stats["mean"]) >= 1000 else f"{stats['mean']:.3g}"
-    low, high = interval["low"], interval["high"]
-    digits = 2 if high - low >= 0.05 else 3
-    return f"{stats['mean']:.3f} [{low:.{digits}f}, {high:.{digits}f}]"
-
-
 def _captions(micro: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
     """What the intervals are, and which means differ over questions."""
     stats = {metric: micro[metric] for metric in shown}
@@ -114,9 +103,6 @@ def _captions(micro: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
             f"mean_of_questions: {', '.join(other)}."
         )
     return folded(captions)
-
-
-VALIDITY = {"one_look": "for one look at a finished run", "anytime": "valid however often you look"}
 
 
 def _parts(columns: Iterable[Sequence[str]]) -> list[list[Sequence[str]]]:
@@ -228,11 +214,6 @@ def _longest(cell: str) -> int:
 def folded(lines: Iterable[str]) -> list[str]:
     """Lines wrapped at `WIDTH`."""
     return [part for line in lines for part in wrap(one_line(line), WIDTH, subsequent_indent="  ")]
-
-
-def name_cell(name: str) -> str:
-    """A name on one line, short enough to be folded in its column."""
-    return one_line(name, limit=NAME_CHARACTERS)
 
 
 def _heading(metric: str) -> str:

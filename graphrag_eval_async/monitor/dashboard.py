@@ -141,6 +141,8 @@ def page_names(facts: Mapping[str, Any], lists: Mapping[str, Sequence[Mapping[st
     ]
     return overview(facts, worst) | {
         "warnings": [] if comparison is None else comparison["warnings"],
+        "losses": [],
+        "gates": [],
         "run": run_facts(facts),
         "judge": judge_facts(facts["judge"]),
         "agreement": agreement_facts(facts.get("agreement")),

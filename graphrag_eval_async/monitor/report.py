@@ -12,12 +12,15 @@ from graphrag_eval_async.monitor.evidence import pairs_of, values_of
 from graphrag_eval_async.monitor.kept import one_of_each, with_question
 from graphrag_eval_async.monitor.overview import overview
 from graphrag_eval_async.monitor.rendering import csp_hash, render, require_jinja, static
+from graphrag_eval_async.monitor.wording import VALIDITY, greatest_losses
 from graphrag_eval_async.records.metrics import is_score, metric_position
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from graphrag_eval_async.monitor.summary import CheckedGate
 
 DETAILED = 200
 """How many of the worst results have their steps and reasons in a report."""
@@ -28,8 +31,8 @@ LISTED = 20_000
 DETAIL_CHARACTERS = 1_500_000
 """About how much text the details may have; the rest of the worst results is in the table only."""
 
-VALIDITY = {"one_look": "for one look at a finished run", "anytime": "valid however often you look"}
 SHOWN_METRICS = 6
+LOSSES = 20
 
 
 class ReportResults:
@@ -89,6 +92,7 @@ def html_report(
     questions: int = 0,
     missing: int = 0,
     judge: Mapping[str, Any] | None = None,
+    gates: Sequence[CheckedGate] = (),
 ) -> str:
     """A run as an HTML page without any reference to other files.
 
@@ -102,6 +106,7 @@ def html_report(
         questions: number of questions in the reference set; 0 without one.
         missing: number of questions without a response.
         judge: counts of the judge's calls.
+        gates: the gates that were asked for, with their outcomes.
 
     Raises:
         UsageError: a package is missing.
@@ -149,6 +154,8 @@ def html_report(
         alert_log=[],
         validity="; ".join(VALIDITY[kind] for kind in sorted(kinds)),
         warnings=[] if comparison is None else comparison["warnings"],
+        losses=[] if comparison is None else greatest_losses(comparison["worse"], LOSSES),
+        gates=gates,
         run=run_facts(facts),
         judge=judge_facts(judge),
         agreement=agreement_facts(snapshot.get("agreement")),

@@ -60,3 +60,12 @@ def parse_condition(text: str) -> Condition:
         raise ValueError(f"{text!r}: {match['bound']!r} is not a finite number")
     template = match["template"]
     return Condition(template and template.strip(), match["metric"], match["operator"], bound)
+
+
+def rounded(value: float, bound: float) -> str:
+    """Return a value in few digits that is on the same side of a bound."""
+    for digits in range(3, 17):
+        text = f"{value:.{digits}g}"
+        if all(compare(float(text), bound) is compare(value, bound) for compare in OPERATORS.values()):
+            break
+    return text

@@ -126,6 +126,7 @@ def test_responses(folder: Folder, capfd: pytest.CaptureFixture[str], evil: str)
         ["watch", folder.reference, path, "--until-idle", "100ms", "--alert", "steps_score < 2 over 1"],
         ["aggregate", output],
         ["compare", output, output],
+        ["report", output, "--markdown", "-", "--github", "--baseline", output],
     ):
         run(*command)
         text = "".join(capfd.readouterr())
@@ -153,6 +154,7 @@ def test_results(folder: Folder, checked: Callable[..., str]) -> None:
         checked("compare", path, path, "--fail-on-regression")
         checked("compare", twin, path)
         checked("compare", path, twin)
+        checked("report", path, "--markdown", "-", "--github", "--baseline", twin)
 
 
 def test_results_got_worse(folder: Folder, checked: Callable[..., str]) -> None:
@@ -169,6 +171,7 @@ def test_results_got_worse(folder: Folder, checked: Callable[..., str]) -> None:
     paths = [folder.lines(*with_bytes(items), name=name) for name, items in (("a", before), ("b", after))]
     text = checked("compare", *paths, "--fail-on-regression")
     assert r"my_\x1b]0;" in text
+    checked("report", paths[1], "--markdown", "-", "--github", "--baseline", paths[0], "--fail-on-regression")
     checked("aggregate", paths[0], "--fail-under", f"{template}:{metric}=2")
     log = folder.lines(*[response("q1")] * 3)
     checked("watch", folder.reference, log, "--until-idle", "100ms", "--baseline", paths[0])
@@ -239,6 +242,8 @@ ARGUMENTS = {
     "path": ["watch", "{reference}", "{evil}", "--until-idle", "50ms"],
     "baseline": ["watch", "{reference}", "{log}", "--baseline", "{evil}"],
     "results": ["aggregate", "{evil}"],
+    "reported": ["report", "{evil}", "--markdown", "-", "--github"],
+    "junit": ["report", "{log}", "--junit", "{folder}/no/{evil}"],
     "candidate": ["compare", "{log}", "{evil}"],
     "table": ["answer-correctness", "-i", "{evil}", "-o", "{folder}/o"],
     "valid": ["validate", "{reference}", "{evil}"],
@@ -357,7 +362,7 @@ finally:
     assert not unsafe(text), ascii(text)
 
 
-@pytest.mark.parametrize("command", ["evaluate", "watch", "aggregate", "compare"])
+@pytest.mark.parametrize("command", ["evaluate", "watch", "aggregate", "compare", "report"])
 def test_streams_without_an_encoding(folder: Folder, command: str) -> None:
     log = folder.lines(response("q1"))
     results = folder.lines(RESULT, name="results")
@@ -366,6 +371,7 @@ def test_streams_without_an_encoding(folder: Folder, command: str) -> None:
         "watch": [folder.reference, log, "--until-idle", "50ms"],
         "aggregate": [results],
         "compare": [results, results],
+        "report": [results],
     }[command]
     with redirect_stderr(io.StringIO()) as err, redirect_stdout(io.StringIO()) as out:
         assert run(command, *arguments) == 0

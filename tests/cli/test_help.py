@@ -30,6 +30,7 @@ HELP = Path(__file__).parent / "help"
         "watch",
         "aggregate",
         "compare",
+        "report",
         "sample-for-labels",
         "calibrate",
         "validate",

@@ -52,6 +52,19 @@ def test_a_resumed_run_reports_earlier_results_too(folder: Folder) -> None:
     assert "over 4 results" in Path(page).read_text()
 
 
+def test_report_writes_a_page_of_finished_runs(folder: Folder) -> None:
+    out, base, page = folder.file("out.jsonl"), folder.file("base.jsonl"), folder.file("report.html")
+    better = [response("q1"), response("q2"), response("q3")]
+    assert run("evaluate", folder.reference, folder.lines(*better), "-o", base) == 0
+    assert run("evaluate", folder.reference, folder.lines(*RESPONSES), "-o", out) == 0
+    gates = ["--fail-under", "steps_score=0.5", "--max-regressions", "0"]
+    assert run("report", out, "--baseline", base, "-o", page, *gates) == 1
+    html = Path(page).read_text()
+    assert "Questions that got worse" in html
+    assert html.count(">held<") == html.count(">failed<") == 1
+    assert ">q2</th>" in html
+
+
 def test_wrong_uses(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     responses = folder.lines(*RESPONSES)
     arguments = ["evaluate", folder.reference, responses, "-o", folder.file("o.jsonl"), "--report"]

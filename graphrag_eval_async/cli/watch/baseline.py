@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from graphrag_eval_async.batch import add_results
-from graphrag_eval_async.cli.compare import ends, one_sided, sentences, signed, worst_questions
+from graphrag_eval_async.cli.compare import worst_questions
 from graphrag_eval_async.cli.table import folded
 from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.verdicts import UNDECIDED
 from graphrag_eval_async.monitor.counting import SCORES
+from graphrag_eval_async.monitor.wording import ends, one_sided, sentences, signed
 from graphrag_eval_async.records.metrics import ERROR_RATE
 from graphrag_eval_async.text import one_line
 

@@ -1,0 +1,230 @@
+"""A summary as GitHub-flavoured Markdown, for a pull request or a run of GitHub Actions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.inference.verdicts import UNDECIDED
+from graphrag_eval_async.monitor.gfm import Section, cell, code, page_of, table
+from graphrag_eval_async.monitor.wording import (
+    VALIDITY,
+    change_of,
+    count_questions,
+    ends,
+    one_sided,
+    short_p,
+    verdict,
+)
+from graphrag_eval_async.records.metrics import ERROR_RATE, is_score
+from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.text import counts, mean_cell, number, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from graphrag_eval_async.monitor.summary import Summary
+
+SHOWN_SCORES = 6  # columns in the table of templates
+SENTENCE_CHARACTERS = 500  # of a sentence about a gate, a warning or a rejected line
+
+FAILED, HELD = "\N{CROSS MARK}", "\N{WHITE HEAVY CHECK MARK}"
+
+
+def render_markdown(summary: Summary) -> str:
+    """Return a page of at most `MAX_CHARACTERS`; long tables are cut, and say so."""
+    makers: tuple[Callable[[Summary], Iterator[Section]], ...] = (
+        _summary,
+        _overall,
+        _changed_templates,
+        _templates,
+        _got_worse,
+        _worst,
+        _failures,
+        _rejected,
+    )
+    return page_of([section for make in makers for section in make(summary)])
+
+
+def _summary(summary: Summary) -> Iterator[Section]:
+    """The verdict: gates, outcomes of questions, and the comparison in a sentence."""
+    failed, gates, comparison = summary.failed_gates, summary.gates, summary.comparison
+    title = "## Evaluation"
+    if gates:
+        title = f"## {HELD} Evaluation: gates held: {len(gates)} of {len(gates)}"
+    if failed:
+        title = f"## {FAILED} Evaluation: {len(failed)} of {len(gates)} gates failed"
+    head = [title, "", _counts(summary)]
+    rows = [
+        f"- {f'{HELD} held' if gate.holds else f'{FAILED} failed'}: {_sentence(gate.told)}"
+        for gate in sorted(gates, key=lambda gate: gate.holds)
+    ]
+    if comparison is not None:
+        head += ["", f"**Compared with the baseline:** {verdict(comparison, name=code)}"]
+        rows += [f"- warning: {_sentence(warning)}" for warning in comparison["warnings"]]
+        rows += [f"- {_sentence(told)}" for told in one_sided(comparison)]
+    yield Section([*head, ""] if rows else head, rows)
+
+
+def _sentence(text: str) -> str:
+    return code(text, limit=SENTENCE_CHARACTERS)
+
+
+def _counts(summary: Summary) -> str:
+    """How many results and questions there are."""
+    micro = summary.snapshot["micro"]
+    errors = micro["number_of_error_samples"]
+    results = errors + micro["number_of_success_samples"]
+    outcomes: Counter[str] = Counter(question.outcome for question in summary.questions)
+    told = ", ".join(
+        f"{outcomes[outcome]} {words}" for outcome, words in OUTCOMES.items() if outcomes[outcome]
+    )
+    rejected = sum(summary.rejected.values())
+    return (
+        f"{_count(results, 'result')}, {_count(errors, 'error')}, {_count(rejected, 'rejected line')}; "
+        f"{count_questions(len(summary.questions))}{': ' * bool(told)}{told}."
+    )
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+OUTCOMES = {"passed": "passed", "failed": "failed", "error": "with an error", "skipped": "skipped"}
+
+
+def _overall(summary: Summary) -> Iterator[Section]:
+    """Means over all results, and how they changed."""
+    micro, comparison = summary.snapshot["micro"], summary.comparison
+    changes = {} if comparison is None else comparison["overall"]
+    errors = micro["number_of_error_samples"]
+    results = errors + micro["number_of_success_samples"]
+    means = {ERROR_RATE: number(errors / results)} if results else {}
+    means |= {
+        metric: mean_cell(micro[metric]) for metric in summary.snapshot["macro"] if _is_shown(metric, micro)
+    }
+    rows = []
+    for metric, mean in means.items():
+        row = [cell(metric), mean, _values(micro[metric]) if metric in micro else str(results)]
+        if comparison is not None:
+            row += _change_cells(changes[metric]) if metric in changes else [""] * 4
+        rows.append(row)
+    headings = ["metric", ">mean", ">values"]
+    captions = [f"[low, high]: {interval}." for interval in _intervals(micro)]
+    if comparison is not None:
+        headings += [">change", ">interval of the change", ">p", "verdict"]
+        captions.append(
+            f"Changes are of the means over {count_questions(comparison['questions'])} that both runs have; "
+            f"their intervals and p hold for all rows together, at {percent(comparison['level'])}."
+        )
+    yield from table("Scores", headings, rows, " ".join(captions))
+
+
+def _is_shown(metric: str, micro: Mapping[str, Any]) -> bool:
+    return "mean" in micro[metric] and metric not in {"input_tokens", "output_tokens"}
+
+
+def _values(stats: Mapping[str, Any]) -> str:
+    """How many results have a value, of those that should."""
+    coverage = stats.get("coverage")
+    if coverage is None:
+        return ""
+    values, applied = coverage["values"], coverage["applied"]
+    return str(values) if values == applied else f"{values} of {applied}"
+
+
+def _intervals(micro: Mapping[str, Any]) -> list[str]:
+    """What the intervals are: their level and kind."""
+    intervals = [
+        stats["interval"] for stats in micro.values() if isinstance(stats, dict) and "interval" in stats
+    ]
+    return [
+        *dict.fromkeys(f"{percent(each['level'])} interval, {VALIDITY[each['kind']]}" for each in intervals)
+    ]
+
+
+def _change_cells(row: Mapping[str, Any]) -> list[str]:
+    return [change_of(row), ends(row.get("interval")), short_p(row["p_holm"]), row["verdict"]]
+
+
+def _changed_templates(summary: Summary) -> Iterator[Section]:
+    """Templates in which a score changed by more than chance."""
+    groups = {} if summary.comparison is None else summary.comparison["per_template"]
+    rows = [
+        [cell(template), cell(metric), *_change_cells(row)]
+        for template, group in groups.items()
+        for metric, row in group.items()
+        if is_score(metric) and row["verdict"] != UNDECIDED
+    ]
+    headings = ["template", "metric", ">change", ">interval of the change", ">p", "verdict"]
+    yield from table("Templates that changed by more than chance", headings, rows)
+
+
+def _templates(summary: Summary) -> Iterator[Section]:
+    """Means of each template."""
+    snapshot = summary.snapshot
+    scores = [
+        metric for metric in snapshot["macro"] if is_score(metric) and "mean" in snapshot["macro"][metric]
+    ]
+    shown, rest = scores[:SHOWN_SCORES], scores[SHOWN_SCORES:]
+    rows = []
+    for template, group in snapshot["per_template"].items():
+        errors = group["number_of_error_samples"]
+        results = errors + group["number_of_success_samples"]
+        means = [mean_cell(group.get(metric, {})) for metric in shown]
+        rows.append([cell(template), str(results), str(errors), *means])
+    headings = ["template", ">results", ">errors", *(f">{cell(metric)}" for metric in shown)]
+    told = [
+        f"Not shown: {', '.join(map(code, rest[:SHOWN_SCORES]))}{', ...' * (len(rest) > SHOWN_SCORES)}"
+    ] * bool(rest)
+    yield from table("Templates", headings, rows, *told)
+
+
+def _got_worse(summary: Summary) -> Iterator[Section]:
+    """The questions that got worse most."""
+    rows = [
+        [
+            *(cell(row["question_id"]), cell(row["template_id"]), cell(metric), change_of(row)),
+            _place(summary, row["question_id"]),
+        ]
+        for metric, row in summary.got_worse
+    ]
+    headings = ["question", "template", "metric", ">change", "result"]
+    yield from table("Questions that got worse", headings, rows)
+
+
+def _worst(summary: Summary) -> Iterator[Section]:
+    """The worst questions that did not pass."""
+    rows = []
+    for question in summary.worst:
+        score = "" if question.score is None else f"{cell(question.score[0])} {number(question.score[1])}"
+        why = question.kind if question.is_explained else f"{question.kind}: {question.told}"
+        names = cell(question.question_id), cell(question.template_id)
+        rows.append(
+            [*names, score, cell(why, limit=SENTENCE_CHARACTERS), _place(summary, question.question_id)]
+        )
+    headings = ["question", "template", ">score", "why", "result"]
+    total = sum(question.outcome in {"failed", "error"} for question in summary.questions)
+    title = f"Worst questions: {len(rows)} of {total} that did not pass"
+    yield from table(title, headings, rows)
+
+
+def _place(summary: Summary, question_id: str) -> str:
+    place = summary.places.get(question_id)
+    return "" if place is None else cell(place)
+
+
+def _failures(summary: Summary) -> Iterator[Section]:
+    """Why responses failed, the most frequent reason first."""
+    reasons = {
+        kind: count for kind, count in summary.snapshot["micro"].get(REASON, {}).items() if kind != "none"
+    }
+    rows = [[cell(kind), str(count)] for kind, count in sorted(reasons.items(), key=lambda item: -item[1])]
+    yield from table("Failures by reason", ["reason", ">results"], rows)
+
+
+def _rejected(summary: Summary) -> Iterator[Section]:
+    """Lines that are not results."""
+    if summary.rejected:
+        rows = [f"- {_sentence(told)}" for told in summary.rejects]
+        yield Section([f"### Rejected lines: {counts(summary.rejected)}", ""], rows)

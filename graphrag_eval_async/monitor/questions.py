@@ -1,0 +1,204 @@
+"""What finished runs say of each question: whether it passed, and if not, why."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from itertools import zip_longest
+from math import fsum, inf
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from graphrag_eval_async.inference.comparison import RIGHT
+from graphrag_eval_async.records.conditions import OPERATORS, Condition, rounded
+from graphrag_eval_async.records.outcomes import NO_ANSWER, NO_STEPS, REASON, RESPONSE_ERROR
+from graphrag_eval_async.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from graphrag_eval_async.records.evaluation import Evaluation
+
+Outcome: TypeAlias = Literal["passed", "failed", "error", "skipped"]
+
+OF_RIGHT_QUESTIONS = tuple(Condition(None, metric, ">=", least) for metric, least in RIGHT.items())
+"""The conditions of a question that `compare` calls right."""
+
+OF_AGENT = frozenset({NO_ANSWER, NO_STEPS, RESPONSE_ERROR})
+"""Why a score has no value, if that is the agent's doing; otherwise its judge failed."""
+
+NO_RESPONSE = "no_response"
+"""The kind of a question without any result."""
+
+MAX_ERROR = 300  # characters of an error that are kept
+
+
+class Question(NamedTuple):
+    """A question and its outcome.
+
+    Attributes:
+        outcome: "passed"; "failed" if a mean does not meet a condition, or the agent did not answer; "error"
+            if a response is an error, or a score has no value for another reason; or "skipped" if there is
+            nothing to decide it.
+        kind: why it did not pass: the most frequent `failure`, or the kind of the error; empty if it passed.
+        told: the same in words, on one line.
+        score: the metric that was decisive, and its mean; None without a value.
+        rank: the lower, the worse: the mean, negated if low ones are good; -inf without one.
+        samples: number of complete results.
+        seconds: the sum of `elapsed_sec`.
+    """
+
+    template_id: str
+    question_id: str
+    outcome: Outcome
+    kind: str = ""
+    told: str = ""
+    score: tuple[str, float] | None = None
+    rank: float = -inf
+    samples: int = 0
+    seconds: float = 0.0
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether `kind` and `score` say everything that `told` says."""
+        return self.outcome == "failed" and self.kind != "score"
+
+
+@dataclass(slots=True)
+class _Samples:
+    """What the results of one question have in common."""
+
+    count: int = 0
+    pending: int = 0
+    seconds: float = 0.0
+    errors: list[str] = field(default_factory=list)
+    values: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    missing: dict[str, str] = field(default_factory=dict)
+    failures: Counter[str] = field(default_factory=Counter)
+
+
+class Questions:
+    """The questions of a run, each with its outcome, in the order in which they came.
+
+    A question passes if its means over all samples meet the `conditions` that apply to its template. Without
+    conditions, it passes if `compare` calls it right: `steps_score` is 1, and `answer_f1` and
+    `ragas_answer_correctness` are at least 0.5, as far as the run has these metrics.
+    """
+
+    def __init__(self, conditions: Sequence[Condition] = ()) -> None:
+        self._conditions = conditions or OF_RIGHT_QUESTIONS
+        self._are_given = bool(conditions)
+        self._metrics = {condition.metric for condition in self._conditions}
+        self._scored: set[str] = set()  # Those that the run was asked for.
+        self._samples: dict[tuple[str, str], _Samples] = {}
+
+    def expect(self, template_id: str, question_id: str) -> None:
+        """List a question, even if it has no result."""
+        self._samples.setdefault((template_id, question_id), _Samples())
+
+    def add(self, seen: Evaluation) -> None:
+        """Add an observed result; ignores it if it does not name its question."""
+        if not isinstance(seen.question_id, str):
+            return
+        samples = self._samples.setdefault((seen.template_id, seen.question_id), _Samples())
+        if seen.pending is not None:
+            samples.pending += 1
+            return
+        result = seen.as_dict()
+        samples.count += 1
+        samples.seconds += _seconds(result.get("elapsed_sec"))
+        if seen.failed:
+            error = result.get("error")
+            text = one_line(error, limit=MAX_ERROR) if isinstance(error, str) else ""
+            samples.errors.append(text or "no message")
+        for metric, value in seen.values:
+            if metric in self._metrics:
+                self._scored.add(metric)
+                samples.values[metric].append(value)
+        for metric, kind in seen.tallies:
+            if metric == REASON:
+                samples.failures[kind] += kind != "none"
+            elif metric in self._metrics:
+                samples.missing.setdefault(metric, kind)
+                if kind not in OF_AGENT:
+                    self._scored.add(metric)
+
+    def __iter__(self) -> Iterator[Question]:
+        for (template_id, question_id), samples in self._samples.items():
+            yield self._decide(template_id, question_id, samples)
+
+    def _decide(self, template_id: str, question_id: str, samples: _Samples) -> Question:
+        conditions = [
+            condition
+            for condition in self._conditions
+            if condition.template in (None, template_id)
+            and (self._are_given or condition.metric in self._scored)
+        ]
+        means = {metric: fsum(values) / len(values) for metric, values in samples.values.items()}
+        unmet = [each for each in conditions if each.metric in means and not _is_met(each, means)]
+        decisive = next((each for each in [*unmet, *conditions] if each.metric in means), None)
+        score = None if decisive is None else (decisive.metric, means[decisive.metric])
+        rank = -inf if decisive is None else means[decisive.metric] * (1 if decisive.over else -1)
+        missing = {each.metric: samples.missing.get(each.metric) for each in conditions}
+        outcome, kind, told = _outcome(samples, missing, [_told(each, means) for each in unmet], score)
+        return Question(
+            template_id, question_id, outcome, kind, told, score, rank, samples.count, samples.seconds
+        )
+
+
+def _outcome(
+    samples: _Samples,
+    missing: Mapping[str, str | None],
+    unmet: Sequence[str],
+    score: tuple[str, float] | None,
+) -> tuple[Outcome, str, str]:
+    """Return the outcome of a question, its kind, and the same in words.
+
+    Args:
+        samples: its results.
+        missing: by metric, why it has no value in one of them.
+        unmet: the conditions that are not met.
+        score: a mean that decides.
+    """
+    if not samples.count:
+        kind = "pending" if samples.pending else NO_RESPONSE
+        return "skipped", kind, kind.replace("_", " ")
+    if samples.errors:
+        of = f" ({len(samples.errors)} of {samples.count} samples)" if samples.count > 1 else ""
+        return "error", RESPONSE_ERROR, samples.errors[0] + of
+    reasons = sorted(samples.failures.items(), key=lambda item: (-item[1], item[0]))
+    unanswered = [kind for kind in missing.values() if kind in OF_AGENT]
+    if unmet or unanswered:
+        kind = next((reason for reason, count in reasons if count), None) or next(iter(unanswered), "score")
+        return "failed", kind, "; ".join(unmet) or kind.replace("_", " ")
+    for metric, why in missing.items():
+        if why is not None:
+            return "error", why, f"{metric} has no value: {why}"
+    if score is None:
+        return "skipped", "no_score", "no score decides whether it passed"
+    return "passed", "", ""
+
+
+def _is_met(condition: Condition, means: Mapping[str, float]) -> bool:
+    return OPERATORS[condition.operator](means[condition.metric], condition.bound)
+
+
+def _told(condition: Condition, means: Mapping[str, float]) -> str:
+    _, metric, operator, bound = condition
+    return one_line(f"{metric} is {rounded(means[metric], bound)}, expected {operator} {bound:.15g}")
+
+
+def _seconds(value: object) -> float:
+    """A number of seconds, or 0 if it is none."""
+    return float(value) if isinstance(value, int | float) and 0 <= value < inf else 0.0
+
+
+def worst(questions: Iterable[Question], count: int) -> list[Question]:
+    """Return questions that did not pass: in turn one with an error, and one with the lowest mean."""
+    found: dict[Outcome, list[Question]] = {"error": [], "failed": []}
+    for question in questions:
+        if question.outcome in found:
+            found[question.outcome].append(question)
+    failed = nsmallest(count, found["failed"], key=lambda each: each.rank)
+    pairs = zip_longest(found["error"][:count], failed)
+    return [question for pair in pairs for question in pair if question is not None][:count]

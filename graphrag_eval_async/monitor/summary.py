@@ -1,0 +1,149 @@
+"""What a summary of finished runs says, in whatever format it is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphrag_eval_async.inference.comparison import RunningComparison
+from graphrag_eval_async.inference.running import RunningAggregates
+from graphrag_eval_async.monitor.questions import Questions, worst
+from graphrag_eval_async.monitor.wording import greatest_losses
+from graphrag_eval_async.records.results import observe
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphrag_eval_async.inference.running import Interval
+    from graphrag_eval_async.monitor.questions import Question
+    from graphrag_eval_async.records.conditions import Condition
+    from graphrag_eval_async.reference import Reference
+
+
+class CheckedGate(NamedTuple):
+    """A gate and its outcome.
+
+    Attributes:
+        name: what was asked for, the same in each run.
+        holds: whether the gate holds.
+        told: why, on one line.
+    """
+
+    name: str
+    holds: bool
+    told: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summary:
+    """Everything that a summary says.
+
+    Attributes:
+        snapshot: a detailed snapshot of `RunningAggregates`.
+        questions: all questions, each with its outcome.
+        gates: the gates that were asked for.
+        comparison: a snapshot of `RunningComparison` with an earlier run as baseline, if there is one.
+        rejected: number of rejected lines by reason.
+        rejects: the first rejected lines, with their places and reasons.
+        places: where results are, as ``NAME:LINE``, by question id; only of questions that are listed.
+        listed: the most questions in each list of the worst.
+    """
+
+    snapshot: Mapping[str, Any]
+    questions: Sequence[Question]
+    gates: Sequence[CheckedGate] = ()
+    comparison: Mapping[str, Any] | None = None
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    rejects: Sequence[str] = ()
+    places: Mapping[str, str] = field(default_factory=dict)
+    listed: int = 10
+
+    @property
+    def failed_gates(self) -> list[CheckedGate]:
+        """The gates that do not hold."""
+        return [gate for gate in self.gates if not gate.holds]
+
+    @property
+    def worst(self) -> list[Question]:
+        """The worst questions that did not pass."""
+        return worst(self.questions, self.listed)
+
+    @property
+    def listed_questions(self) -> set[str]:
+        """The ids of the questions whose places a summary may show."""
+        regressions = [] if self.comparison is None else self.comparison["regressions"][: self.listed]
+        worse = [row["question_id"] for _, row in self.got_worse]
+        return {*regressions, *worse, *(question.question_id for question in self.worst)}
+
+    @property
+    def got_worse(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """The questions that got worse most; see `greatest_losses`."""
+        return [] if self.comparison is None else greatest_losses(self.comparison["worse"], self.listed)
+
+
+class Reading:
+    """Collects from results what a summary says."""
+
+    def __init__(
+        self,
+        conditions: Sequence[Condition] = (),
+        reference: Reference | None = None,
+        *,
+        compares: bool = False,
+        include_errors: bool = False,
+    ) -> None:
+        """Create a collection without results.
+
+        Args:
+            conditions: when a question passes; see `Questions`.
+            reference: lists its questions and orders templates.
+            compares: whether there is a baseline.
+            include_errors: whether metrics of results with ``status: error`` count, too.
+        """
+        self._include_errors = include_errors
+        self._aggregates = RunningAggregates(include_errors=include_errors)
+        self._comparison = RunningComparison(include_errors=include_errors) if compares else None
+        self._questions = Questions(conditions)
+        if reference is not None:
+            self._aggregates.order_templates(reference.templates)
+            self._aggregates.expect_steps(reference.step_names)
+            for question in reference:
+                self._questions.expect(question.template_id, question.id)
+
+    def add_baseline(self, result: Mapping[str, Any]) -> None:
+        """Add a result of the baseline.
+
+        Raises:
+            AggregationError: `result` is not a result of a question.
+        """
+        if self._comparison is not None:
+            self._comparison.add_baseline(result)
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        """Add a result.
+
+        Raises:
+            AggregationError: `result` is not a result or, if there is a baseline, names no question. Then
+                nothing of it is counted.
+        """
+        seen = observe(result, include_errors=self._include_errors)
+        if self._comparison is not None:
+            self._comparison.add(seen)
+        self._aggregates.add(seen)
+        self._questions.add(seen)
+
+    def summary(self, *, level: float = 0.95, interval: Interval | None = None, **more: Any) -> Summary:
+        """Return a summary of all results, which are those of finished runs.
+
+        Args:
+            level: confidence level of intervals and verdicts.
+            interval: kind of intervals.
+            more: other attributes of the summary.
+        """
+        self._aggregates.finish()
+        return Summary(
+            snapshot=self._aggregates.snapshot(detail=True, level=level, interval=interval),
+            comparison=None if self._comparison is None else self._comparison.snapshot(level=level),
+            questions=[*self._questions],
+            **more,
+        )

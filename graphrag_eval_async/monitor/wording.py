@@ -1,0 +1,144 @@
+"""Sentences about a comparison of two runs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.inference.pairs import SIDES
+from graphrag_eval_async.inference.verdicts import UNDECIDED
+from graphrag_eval_async.records.metrics import ERROR_RATE, is_score
+from graphrag_eval_async.text import name_cell, number, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+LISTED_IDS = 10  # how many ids of questions on one side only are listed
+CHANGES = ("regression", "improvement")
+VALIDITY = {"one_look": "for one look at a finished run", "anytime": "valid however often you look"}
+
+
+def verdict(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = str) -> str:
+    """Return the outcome in one sentence; `name` renders the names of metrics."""
+    rows = {metric: row for metric, row in snapshot["overall"].items() if is_score(metric)}
+    if not {*rows} - {ERROR_RATE}:
+        return "Nothing to compare: no question has a score on both sides."
+    lone = any(sides[side] for sides in snapshot["without_pair"].values() for side in SIDES)
+    if not lone and all(row["ties"] == row["pairs"] for row in rows.values()):
+        same = f"{count_questions(snapshot['questions'])} with the same scores in both runs"
+        alike = all(row["ties"] == row["pairs"] for row in snapshot["overall"].values())
+        return f"No difference{'' if alike else ' in scores'}: {same}."
+    changed = [len(snapshot[kind]) for kind in ("regressions", "improvements")]
+    count = ", ".join(f"{n} {kind}{'s' * (n != 1)}" for n, kind in zip(changed, CHANGES, strict=True))
+    told = [
+        f"{kind.capitalize()}: {', '.join(found)}."
+        for kind in ("worse", "better")
+        if (
+            found := [
+                f"{name(metric)} {change_of(row)}" for metric, row in rows.items() if row["verdict"] == kind
+            ]
+        )
+    ]
+    return f"{' '.join(told) or 'Undecided: what changed may be chance.'} {count}."
+
+
+def regressions(snapshot: Mapping[str, Any]) -> list[str]:
+    """Return why a candidate is a regression: scores got worse, lost values, or do not exist."""
+    scores = [metric for metric in snapshot["overall"] if is_score(metric)]
+    reasons = [] if {*scores} - {ERROR_RATE} else ["no question has a score on both sides"]
+    groups = [("", snapshot["overall"])]
+    groups += [(f"{template}:", group) for template, group in snapshot["per_template"].items()]
+    reasons += [
+        f"{prefix}{metric} is worse: {change_of(group[metric])}; {_counts(group[metric])}, "
+        f"p {_p_value(group[metric]['p_holm'])}"
+        for prefix, group in groups
+        for metric in scores
+        if metric in group and group[metric]["verdict"] == "worse"
+    ]
+    return reasons + [
+        f"{metric} {_values(sides)}"
+        for metric, sides in snapshot["without_pair"].items()
+        if sides.get("verdict") == "worse"
+    ]
+
+
+def sentences(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return a sentence for each score while results still arrive."""
+    return [f"{metric}: {_sentence(row)}" for metric, row in rows.items() if is_score(metric)]
+
+
+def _sentence(row: Mapping[str, Any]) -> str:
+    confidence = row.get("confidence")
+    interval = f" ({percent(confidence['level'])}: {ends(confidence)})" if confidence else ""
+    return f"{change_of(row)}{interval}; {_counts(row)}" + (f": {row['verdict']}" if "verdict" in row else "")
+
+
+def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what only one side has: questions, pending ones, and values of metrics."""
+    lone = {f"only in the {side}": snapshot[f"only_in_{side}"] for side in SIDES}
+    lone |= {f"pending in the {side}, and not compared": ids for side, ids in snapshot["pending"].items()}
+    for told, ids in lone.items():
+        if ids:
+            yield f"{told}: {count_questions(len(ids))}: {_listed(ids)}"
+    alike: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for metric, sides in snapshot["without_pair"].items():
+        for side in SIDES:
+            if ids := sides[side]:
+                alike[side, (*ids,)].append(metric)
+    for (where, same), metrics in alike.items():
+        yield f"{', '.join(metrics)} only in the {where}: {count_questions(len(same))}: {_listed(same)}"
+    for metric, sides in snapshot["without_pair"].items():
+        if sides.get("verdict", UNDECIDED) != UNDECIDED:
+            yield f"{metric} {_values(sides)}: {sides['verdict']}"
+
+
+def _listed(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - LISTED_IDS} more" if len(ids) > LISTED_IDS else ""
+    return ", ".join(map(name_cell, ids[:LISTED_IDS])) + more
+
+
+def greatest_losses(
+    worse: Mapping[str, Sequence[Mapping[str, Any]]], count: int
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the rows of `worse` in a comparison that changed most, each with its metric."""
+    every = [(metric, row) for metric, questions in worse.items() for row in questions]
+    return sorted(every, key=lambda each: -abs(each[1]["difference"]))[:count]
+
+
+def ends(interval: Mapping[str, float] | None) -> str:
+    """The ends of an interval for a difference; nothing if there is none."""
+    return f"{signed(interval['low'])} to {signed(interval['high'])}" if interval else ""
+
+
+def _counts(row: Mapping[str, Any]) -> str:
+    return f"{count_questions(row['wins'])} better, {row['losses']} worse, {row['ties']} equal"
+
+
+def _values(sides: Mapping[str, Any]) -> str:
+    lost, gained = count_questions(len(sides["baseline"])), len(sides["candidate"])
+    return f"has lost its value in {lost}, gained it in {gained}; sign test p {_p_value(sides['p'])}"
+
+
+def change_of(row: Mapping[str, Any]) -> str:
+    """Both means and their difference."""
+    return f"{number(row['baseline'])} -> {number(row['candidate'])}, {signed(row['difference'])}"
+
+
+def count_questions(count: int) -> str:
+    """A number of questions, in words."""
+    return f"{count} question{'s' * (count != 1)}"
+
+
+def signed(value: float) -> str:
+    """A difference with its sign, in two or three digits."""
+    text = number(value) if abs(value) >= 1000 else f"{value:.2g}" if abs(value) < 0.1 else f"{value:.3g}"
+    return text if text.startswith("-") or not value else f"+{text}"
+
+
+def _p_value(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"= {p:.2g}"
+
+
+def short_p(p: float) -> str:
+    """A p-value in a table."""
+    return _p_value(p).removeprefix("= ").replace(" ", "")

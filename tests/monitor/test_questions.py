@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from typing import Any
+
+from graphrag_eval_async import load_reference
+from graphrag_eval_async.monitor.summary import Reading
+from tests.cases import each
+from tests.cli.support import REFERENCE
+from tests.monitor.summaries import failed, result, summary_of
+
+RIGHT = [result("q")]
+HALF = "steps_score is 0.5, expected >= 1"
+JUDGED: dict[str, Any] = {"answer_f1": 0.9, "reference_answer": "a", "actual_answer": "a"}
+TIMEOUT: dict[str, Any] = {
+    "answer_eval_error": "timeout: 60 s",
+    "reference_answer": "a",
+    "actual_answer": "a",
+}
+SILENT: dict[str, Any] = {"reference_answer": "a"}
+
+
+@each(
+    ("results", "pass_if", "expected"),
+    [
+        (RIGHT, [], ("passed", "", "")),
+        ([result("q"), result("q", 0.0)], [], ("failed", "wrong_order", HALF)),
+        ([result("q", 0.5)], ["steps_score >= 0.5"], ("passed", "", "")),
+        (
+            [result("q", 0.5)],
+            ["other:steps_score >= 1"],
+            ("skipped", "no_score", "no score decides whether it passed"),
+        ),
+        ([result("q", 0.99999)], [], ("failed", "wrong_order", "steps_score is 0.99999, expected >= 1")),
+        (
+            [result("q", elapsed_sec=9)],
+            ["elapsed_sec < 5"],
+            ("failed", "score", "elapsed_sec is 9, expected < 5"),
+        ),
+        (
+            [result("q"), failed("q", "a\nb\x1b")],
+            [],
+            ("error", "response_error", "a b\\x1b (1 of 2 samples)"),
+        ),
+        # An answer counts if the run was judged.
+        ([result("q", **JUDGED, failure="none")], [], ("passed", "", "")),
+        (
+            [result("q", **JUDGED | {"answer_f1": 0.4})],
+            [],
+            ("failed", "score", "answer_f1 is 0.4, expected >= 0.5"),
+        ),
+        ([result("q", **TIMEOUT)], [], ("error", "timeout", "answer_f1 has no value: timeout")),
+        ([result("q", **TIMEOUT)], ["steps_score >= 1"], ("passed", "", "")),
+        ([result("q", 0.0, **TIMEOUT)], [], ("failed", "wrong_order", "steps_score is 0, expected >= 1")),
+        ([result("p", **JUDGED), result("q", **SILENT)], [], ("failed", "no_answer", "no answer")),
+        ([result("q", **SILENT)], [], ("passed", "", "")),
+        ([result("q", **SILENT)], ["answer_f1 >= 0.5"], ("failed", "no_answer", "no answer")),
+        ([result("q", None)], [], ("skipped", "no_score", "no score decides whether it passed")),
+        ([result("q", pending=["answer_f1"])], [], ("skipped", "pending", "pending")),
+    ],
+)
+def test_outcomes(results: list[dict[str, Any]], pass_if: list[str], expected: tuple[str, str, str]) -> None:
+    [question] = [each for each in summary_of(results, pass_if=pass_if).questions if each.question_id == "q"]
+    assert question[2:5] == expected
+
+
+def test_samples_are_averaged() -> None:
+    results = [result("q", score, elapsed_sec=2.5) for score in (1.0, 0.5, 0.0)]
+    [question] = summary_of([*results, result(None, 0.0)]).questions  # type: ignore[arg-type]
+    assert (question.score, question.samples, question.seconds) == (("steps_score", 0.5), 3, 7.5)
+
+
+def test_the_worst_are_errors_and_low_scores_in_turn() -> None:
+    scores = {"a": 0.5, "b": 1.0, "c": 0.0, "d": 0.75}
+    results = [result(name, score) for name, score in scores.items()]
+    summary = summary_of([*results, failed("e"), failed("f")], listed=4)
+    assert [question.question_id for question in summary.worst] == ["e", "c", "f", "a"]
+
+
+def test_the_worst_may_be_the_highest() -> None:
+    results = [result(str(seconds), elapsed_sec=seconds) for seconds in (1, 40, 90, 60)]
+    summary = summary_of(results, pass_if=["elapsed_sec < 30"])
+    assert [question.question_id for question in summary.worst] == ["90", "60", "40"]
+
+
+def test_questions_of_the_reference_set_without_a_response() -> None:
+    reading = Reading(reference=load_reference(REFERENCE))
+    reading.add(result("q2", template_id="colours"))
+    found = {question.question_id: question.kind for question in reading.summary().questions}
+    assert found == {"q1": "no_response", "q2": "", "q3": "no_response"}
