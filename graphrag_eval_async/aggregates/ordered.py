@@ -128,6 +128,11 @@ class OrderedValues:
         self._finger, self._before = finger, before
         return self._settled(finger)[k - before]
 
+    def rank(self, bound: float) -> int:
+        """Return how many values are at most `bound`, which may be infinite."""
+        index = bisect_right(self._bounds, bound) - 1
+        return sum(map(len, self.chunks[:index])) + bisect_right(self._settled(index), bound)
+
     def _settled(self, index: int) -> Chunk:
         """Sort a chunk if needed and return it."""
         chunk, done = self.chunks[index], self._sorted[index]
