@@ -87,6 +87,7 @@ class Watched:
 
     def __init__(self, alert: Alert, window: Last | Seconds) -> None:
         self.alert = alert
+        self.text = alert.text
         self.started: Change | None = None
         self._window = window
         # In the unit of positions.
@@ -225,9 +226,16 @@ class Alerts:
 
     def facts(self) -> list[Change]:
         """The alerts that have started and not ended: as they are now, with the time of their start."""
-        all_of_them: tuple[Watched | Silence, ...] = (*self._watched, *self._silences)
         return [
             watched.change("started") | {"time": watched.started["time"]}
-            for watched in all_of_them
+            for watched in self._all
             if watched.started is not None
         ]
+
+    def states(self) -> dict[str, bool]:
+        """Whether each alert has started and not ended, by its text."""
+        return {watched.text: watched.started is not None for watched in self._all}
+
+    @property
+    def _all(self) -> tuple[Watched | Silence, ...]:
+        return *self._watched, *self._silences

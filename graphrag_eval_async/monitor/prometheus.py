@@ -209,6 +209,6 @@ def require_client() -> None:
     try:
         import prometheus_client
     except ImportError:
-        text = "PrometheusCollector needs prometheus-client: pip install 'graphrag-eval-async[prometheus]'"
+        text = "metrics need prometheus-client: pip install 'graphrag-eval-async[prometheus]'"
         raise UsageError(text) from None
     del prometheus_client

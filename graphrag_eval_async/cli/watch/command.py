@@ -5,7 +5,7 @@ import os
 import resource
 import sys
 from collections.abc import Coroutine
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
@@ -22,12 +22,16 @@ from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
 from graphrag_eval_async.cli.watch.commands import Commands
 from graphrag_eval_async.cli.watch.kept import Kept
 from graphrag_eval_async.cli.watch.views import Lines, Screen, open_view
+from graphrag_eval_async.config import Config
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.inference.running import Interval
+from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.monitor.alerts import Alert, Change, message, parse_alert
 from graphrag_eval_async.monitor.arrivals import Arrivals
 from graphrag_eval_async.monitor.counting import Counting, Show
 from graphrag_eval_async.monitor.facts import Facts
+from graphrag_eval_async.monitor.prometheus import PrometheusCollector
+from graphrag_eval_async.monitor.prometheus_server import MetricsServer
 from graphrag_eval_async.monitor.windows import parse_duration, parse_window
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
 from graphrag_eval_async.sources.receiving import OtlpReceiver, receive_otlp
@@ -37,14 +41,16 @@ from graphrag_eval_async.text import one_line
 from graphrag_eval_async.traces.format import OTLP, TraceFormat
 
 
-def parse_address(text: str) -> tuple[str, int]:
-    """Of ``HOST:PORT``; an address of IPv6 is in brackets."""
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal():
-        raise ValueError(f"{text!r}: expected HOST:PORT, such as 127.0.0.1:4318")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+def parse_address(text: str, *, host: str = "", example: str = "127.0.0.1:4318") -> tuple[str, int]:
+    """Of ``HOST:PORT``; an address of IPv6 is in brackets. Without a host, it is `host`."""
+    given, _, port = text.rpartition(":")
+    host = given.removeprefix("[").removesuffix("]") or host
+    if not (host and port.isascii() and port.isdecimal() and int(port) < 1 << 16):
+        raise ValueError(f"{text!r}: expected HOST:PORT, such as {example}")
+    return host, int(port)
 
 
+LOOPBACK = "127.0.0.1"
 LOOK_SECONDS = 1.0  # how often alerts look whether time alone has changed something
 OPEN_FILES = 65_536  # more than anybody follows
 DURATION: dict[str, Any] = {"parser": options.parser(parse_duration), "metavar": "TIME"}
@@ -126,6 +132,15 @@ class Watch(RunOptions):
         Any,
         options.output_option(**DURATION, help="How often to print JSON without a terminal."),
     ] = "10s"
+    metrics: Annotated[
+        Any,
+        options.output_option(
+            parser=options.parser(partial(parse_address, host=LOOPBACK, example=f"{LOOPBACK}:9464")),
+            metavar="[HOST:]PORT",
+            help="Serve metrics for Prometheus at this address, such as :9464; without HOST, only to this "
+            "machine. Port 0 selects a free one.",
+        ),
+    ] = None
     alert: Annotated[
         list[Alert],
         options.alert_option(
@@ -184,7 +199,10 @@ class Watch(RunOptions):
         stop = asyncio.Event()
         source = self._source(stop)
         restore = counting.restore
-        with self.open(reference, source, config, interrupts, on_restored=restore) as (stream, lines):
+        with (
+            nullcontext() if self.metrics is None else MetricsServer(*self.metrics) as metrics,
+            self.open(reference, source, config, interrupts, on_restored=restore) as (stream, lines),
+        ):
             sending = Sending(
                 lines, self.stopping(stream, stop.set if isinstance(source, Follower) else stream.stop)
             )
@@ -196,6 +214,9 @@ class Watch(RunOptions):
             journal = self.output if self.is_resumable else None
             kept = Kept(journal, counting.alerts, counting.arrivals, lambda: self.has_begun(stream))
             work = _watch(stream, sending, counting, view, kept, self.on_alert)
+            if metrics is not None:
+                view.say(f"metrics: {metrics.address}")
+                work = metrics.run(work, partial(self._collector, stream, counting, source, config))
             ending = run_to_end(work, interrupts, drain=sending.drain)
             ending = ending.attempt(partial(view.finish, shown=self.has_begun(stream)))
         compared = final_lines(counting.comparison, self.level) if counting.comparison is not None else ()
@@ -210,6 +231,23 @@ class Watch(RunOptions):
             config=config,
             table=sys.stdout if isinstance(view, Screen) else sys.stderr,
             notes=[*compared, *(one_line(f"{path}: never existed") for path in not_found)],
+        )
+
+    def _collector(
+        self,
+        stream: EvaluationStream,
+        counting: Counting,
+        source: Follower | JsonlFiles | OtlpReceiver,
+        config: Config | None,
+    ) -> PrometheusCollector:
+        return PrometheusCollector(
+            stream,
+            recent=counting.recent,
+            source=source if isinstance(source, Follower) else None,
+            alerts=counting.alerts.states,
+            reference=None if self.reference is None else os.path.basename(self.reference),
+            judge_model=judge_of(config),
+            level=self.level,
         )
 
     def _counting(self) -> Counting:
