@@ -34,6 +34,7 @@ HELP = Path(__file__).parent / "help"
         "calibrate",
         "validate",
         "convert",
+        "grafana",
         "answer-correctness",
     ],
 )
