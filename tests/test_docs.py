@@ -13,7 +13,7 @@ from graphrag_eval_async import __all__, errors, follow_jsonl, reference
 from graphrag_eval_async.aggregates import steps
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS
-from graphrag_eval_async.cli.watch import commands, views
+from graphrag_eval_async.cli.watch import views
 from graphrag_eval_async.config.model import LimitsConfig
 from graphrag_eval_async.evaluator import LARGE_BYTES
 from graphrag_eval_async.judge.calls import MAX_DIMENSIONS, MAX_QUOTED
@@ -22,10 +22,12 @@ from graphrag_eval_async.judge.openai_replies import MAX_BODY_VALUES, MAX_NUMBER
 from graphrag_eval_async.judge.protocol import MAX_VALUES
 from graphrag_eval_async.monitor import (
     counting,
+    deliveries,
     prometheus,
     prometheus_metrics,
     prometheus_samples,
     prometheus_server,
+    webhooks,
 )
 from graphrag_eval_async.records import decoding, doubts, evaluation, reject, yaml_file
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
@@ -103,8 +105,11 @@ DEFAULTS = {
     "window of recent results": "200",
     "results that are listed": f"{counting.KEPT_RESULTS}",
     "messages that wait for a slow terminal or pipe": f"{views.MAX_MESSAGES:,}",
-    "changes of one alert that wait for `--on-alert`": f"{commands.MAX_WAITING}",
-    "time that a command of `--on-alert` may take": f"{commands.COMMAND_SECONDS:g} s",
+    "changes of one alert that wait for `--on-alert` or `--on-alert-url`": f"{deliveries.MAX_WAITING}",
+    "time that a command of `--on-alert` may take": f"{deliveries.DELIVERY_SECONDS:g} s",
+    "attempts of `--on-alert-url`, and the time for all of them": (
+        f"{webhooks.ATTEMPTS}, and {webhooks.TOTAL_SECONDS:g} s"
+    ),
     "templates with a label of their own": f"{prometheus_metrics.MAX_TEMPLATES}",
     "length of a label": f"{prometheus_samples.LABEL_CHARACTERS} characters",
     "time that a scrape waits for the event loop": f"{prometheus.SCRAPE_SECONDS:g} s",

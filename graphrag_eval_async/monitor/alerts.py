@@ -72,9 +72,13 @@ def parse_alert(text: str) -> Alert:
     return Alert(text=text.strip(), **condition._asdict(), window=window)
 
 
-def message(change: Change) -> str:
+def summary(change: Change) -> str:
     value = "no values" if change["value"] is None else f"{change['value']:.4g}"
-    return f"{change['time']} alert {change['state']}: {change['alert']}: {value}"
+    return f"alert {change['state']}: {change['alert']}: {value}"
+
+
+def message(change: Change) -> str:
+    return f"{change['time']} {summary(change)}"
 
 
 class Watched:

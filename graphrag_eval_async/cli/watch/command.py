@@ -4,7 +4,7 @@ import asyncio
 import os
 import resource
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +19,7 @@ from graphrag_eval_async.cli.files import file_path, output_path
 from graphrag_eval_async.cli.gates import check_alerts, check_gates
 from graphrag_eval_async.cli.run import RunOptions
 from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
-from graphrag_eval_async.cli.watch.commands import Commands
+from graphrag_eval_async.cli.watch.commands import ShellCommand
 from graphrag_eval_async.cli.watch.kept import Kept
 from graphrag_eval_async.cli.watch.views import Lines, Screen, open_view
 from graphrag_eval_async.config import Config
@@ -29,9 +29,12 @@ from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.monitor.alerts import Alert, Change, message, parse_alert
 from graphrag_eval_async.monitor.arrivals import Arrivals
 from graphrag_eval_async.monitor.counting import Counting, Show
+from graphrag_eval_async.monitor.deliveries import Deliveries
 from graphrag_eval_async.monitor.facts import Facts
 from graphrag_eval_async.monitor.prometheus import PrometheusCollector
 from graphrag_eval_async.monitor.prometheus_server import MetricsServer
+from graphrag_eval_async.monitor.webhooks import SECRET, Webhook
+from graphrag_eval_async.monitor.webhooks import parse_address as parse_url
 from graphrag_eval_async.monitor.windows import parse_duration, parse_window
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
 from graphrag_eval_async.sources.receiving import OtlpReceiver, receive_otlp
@@ -160,6 +163,16 @@ class Watch(RunOptions):
             "input; killed after 30 s.",
         ),
     ] = None
+    on_alert_url: Annotated[
+        list[Any],
+        options.alert_option(
+            parser=options.parser(parse_url),
+            metavar="URL",
+            help="Post the facts as JSON to this URL when an alert starts or ends; ${NAME} stands for an "
+            f"environment variable. The secret in {SECRET} signs it. Repeatable.",
+            **options.REPEATABLE,
+        ),
+    ]
     baseline: Annotated[
         str | None,
         options.statistics_option(
@@ -213,7 +226,7 @@ class Watch(RunOptions):
             view = open_view(facts, self.window, self.interval, interrupts, reads_stdin=self.paths == ["-"])
             journal = self.output if self.is_resumable else None
             kept = Kept(journal, counting.alerts, counting.arrivals, lambda: self.has_begun(stream))
-            work = _watch(stream, sending, counting, view, kept, self.on_alert)
+            work = _watch(stream, sending, counting, view, kept, self._deliveries(view.say))
             if metrics is not None:
                 view.say(f"metrics: {metrics.address}")
                 work = metrics.run(work, partial(self._collector, stream, counting, source, config))
@@ -232,6 +245,17 @@ class Watch(RunOptions):
             table=sys.stdout if isinstance(view, Screen) else sys.stderr,
             notes=[*compared, *(one_line(f"{path}: never existed") for path in not_found)],
         )
+
+    def _deliveries(self, say: Callable[[str], object]) -> list[Deliveries]:
+        secret = os.environ.get(SECRET)
+        key = None if secret is None else secret.encode(errors="surrogateescape")
+        posts = [
+            Deliveries(f"--on-alert-url {address.host}", Webhook(address, key), say)
+            for address in self.on_alert_url
+        ]
+        if self.on_alert is None:
+            return posts
+        return [Deliveries("--on-alert", ShellCommand(self.on_alert), say), *posts]
 
     def _collector(
         self,
@@ -278,8 +302,10 @@ class Watch(RunOptions):
             raise UsageError(
                 "--otlp-listen cannot be combined with logs, --until-idle or a --format other than otlp"
             )
-        if self.on_alert is not None and not self.alert:
-            raise UsageError("--on-alert needs --alert")
+        if not self.alert and (self.on_alert is not None or self.on_alert_url):
+            raise UsageError(f"--on-alert{'' if self.on_alert else '-url'} needs --alert")
+        if self.on_alert_url and os.environ.get(SECRET) == "":
+            raise UsageError(f"the environment variable {SECRET} is empty; set it, or unset it")
         if "-" in self.paths:
             self._check_stdin()
         if "-" in {self.output, self.rejects}:
@@ -330,13 +356,12 @@ async def _watch(
     counting: Counting,
     view: Screen | Lines,
     kept: Kept,
-    on_alert: str | None,
+    deliveries: Sequence[Deliveries],
 ) -> None:
-    commands = Commands(on_alert, view.say)
-
     def tell(change: Change) -> None:
         view.say(message(change))
-        commands.run(change)
+        for each in deliveries:
+            each.add(change)
         kept.changed.set()
 
     async def work() -> None:
@@ -347,7 +372,7 @@ async def _watch(
                 counting.add(result)
                 await sending.send(result)
         kept.resume()
-        await commands.finish()
+        await asyncio.gather(*(each.finish() for each in deliveries))
 
     async def look() -> NoReturn:
         while True:
@@ -361,7 +386,7 @@ async def _watch(
     try:
         await _alongside(work(), look(), kept.keep(), *(loop() for loop in view.loops))
     finally:
-        await commands.aclose()
+        await asyncio.gather(*(each.aclose() for each in deliveries))
         kept.note(counting.count, last=True)
         await kept.write()
 
