@@ -1,4 +1,4 @@
-"""Alerts on the windowed mean of a metric: they start when it crosses a bound, and end when it recovers."""
+"""Alerts on the windowed mean or quantile of a metric: they start at a bound, and end when it recovers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import re
 from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fractions import Fraction
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from graphrag_eval_async.aggregates import Last
-from graphrag_eval_async.aggregates.exact import mean, to_units
 from graphrag_eval_async.monitor.silence import NO_LINES, Silence
+from graphrag_eval_async.monitor.statistic import Mean, Quantile
 from graphrag_eval_async.monitor.windows import parse_duration, parse_window, window_facts
 from graphrag_eval_async.records.conditions import OPERATORS, parse_condition
 from graphrag_eval_async.records.metrics import ERROR_RATE
@@ -23,22 +24,30 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records.results import Values
 
 Change: TypeAlias = dict[str, Any]
-"""An alert that has started or ended, as JSON; `value` is the mean of the `samples` values in its window."""
+"""An alert that has started or ended, as JSON.
 
+`value` is the `statistic` of the `samples` values in its window.
+"""
+
+_QUANTILE = re.compile(
+    r"(?P<template>(?:.*:)?\s*)p(?P<percent>\d{1,3}(?:\.\d{1,3})?)\s+(?P<rest>[^\s:<>=!]+\s*[<>].*)",
+    re.ASCII | re.DOTALL,
+)
 _NO_LINES = re.compile(r"\s*no\s+lines\s+for\s+(?P<time>\S+)\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """A condition on the mean of the last values of one metric, over all results or one template's.
+    """A condition on the mean or a quantile of the last values of one metric, of all results or a template's.
 
     Attributes:
         text: as it was given.
         template: None for all results.
         metric: its name, or ``error_rate``, or `NO_LINES`.
         operator: one of `OPERATORS`.
-        bound: what the mean is compared with.
+        bound: what the mean or quantile is compared with.
         window: which values count; None for the window of the view.
+        quantile: between 0 and 1; None for the mean.
     """
 
     text: str
@@ -47,10 +56,16 @@ class Alert:
     operator: str
     bound: float
     window: Last | Seconds | None
+    quantile: Fraction | None = None
+
+    @property
+    def statistic(self) -> str:
+        """What is compared with the bound, such as "mean" or "p95"."""
+        return "mean" if self.quantile is None else f"p{float(self.quantile * 100):g}"
 
 
 def parse_alert(text: str) -> Alert:
-    """Parse ``[TEMPLATE:] METRIC <|<=|>|>= VALUE [over WINDOW]`` or ``no lines for TIME``.
+    """Parse ``[TEMPLATE:] [pNN] METRIC <|<=|>|>= VALUE [over WINDOW]`` or ``no lines for TIME``.
 
     A template's name may hold colons and spaces.
 
@@ -64,12 +79,26 @@ def parse_alert(text: str) -> Alert:
         )
     parts = text.rsplit(maxsplit=2)
     has_window = parts[1:2] == ["over"]
+    condition, quantile = _without_quantile(parts[0] if has_window else text)
     try:
-        condition = parse_condition(parts[0] if has_window else text)
+        parsed = parse_condition(condition)
     except ValueError as error:
         raise ValueError(f"{error}; then optionally: over WINDOW. Or: no lines for TIME") from None
+    if quantile is not None and parsed.metric == ERROR_RATE:
+        raise ValueError(f"{text!r}: {ERROR_RATE} has no quantiles")
     window = parse_window(parts[2]) if has_window else None
-    return Alert(text=text.strip(), **condition._asdict(), window=window)
+    return Alert(text=text.strip(), **parsed._asdict(), window=window, quantile=quantile)
+
+
+def _without_quantile(text: str) -> tuple[str, Fraction | None]:
+    """Return a condition without the ``pNN`` before its metric, and what that stands for."""
+    match = _QUANTILE.fullmatch(text)
+    if match is None:
+        return text, None
+    percent = Fraction(match["percent"])
+    if not 0 < percent < 100:
+        raise ValueError(f"{text!r}: p{match['percent']} is not between p0 and p100, such as p95")
+    return match["template"] + match["rest"], percent / 100
 
 
 def summary(change: Change) -> str:
@@ -96,8 +125,8 @@ class Watched:
         self._window = window
         # In the unit of positions.
         self._size = window.count if isinstance(window, Last) else window.seconds
-        self._values: deque[tuple[float, int]] = deque()
-        self._units = 0
+        self._values: deque[tuple[float, float]] = deque()
+        self._statistic = Mean() if alert.quantile is None else Quantile(alert.quantile)
         self._added = 0
         self._begin = inf  # of the window, as it fills
         self._held = -inf
@@ -106,16 +135,15 @@ class Watched:
         """Count a value and return what changed; `now` is in seconds, of any monotonic clock."""
         self._begin = min(self._begin, self._position(now))
         self._added += 1
-        units = to_units(value)
-        self._values.append((self._position(now), units))
-        self._units += units
+        self._values.append((self._position(now), value))
+        self._statistic.add(value)
         return self.look(now)
 
     def look(self, now: float) -> Change | None:
         """Return what changed, if anything: time may also pass without values."""
         position = self._position(now)
         while self._values and self._values[0][0] <= position - self._size:
-            self._units -= self._values.popleft()[1]
+            self._statistic.remove(self._values.popleft()[1])
         value = self.value
         alert = self.alert
         is_full = position - self._begin >= self._size
@@ -156,8 +184,8 @@ class Watched:
 
     @property
     def value(self) -> float | None:
-        """The mean of the values in the window, correctly rounded."""
-        return mean(self._units, len(self._values), integral=False) if self._values else None
+        """The mean or quantile of the values in the window."""
+        return self._statistic.value
 
     def change(self, state: Literal["started", "ended"]) -> Change:
         return {
@@ -165,6 +193,7 @@ class Watched:
             "state": state,
             "template": self.alert.template,
             "metric": self.alert.metric,
+            "statistic": self.alert.statistic,
             "value": self.value,
             "bound": self.alert.bound,
             "window": window_facts(self._window),

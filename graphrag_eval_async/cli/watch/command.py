@@ -150,8 +150,8 @@ class Watch(RunOptions):
             parser=options.parser(parse_alert),
             metavar="CONDITION",
             help="Alert when the mean of recent values crosses a threshold: 'steps_score < 0.8 over 200', "
-            "'TEMPLATE: error_rate > 0.1 over 5m', or 'no lines for 10m'. Repeatable.  [default window: that "
-            "of --window]",
+            "'TEMPLATE: error_rate > 0.1 over 5m'; when a quantile does: 'p95 elapsed_sec > 30'; or on "
+            "'no lines for 10m'. Repeatable.  [default window: that of --window]",
             **options.REPEATABLE,
         ),
     ]
