@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.inference.until import Until
     from graphrag_eval_async.judge import Judge, JudgeUsage, TokenUsage
     from graphrag_eval_async.monitor.dashboard import Dashboard
+    from graphrag_eval_async.monitor.prometheus import PrometheusCollector
     from graphrag_eval_async.records import Line, LongLine, Position, Question, Reject, Rejects
     from graphrag_eval_async.records.tabular import results_to_rows
     from graphrag_eval_async.reference import Reference, load_reference
@@ -105,6 +106,7 @@ _MODULES = {
     "inference.until": "Until",
     "judge": "Judge JudgeUsage TokenUsage",
     "monitor.dashboard": "Dashboard",
+    "monitor.prometheus": "PrometheusCollector",
     "records": "Line LongLine Position Question Reject Rejects",
     "records.tabular": "results_to_rows",
     "reference": "Reference load_reference",
@@ -161,6 +163,7 @@ __all__ = [
     "OutputConfig",
     "Position",
     "PricingConfig",
+    "PrometheusCollector",
     "Question",
     "RagasAnswerCorrectnessConfig",
     "Reference",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import Future
 from math import inf
+from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,6 +38,21 @@ async def run_in_thread(
 async def write_in_thread(function: Callable[[], R], *, threads: Executor | None = None) -> R:
     """`function()`, called in a thread; a cancellation waits for its end, however long that takes."""
     return await run_to_end(asyncio.get_running_loop().run_in_executor(threads, function))
+
+
+async def run_abandonable(function: Callable[[], R]) -> R:
+    """`function()`, called in a thread of its own, for which nobody waits once this is cancelled."""
+    future: Future[R] = Future()
+    future.set_running_or_notify_cancel()  # So that a cancellation leaves it alone.
+
+    def run() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:  # noqa: BLE001  (raised by whoever awaits)
+            future.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return await asyncio.wrap_future(future)
 
 
 async def run_to_end(

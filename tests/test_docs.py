@@ -14,14 +14,28 @@ from graphrag_eval_async.aggregates import steps
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS
 from graphrag_eval_async.cli.reporting import WriteReport
-from graphrag_eval_async.cli.watch import commands, views
+from graphrag_eval_async.cli.watch import views
 from graphrag_eval_async.config.model import LimitsConfig
 from graphrag_eval_async.evaluator import LARGE_BYTES
 from graphrag_eval_async.judge.calls import MAX_DIMENSIONS, MAX_QUOTED
 from graphrag_eval_async.judge.openai_endpoint import MAX_ERROR_BYTES
 from graphrag_eval_async.judge.openai_replies import MAX_BODY_VALUES, MAX_NUMBERS
 from graphrag_eval_async.judge.protocol import MAX_VALUES
-from graphrag_eval_async.monitor import counting, dashboard, evidence, gfm, github, kept, report
+from graphrag_eval_async.monitor import (
+    counting,
+    dashboard,
+    deliveries,
+    evidence,
+    gfm,
+    github,
+    kept,
+    prometheus,
+    prometheus_metrics,
+    prometheus_samples,
+    prometheus_server,
+    report,
+    webhooks,
+)
 from graphrag_eval_async.records import decoding, doubts, evaluation, reject, yaml_file
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
@@ -108,11 +122,18 @@ DEFAULTS = {
     "window of recent results": "200",
     "results that are listed": f"{counting.KEPT_RESULTS}",
     "messages that wait for a slow terminal or pipe": f"{views.MAX_MESSAGES:,}",
-    "changes of one alert that wait for `--on-alert`": f"{commands.MAX_WAITING}",
     "length of a page of Markdown": f"{gfm.MAX_CHARACTERS:,} characters",
     "questions that are listed as the worst": f"{WriteReport.worst}",
     "annotations of one kind": f"{github.MAX_ANNOTATIONS}",
-    "time that a command of `--on-alert` may take": f"{commands.COMMAND_SECONDS:g} s",
+    "changes of one alert that wait for `--on-alert` or `--on-alert-url`": f"{deliveries.MAX_WAITING}",
+    "time that a command of `--on-alert` may take": f"{deliveries.DELIVERY_SECONDS:g} s",
+    "attempts of `--on-alert-url`, and the time for all of them": (
+        f"{webhooks.ATTEMPTS}, and {webhooks.TOTAL_SECONDS:g} s"
+    ),
+    "templates with a label of their own": f"{prometheus_metrics.MAX_TEMPLATES}",
+    "length of a label": f"{prometheus_samples.LABEL_CHARACTERS} characters",
+    "time that a scrape waits for the event loop": f"{prometheus.SCRAPE_SECONDS:g} s",
+    "connections to the page at a time": f"{prometheus_server.MAX_SCRAPES}",
 }
 
 
@@ -142,6 +163,15 @@ def test_plots_are_drawn(name: str) -> None:
 def test_the_reference_has_all_that_is_public() -> None:
     page = (ROOT / "docs" / "api.md").read_text()
     assert sorted(re.findall(r"^::: graphrag_eval_async\.(\w+)$", page, re.MULTILINE)) == sorted(__all__)
+
+
+def test_the_page_of_prometheus_lists_the_metrics() -> None:
+    page = (ROOT / "docs" / "prometheus.md").read_text()
+    expected = []
+    for name, kind, labels, text in prometheus_metrics.METRICS:
+        shown = ", ".join(f"`{each}`" for each in labels) or "none"
+        expected.append(f"| `{prometheus_metrics.PREFIX}{name}` | {kind} | {shown} | {text} |")
+    assert [line for line in page.splitlines() if line.startswith("| `graphrag_eval_")] == expected
 
 
 def test_other_figures() -> None:

@@ -8,6 +8,8 @@ from math import inf
 from struct import pack
 from typing import TYPE_CHECKING, TypeAlias
 
+from graphrag_eval_async.aggregates.exact import mean, to_units
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
@@ -127,6 +129,24 @@ class OrderedValues:
             finger += 1
         self._finger, self._before = finger, before
         return self._settled(finger)[k - before]
+
+    def quantile(self, part: int, whole: int) -> float:
+        """Return the value with `part` of `whole` of the values below it; there must be values.
+
+        It is linearly interpolated between two values: the inclusive method of `statistics.quantiles`, type 7
+        of Hyndman and Fan (1996, "Sample quantiles in statistical packages"), rounded once.
+        """
+        place, rest = divmod((len(self) - 1) * part, whole)
+        low = self.select(place)
+        if not rest:
+            return low
+        high = self.select(place + 1)
+        return mean(to_units(low) * (whole - rest) + to_units(high) * rest, whole, integral=False)
+
+    def rank(self, bound: float) -> int:
+        """Return how many values are at most `bound`, which may be infinite."""
+        index = bisect_right(self._bounds, bound) - 1
+        return sum(map(len, self.chunks[:index])) + bisect_right(self._settled(index), bound)
 
     def _settled(self, index: int) -> Chunk:
         """Sort a chunk if needed and return it."""

@@ -188,6 +188,12 @@ class Aggregates:
         ]
         return [(question, mean) for mean, question in nsmallest(count, means)]
 
+    def cumulative_counts(self, metric: str, bounds: Sequence[float]) -> list[int]:
+        """Return, for each bound, how many values of the metric over all results are at most the bound."""
+        self._flush()
+        series = self._micro.get(metric)
+        return [0 if series is None else series.values.rank(bound) for bound in bounds]
+
     def overall(self) -> dict[str, Any]:
         """Return `micro` of a detailed snapshot, with `weights` of each metric in place of intervals.
 

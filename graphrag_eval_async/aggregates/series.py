@@ -7,7 +7,7 @@ from contextlib import suppress
 from operator import neg
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.aggregates.exact import ONE, mean, sum_floats, sum_units, to_units
+from graphrag_eval_async.aggregates.exact import ONE, mean, sum_floats, sum_units
 from graphrag_eval_async.aggregates.histogram import Histogram
 from graphrag_eval_async.aggregates.ordered import CHUNK, OrderedValues
 from graphrag_eval_async.aggregates.questions import QuestionValues
@@ -150,17 +150,9 @@ class Series:
         return {f"p{percent}": self.quantile(percent) for percent in QUANTILES}
 
     def quantile(self, percent: int) -> float:
-        """Return a percentile, linearly interpolated between two values; 50 is the median.
-
-        This is the inclusive method of `statistics.quantiles`, type 7 of Hyndman and Fan (1996, "Sample
-        quantiles in statistical packages"), rounded once.
-        """
-        place, part = divmod((len(self) - 1) * percent, 100)
-        low = self.values.select(place)
-        if not part:
-            return self._shown(low)
-        high = self.values.select(place + 1)
-        return mean(to_units(low) * (100 - part) + to_units(high) * part, 100, integral=False)
+        """Return a percentile, as `OrderedValues.quantile` defines it; 50 is the median."""
+        value = self.values.quantile(percent, 100)
+        return value if (len(self) - 1) * percent % 100 else self._shown(value)
 
     def _shown(self, value: float) -> float:
         # Adding 0 turns -0.0 into 0.0, so that the order of values does not matter.

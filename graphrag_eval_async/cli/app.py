@@ -21,6 +21,7 @@ from graphrag_eval_async.cli.convert import Convert
 from graphrag_eval_async.cli.correctness import AnswerCorrectness
 from graphrag_eval_async.cli.evaluate import Evaluate
 from graphrag_eval_async.cli.exits import Exit, Interrupts
+from graphrag_eval_async.cli.grafana import Grafana
 from graphrag_eval_async.cli.init import Init
 from graphrag_eval_async.cli.options import PANELS, with_address
 from graphrag_eval_async.cli.plan import Plan
@@ -119,6 +120,7 @@ COMMANDS: dict[str, type[Command]] = {
     "validate": Validate,
     "convert": Convert,
     "schema": Schema,
+    "grafana": Grafana,
     "answer-correctness": AnswerCorrectness,
 }
 for _name, _command in COMMANDS.items():

@@ -26,14 +26,14 @@ from graphrag_eval_async.monitor.counting import Counting, is_wrong
 from graphrag_eval_async.monitor.evidence import pairs_of, values_of
 from graphrag_eval_async.monitor.facts import Facts, complete
 from graphrag_eval_async.monitor.kept import KEPT, KeptResults, one_of_each
-from graphrag_eval_async.monitor.overview import AlertLog, History, overview
+from graphrag_eval_async.monitor.overview import History, overview
 from graphrag_eval_async.monitor.rendering import STATIC, render, require_jinja, static
 from graphrag_eval_async.monitor.stored import result_at, results_of_question
 from graphrag_eval_async.records.metrics import is_score, metric_position
 from graphrag_eval_async.threads import outlast
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
     from types import TracebackType
 
     from starlette.requests import Request
@@ -81,7 +81,7 @@ class Board:
         self.title = title
         self.output = output
         self.kept = KeptResults(counting)
-        self.alert_log = AlertLog()
+        self._alerts = counting.alerts
         self._facts = facts
         self._trends = counting.trends()
         self._history = History()
@@ -104,7 +104,8 @@ class Board:
                     "latest": self.kept.latest.facts(),
                 }
                 busy = monotonic() - collecting
-                html = await asyncio.to_thread(self._render, facts, names, base)
+                log = [*self._alerts.log]
+                html = await asyncio.to_thread(self._render, facts, names, log, base)
                 self._rendered = monotonic(), html
                 self.pause = max(UPDATE_SECONDS, (busy + monotonic() - start) / RENDER_SHARE / 2)
             return self._rendered[1]
@@ -116,7 +117,11 @@ class Board:
         return self._event[1]
 
     def _render(
-        self, facts: dict[str, Any], lists: Mapping[str, Sequence[Mapping[str, Any]]], base: str
+        self,
+        facts: dict[str, Any],
+        lists: Mapping[str, Sequence[Mapping[str, Any]]],
+        log: Sequence[Mapping[str, Any]],
+        base: str,
     ) -> str:
         complete(facts)
         self._history.add(facts)
@@ -126,7 +131,7 @@ class Board:
             **names,
             base=base,
             charts=self._history.charts(),
-            alert_log=[*self.alert_log.changes],
+            alert_log=log,
             validity="valid however often you look",
         )
 
@@ -171,12 +176,11 @@ class DashboardServer:
     """Serves the pages of a board on the event loop of the run, read-only.
 
     Attributes:
-        board: what it shows.
         url: the address to open; it has a random token unless only this machine can reach it.
     """
 
-    def __init__(self, board: Board, host: str, port: int) -> None:
-        """Listen from now on; pages are answered once `serve` runs.
+    def __init__(self, host: str, port: int) -> None:
+        """Listen from now on; pages are answered from `start` on.
 
         Raises:
             UsageError: a package is missing, or the port cannot be opened.
@@ -189,7 +193,6 @@ class DashboardServer:
             text = f"a dashboard needs {error.name}: pip install 'graphrag-eval-async[web]'"
             raise UsageError(text) from None
         del starlette, uvicorn
-        self.board = board
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             self._listening = socket.create_server((host, port), family=family)
@@ -205,13 +208,29 @@ class DashboardServer:
         shown = socket.gethostname() if host in {"0.0.0.0", "::"} else name  # noqa: S104  (compared only)
         self.url = f"http://{shown}:{port}{self._base}/"
         self._clients = 0
+        self._board: Board
         self._closing = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Answer requests from now on; needs a running event loop."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._listening.close()
+
+    async def run(self, work: Coroutine[Any, Any, None], board: Board) -> None:
+        """Await `work` while the pages of `board` are served; then close."""
+        self.start(board)
+        try:
+            await work
+        finally:
+            await self.aclose()
+
+    def start(self, board: Board) -> None:
+        """Answer requests with the pages of `board` from now on; needs a running event loop."""
         from graphrag_eval_async.sources.receiving import server_of
 
+        self._board = board
         self._server = server_of(self._guarded(self._app()))
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._listening]))
 
@@ -271,9 +290,11 @@ class DashboardServer:
     async def _first(self, _: Request) -> Response:
         from markupsafe import Markup
 
-        content = Markup(await self.board.overview(self._base))  # noqa: S704  (rendered by a template)
+        content = Markup(await self._board.overview(self._base))  # noqa: S704  (rendered by a template)
         events = f"{self._base}/events"
-        return _page("overview.html", title=self.board.title, base=self._base, content=content, events=events)
+        return _page(
+            "overview.html", title=self._board.title, base=self._base, content=content, events=events
+        )
 
     async def _events(self, _: Request) -> Response:
         from starlette.responses import PlainTextResponse, StreamingResponse
@@ -288,15 +309,15 @@ class DashboardServer:
         sent, last = "", monotonic()
         try:
             while not self._closing.is_set():
-                content = await self.board.overview(self._base)
+                content = await self._board.overview(self._base)
                 if content != sent:
                     sent, last = content, monotonic()
-                    yield b"data: %b\n\n" % self.board.event(content)
+                    yield b"data: %b\n\n" % self._board.event(content)
                 elif monotonic() - last > PING_SECONDS:
                     last = monotonic()
                     yield b": nothing new\n\n"
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self.board.pause):
+                    async with asyncio.timeout(self._board.pause):
                         await self._closing.wait()
         finally:
             self._clients -= 1
@@ -305,7 +326,7 @@ class DashboardServer:
         from starlette.responses import Response
 
         name = request.path_params["name"]
-        kept = self.board.kept
+        kept = self._board.kept
         if name in STATIC:
             return Response(static(name), media_type=STATIC[name])
         if name == "worst":
@@ -321,7 +342,7 @@ class DashboardServer:
         )
 
     async def _result(self, request: Request) -> Response:
-        entry = self.board.kept.find(request.path_params["number"])
+        entry = self._board.kept.find(request.path_params["number"])
         if entry is None:
             return self._absent(
                 f"Only the latest {KEPT} and the worst {KEPT} results are kept. "
@@ -332,20 +353,20 @@ class DashboardServer:
         return await self._shown(entry["result"])
 
     async def _stored(self, request: Request) -> Response:
-        if self.board.output is None:
+        if self._board.output is None:
             return self._absent("The run writes no file of results (-o).")
-        result = await asyncio.to_thread(result_at, self.board.output, request.path_params["offset"])
+        result = await asyncio.to_thread(result_at, self._board.output, request.path_params["offset"])
         if result is None:
             return self._absent("No result begins at this offset.")
         return await self._shown(result)
 
     async def _question(self, request: Request) -> Response:
         question = request.query_params.get("id", "")
-        results: Sequence[Mapping[str, Any]] = self.board.kept.of_question(question)
+        results: Sequence[Mapping[str, Any]] = self._board.kept.of_question(question)
         note = f"Of those kept: the latest {KEPT} and the worst {KEPT}."
-        if self.board.output is not None:
-            results = await asyncio.to_thread(results_of_question, self.board.output, question)
-            note = f"In {os.path.basename(self.board.output)}."
+        if self._board.output is not None:
+            results = await asyncio.to_thread(results_of_question, self._board.output, question)
+            note = f"In {os.path.basename(self._board.output)}."
         if not results:
             return self._absent(f"There is no result of question {question}. {note}")
         return self._list(f"Results of {question}", results, note)
@@ -411,7 +432,6 @@ class Dashboard:
     address has a random token, and is sent in the clear unless a proxy encrypts it.
 
     Attributes:
-        board: what it shows.
         url: the address to open, such as ``http://127.0.0.1:8080/``.
     """
 
@@ -447,12 +467,11 @@ class Dashboard:
         self._stream = stream
         self._counting = Counting(window or Last(200), "last", parsed, include_errors=False)
         self._board = Board(Facts(stream, self._counting, level=level), self._counting, title)
-        self._server = DashboardServer(self._board, host, port)
-        self._counting.alerts.on_change = self._board.alert_log.add
+        self._server = DashboardServer(host, port)
         self.url = self._server.url
 
     async def __aenter__(self) -> Self:
-        self._server.start()
+        self._server.start(self._board)
         await self._stream.__aenter__()
         return self
 

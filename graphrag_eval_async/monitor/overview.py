@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.monitor.charts import chart, sparkline
@@ -83,16 +82,6 @@ class History:
                 [None if each is None else (each["low"], each["high"]) for each in ends],
             )
         return drawn
-
-
-class AlertLog:
-    """The latest changes of alerts, the newest first."""
-
-    def __init__(self, kept: int = 50) -> None:
-        self.changes: deque[Mapping[str, Any]] = deque(maxlen=kept)
-
-    def add(self, change: Mapping[str, Any]) -> None:
-        self.changes.appendleft(change)
 
 
 def overview(facts: Mapping[str, Any], worst: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:

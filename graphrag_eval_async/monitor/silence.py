@@ -47,6 +47,7 @@ class Silence:
             "state": state,
             "template": None,
             "metric": NO_LINES,
+            "statistic": None,
             "value": self._silent,
             "bound": self._seconds,
             "window": {"seconds": self._seconds},

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 RIGHT_ANSWER = 0.5
 """Minimum F1 of a right answer: at least half of its claims and the reference's match."""
 
+NO_FAILURE = "none"
+"""The class of results that are right."""
+
 _ANSWER_METRICS = ("answer_f1", "ragas_answer_correctness")
 
 
@@ -60,7 +63,7 @@ UNANSWERED = Facts(right_steps=True, unanswered=True)
 # The first rule that holds decides.
 _RULES: tuple[tuple[str, Callable[[Facts], object]], ...] = (
     ("no_answer", lambda facts: facts.right_steps and facts.unanswered),
-    ("none", lambda facts: facts.right_steps and facts.right_answer is not False),
+    (NO_FAILURE, lambda facts: facts.right_steps and facts.right_answer is not False),
     ("right_steps_wrong_answer", lambda facts: facts.right_steps),
     ("wrong_steps_right_answer", lambda facts: facts.right_answer),
     ("no_steps", lambda facts: not facts.attempted),
@@ -71,6 +74,10 @@ _RULES: tuple[tuple[str, Callable[[Facts], object]], ...] = (
     ("missed_retrieval", lambda facts: facts.misses_documents),
     ("wrong_query_result", lambda _: True),
 )
+
+
+CLASSES = tuple(name for name, _ in _RULES)
+"""All values of `failure`, including `NO_FAILURE`."""
 
 
 @cache  # There are few combinations of facts.

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
+from math import inf
 from typing import Any
 from unittest.mock import patch
 
@@ -39,6 +41,8 @@ def test_values_are_a_sorted_list(steps: list[tuple[str, Any]], wide: bool) -> N
                 assert values.select(k) == oracle[k]
                 assert (values.first(), values.last()) == (oracle[0], oracle[-1])
             assert len(values) == len(oracle)
+            for bound in (-inf, -1.5, 0.0, 3.0, 9.0, inf):
+                assert values.rank(bound) == bisect_right(oracle, bound)
             assert sorted(value for chunk in values.chunks for value in chunk) == oracle
             assert all(len(chunk) <= SMALL["CHUNK"] for chunk in values.chunks)
         assert [values.select(k) for k in range(len(oracle))] == oracle

@@ -35,6 +35,7 @@ HELP = Path(__file__).parent / "help"
         "calibrate",
         "validate",
         "convert",
+        "grafana",
         "answer-correctness",
     ],
 )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 import statistics
+from fractions import Fraction
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -117,8 +118,33 @@ def test_metrics_that_no_result_has() -> None:
         check_alerts([parse_alert("score-1 < 1")], [], None)
 
 
-def watched(condition: str, window: Last | Seconds) -> Watched:
-    return Watched(parse_alert(f"steps_score {condition}"), window)
+QUANTILES: list[tuple[str, tuple[Any, ...]]] = [
+    ("p95 elapsed_sec > 30", (None, "elapsed_sec", Fraction(95, 100), "p95", None)),
+    ("p99.9 elapsed_sec>30 over 5m", (None, "elapsed_sec", Fraction(999, 1000), "p99.9", Seconds(300))),
+    (" lines:  p50 steps_score < 0.5 over 9", ("lines", "steps_score", Fraction(1, 2), "p50", Last(9))),
+    ("p95 lines: x < 1", ("p95 lines", "x", None, "mean", None)),
+    ("a: p5 b > 2: p9 x < 1", ("a: p5 b > 2", "x", Fraction(9, 100), "p9", None)),
+    ("p95 > 3", (None, "p95", None, "mean", None)),
+    ("p95 p95 > 3", (None, "p95", Fraction(95, 100), "p95", None)),
+]
+
+
+@each(("text", "parts"), QUANTILES)
+def test_parsing_of_quantiles(text: str, parts: tuple[Any, ...]) -> None:
+    alert = parse_alert(text)
+    assert (alert.template, alert.metric, alert.quantile, alert.statistic, alert.window) == parts
+
+
+@each(
+    "text", ["p0 x > 1", "p100 x > 1", "p101 x > 1", "p95 error_rate > 1", "p9x x > 1", "p-5 x > 1", "p95 x"]
+)
+def test_invalid_quantiles(text: str) -> None:
+    with pytest.raises(ValueError, match=r"between p0 and p100|no quantiles|expected"):
+        parse_alert(text)
+
+
+def watched(condition: str, window: Last | Seconds, statistic: str = "") -> Watched:
+    return Watched(parse_alert(f"{statistic} steps_score {condition}"), window)
 
 
 def states(changes: Sequence[Change | None]) -> list[str]:
@@ -128,8 +154,20 @@ def states(changes: Sequence[Change | None]) -> list[str]:
 # The oracle: all that ever came, looked at anew each time.
 
 
+def statistic_of(alert: Alert, values: Sequence[float]) -> float:
+    """The mean, or the quantile in exact fractions."""
+    if alert.quantile is None:
+        return float(statistics.mean(values))
+    ordered = sorted(map(Fraction, values))
+    place = (len(ordered) - 1) * alert.quantile
+    low = ordered[int(place)]
+    high = ordered[min(int(place) + 1, len(ordered) - 1)]
+    exact = low + (high - low) * (place - int(place))
+    return int(exact) if place == int(place) and exact.denominator == 1 else float(exact)
+
+
 def holds(alert: Alert, values: Sequence[float], *, full: bool) -> bool:
-    return bool(full and values and OPERATORS[alert.operator](statistics.mean(values), alert.bound))
+    return bool(full and values and OPERATORS[alert.operator](statistic_of(alert, values), alert.bound))
 
 
 def expected_of_last(alert: Alert, n: int, values: Sequence[float]) -> list[str]:
@@ -171,22 +209,30 @@ VALUES = st.one_of(
 )
 
 
-@given(CONDITIONS, st.integers(1, 5), st.lists(VALUES, max_size=40))
-def test_the_last_n_against_the_oracle(condition: str, n: int, values: list[float]) -> None:
-    watch = watched(condition, Last(n))
+STATISTICS = st.sampled_from(["", "p50", "p95", "p12.5"])
+
+
+@given(CONDITIONS, STATISTICS, st.integers(1, 5), st.lists(VALUES, max_size=40))
+def test_the_last_n_against_the_oracle(condition: str, statistic: str, n: int, values: list[float]) -> None:
+    watch = watched(condition, Last(n), statistic)
     changes = [watch.add(value, 0.0) for value in values]
     assert states(changes) == expected_of_last(watch.alert, n, values)
     for change, end in zip(changes, accumulate([1] * len(values)), strict=True):
         if change is not None:
             recent = values[max(0, end - n) : end]
-            assert (change["samples"], change["value"]) == (len(recent), float(statistics.mean(recent)))
+            assert (change["samples"], change["value"]) == (len(recent), statistic_of(watch.alert, recent))
 
 
-@given(CONDITIONS, st.integers(1, 5), st.lists(st.tuples(st.integers(0, 4), st.none() | VALUES), max_size=40))
+@given(
+    CONDITIONS,
+    STATISTICS,
+    st.integers(1, 5),
+    st.lists(st.tuples(st.integers(0, 4), st.none() | VALUES), max_size=40),
+)
 def test_the_last_seconds_against_the_oracle(
-    condition: str, seconds: int, moves: list[tuple[int, float | None]]
+    condition: str, statistic: str, seconds: int, moves: list[tuple[int, float | None]]
 ) -> None:
-    watch = watched(condition, Seconds(seconds))
+    watch = watched(condition, Seconds(seconds), statistic)
     times = accumulate(pause for pause, _ in moves)
     looks = [(float(now), value) for now, (_, value) in zip(times, moves, strict=True)]
     changes = [watch.look(now) if value is None else watch.add(value, now) for now, value in looks]
@@ -280,6 +326,7 @@ def test_facts_of_a_change() -> None:
         "state": "started",
         "template": "a b",
         "metric": "x",
+        "statistic": "mean",
         "value": 0.75,
         "bound": 1.0,
         "window": {"seconds": 300.0},

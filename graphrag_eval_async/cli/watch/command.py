@@ -4,8 +4,8 @@ import asyncio
 import os
 import resource
 import sys
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
@@ -19,16 +19,23 @@ from graphrag_eval_async.cli.files import file_path, output_path
 from graphrag_eval_async.cli.gates import check_alerts, check_gates
 from graphrag_eval_async.cli.run import RunOptions
 from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
-from graphrag_eval_async.cli.watch.commands import Commands
+from graphrag_eval_async.cli.watch.commands import ShellCommand
 from graphrag_eval_async.cli.watch.kept import Kept
 from graphrag_eval_async.cli.watch.views import Lines, Screen, open_view
+from graphrag_eval_async.config import Config
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.inference.running import Interval
+from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.monitor.alerts import Alert, Change, message, parse_alert
 from graphrag_eval_async.monitor.arrivals import Arrivals
 from graphrag_eval_async.monitor.counting import Counting, Show
 from graphrag_eval_async.monitor.dashboard import Board, DashboardServer
+from graphrag_eval_async.monitor.deliveries import Deliveries
 from graphrag_eval_async.monitor.facts import Facts
+from graphrag_eval_async.monitor.prometheus import PrometheusCollector
+from graphrag_eval_async.monitor.prometheus_server import MetricsServer
+from graphrag_eval_async.monitor.webhooks import SECRET, Webhook
+from graphrag_eval_async.monitor.webhooks import parse_address as parse_url
 from graphrag_eval_async.monitor.windows import parse_duration, parse_window
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
 from graphrag_eval_async.sources.receiving import OtlpReceiver, receive_otlp
@@ -118,14 +125,23 @@ class Watch(RunOptions):
         Any,
         options.output_option(**DURATION, help="How often to print JSON without a terminal."),
     ] = "10s"
+    metrics: Annotated[
+        Any,
+        options.output_option(
+            parser=options.parser(options.parse_address),
+            metavar="[HOST:]PORT",
+            help="Serve metrics for Prometheus at this address, such as :9464; without HOST, only to this "
+            "machine. Port 0 selects a free one.",
+        ),
+    ] = None
     alert: Annotated[
         list[Alert],
         options.alert_option(
             parser=options.parser(parse_alert),
             metavar="CONDITION",
             help="Alert when the mean of recent values crosses a threshold: 'steps_score < 0.8 over 200', "
-            "'TEMPLATE: error_rate > 0.1 over 5m', or 'no lines for 10m'. Repeatable.  [default window: that "
-            "of --window]",
+            "'TEMPLATE: error_rate > 0.1 over 5m'; when a quantile does: 'p95 elapsed_sec > 30'; or on "
+            "'no lines for 10m'. Repeatable.  [default window: that of --window]",
             **options.REPEATABLE,
         ),
     ]
@@ -137,6 +153,16 @@ class Watch(RunOptions):
             "input; killed after 30 s.",
         ),
     ] = None
+    on_alert_url: Annotated[
+        list[Any],
+        options.alert_option(
+            parser=options.parser(parse_url),
+            metavar="URL",
+            help="Post the facts as JSON to this URL when an alert starts or ends; ${NAME} stands for an "
+            f"environment variable. The secret in {SECRET} signs it. Repeatable.",
+            **options.REPEATABLE,
+        ),
+    ]
     baseline: Annotated[
         str | None,
         options.statistics_option(
@@ -184,7 +210,11 @@ class Watch(RunOptions):
         stop = asyncio.Event()
         source = self._source(stop)
         restore = counting.restore
-        with self.open(reference, source, config, interrupts, on_restored=restore) as (stream, lines):
+        with (
+            nullcontext() if self.metrics is None else MetricsServer(*self.metrics) as metrics,
+            nullcontext() if self.web is None else DashboardServer(*self.web) as web,
+            self.open(reference, source, config, interrupts, on_restored=restore) as (stream, lines),
+        ):
             sending = Sending(
                 lines, self.stopping(stream, stop.set if isinstance(source, Follower) else stream.stop)
             )
@@ -192,14 +222,17 @@ class Watch(RunOptions):
             if isinstance(source, OtlpReceiver):
                 watched = [f"http://{source.host}:{source.port}/v1/traces"]
             facts = Facts(stream, counting, source=source, config=config, paths=watched, level=self.level)
-            web = None
-            if self.web is not None:
-                title = f"Watching {', '.join(watched)}"
-                web = DashboardServer(Board(facts, counting, title, output=self.output), *self.web)
             view = open_view(facts, self.window, self.interval, interrupts, reads_stdin=self.paths == ["-"])
             journal = self.output if self.is_resumable else None
             kept = Kept(journal, counting.alerts, counting.arrivals, lambda: self.has_begun(stream))
-            work = _watch(stream, sending, counting, view, kept, self.on_alert, web)
+            work = _watch(stream, sending, counting, view, kept, self._deliveries(view.say))
+            if web is not None:
+                view.say(f"dashboard: {web.url}")
+                title = f"Watching {', '.join(watched)}"
+                work = web.run(work, Board(facts, counting, title, output=self.output))
+            if metrics is not None:
+                view.say(f"metrics: {metrics.address}")
+                work = metrics.run(work, partial(self._collector, stream, counting, source, config))
             ending = run_to_end(work, interrupts, drain=sending.drain)
             ending = ending.attempt(partial(view.finish, shown=self.has_begun(stream)))
         compared = final_lines(counting.comparison, self.level) if counting.comparison is not None else ()
@@ -214,6 +247,34 @@ class Watch(RunOptions):
             config=config,
             table=sys.stdout if isinstance(view, Screen) else sys.stderr,
             notes=[*compared, *(one_line(f"{path}: never existed") for path in not_found)],
+        )
+
+    def _deliveries(self, say: Callable[[str], object]) -> list[Deliveries]:
+        secret = os.environ.get(SECRET)
+        key = None if secret is None else secret.encode(errors="surrogateescape")
+        posts = [
+            Deliveries(f"--on-alert-url {address.host}", Webhook(address, key), say)
+            for address in self.on_alert_url
+        ]
+        if self.on_alert is None:
+            return posts
+        return [Deliveries("--on-alert", ShellCommand(self.on_alert), say), *posts]
+
+    def _collector(
+        self,
+        stream: EvaluationStream,
+        counting: Counting,
+        source: Follower | JsonlFiles | OtlpReceiver,
+        config: Config | None,
+    ) -> PrometheusCollector:
+        return PrometheusCollector(
+            stream,
+            recent=counting.recent,
+            source=source if isinstance(source, Follower) else None,
+            alerts=counting.alerts.states,
+            reference=None if self.reference is None else os.path.basename(self.reference),
+            judge_model=judge_of(config),
+            level=self.level,
         )
 
     def _counting(self) -> Counting:
@@ -244,8 +305,10 @@ class Watch(RunOptions):
             raise UsageError(
                 "--otlp-listen cannot be combined with logs, --until-idle or a --format other than otlp"
             )
-        if self.on_alert is not None and not self.alert:
-            raise UsageError("--on-alert needs --alert")
+        if not self.alert and (self.on_alert is not None or self.on_alert_url):
+            raise UsageError(f"--on-alert{'' if self.on_alert else '-url'} needs --alert")
+        if self.on_alert_url and os.environ.get(SECRET) == "":
+            raise UsageError(f"the environment variable {SECRET} is empty; set it, or unset it")
         if "-" in self.paths:
             self._check_stdin()
         if "-" in {self.output, self.rejects}:
@@ -296,16 +359,12 @@ async def _watch(
     counting: Counting,
     view: Screen | Lines,
     kept: Kept,
-    on_alert: str | None,
-    web: DashboardServer | None,
+    deliveries: Sequence[Deliveries],
 ) -> None:
-    commands = Commands(on_alert, view.say)
-
     def tell(change: Change) -> None:
         view.say(message(change))
-        if web is not None:
-            web.board.alert_log.add(change)
-        commands.run(change)
+        for each in deliveries:
+            each.add(change)
         kept.changed.set()
 
     async def work() -> None:
@@ -316,7 +375,7 @@ async def _watch(
                 counting.add(result)
                 await sending.send(result)
         kept.resume()
-        await commands.finish()
+        await asyncio.gather(*(each.finish() for each in deliveries))
 
     async def look() -> NoReturn:
         while True:
@@ -328,14 +387,9 @@ async def _watch(
 
     counting.alerts.on_change = tell
     try:
-        if web is not None:
-            web.start()
-            view.say(f"dashboard: {web.url}")
         await _alongside(work(), look(), kept.keep(), *(loop() for loop in view.loops))
     finally:
-        if web is not None:
-            await web.aclose()
-        await commands.aclose()
+        await asyncio.gather(*(each.aclose() for each in deliveries))
         kept.note(counting.count, last=True)
         await kept.write()
 

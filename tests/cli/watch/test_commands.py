@@ -6,7 +6,8 @@ import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from graphrag_eval_async.cli.watch.commands import MAX_WAITING, Commands
+from graphrag_eval_async.cli.watch.commands import ShellCommand
+from graphrag_eval_async.monitor.deliveries import MAX_WAITING, Deliveries
 from tests.conftest import leaving_nothing
 
 if TYPE_CHECKING:
@@ -25,11 +26,11 @@ def change(alert: str = LOW, state: str = "started", value: float | None = 0.5) 
 
 
 @asynccontextmanager
-async def running(command: str, **more: Any) -> AsyncIterator[tuple[Commands, list[str]]]:
+async def running(command: str, **more: Any) -> AsyncIterator[tuple[Deliveries, list[str]]]:
     """Commands, and what they say."""
     said: list[str] = []
     async with leaving_nothing():
-        commands = Commands(command, said.append, **more)
+        commands = Deliveries("--on-alert", ShellCommand(command, **more), said.append, **more)
         yield commands, said
         await commands.aclose()
 
@@ -38,7 +39,7 @@ async def test_it_gets_the_facts_of_each_change_in_their_order(tmp_path: Path) -
     changes = [change(), change(state="ended", value=None), change()]
     async with running(f"cat >> {tmp_path}/facts; echo out; echo err >&2") as (commands, said):
         for each in changes:
-            commands.run(each)
+            commands.add(each)
         await commands.finish()
     lines = (tmp_path / "facts").read_text().splitlines()
     assert [json.loads(line) for line in lines] == changes
@@ -47,14 +48,14 @@ async def test_it_gets_the_facts_of_each_change_in_their_order(tmp_path: Path) -
 
 async def test_a_command_that_fails_is_told() -> None:
     async with running("exit 3") as (commands, said):
-        commands.run(change(HIGH, "ended"))
+        commands.add(change(HIGH, "ended"))
         await commands.finish()
     assert said == ["--on-alert ended with exit code 3: a b: x > 2, ended"]
 
 
 async def test_a_command_need_not_read() -> None:
     async with running("true") as (commands, said):
-        commands.run(change("x" * 100_000 + ": y < 1"))
+        commands.add(change("x" * 100_000 + ": y < 1"))
         await commands.finish()
     assert not said
 
@@ -62,7 +63,7 @@ async def test_a_command_need_not_read() -> None:
 async def test_a_command_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     async with running(f"sleep 1000 > {tmp_path}/pipe & wait", seconds=1) as (commands, said):
-        commands.run(change())
+        commands.add(change())
         with await asyncio.to_thread(open, tmp_path / "pipe", "rb") as pipe:
             assert await asyncio.to_thread(pipe.read) == b""
         await commands.finish()
@@ -74,8 +75,8 @@ async def test_those_of_several_alerts_run_beside_each_other(tmp_path: Path) -> 
     # Each end of the pipe waits until the other one is opened.
     command = f"case $(cat) in *'x < 1'*) echo > {tmp_path}/pipe;; *) cat {tmp_path}/pipe;; esac"
     async with running(command) as (commands, said):
-        commands.run(change(LOW))
-        commands.run(change(HIGH))
+        commands.add(change(LOW))
+        commands.add(change(HIGH))
         await commands.finish()
     assert not said
 
@@ -86,26 +87,26 @@ async def test_one_that_cannot_run_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(asyncio, "create_subprocess_shell", refuse)
     async with running("true") as (commands, said):
-        commands.run(change())
+        commands.add(change())
         await commands.finish()
     assert said == ["--on-alert cannot run: Resource temporarily unavailable: x < 1, started"]
 
 
 async def test_admission_is_bounded() -> None:
     async with running("exec sleep 1000", seconds=0.3) as (commands, said):
-        commands.run(change())
+        commands.add(change())
         await asyncio.sleep(0)
         for _ in range(MAX_WAITING + 2):
-            commands.run(change())
-        assert said == [f"--on-alert does not run, since {MAX_WAITING} are waiting: x < 1, started"] * 2
+            commands.add(change())
+        assert said == [f"--on-alert is skipped, since {MAX_WAITING} are waiting: x < 1, started"] * 2
         await commands.finish()
-    assert said[-1] == "--on-alert: not all commands were run to their end"
+    assert said[-1] == "--on-alert: not all were finished at the end"
 
 
 async def test_abandoned_tasks_are_cleaned_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     async with running(f"exec sleep 1000 > {tmp_path}/pipe") as (commands, said):
-        commands.run(change())
+        commands.add(change())
         pipe = await asyncio.to_thread(open, tmp_path / "pipe", "rb")
     with pipe:
         assert await asyncio.to_thread(pipe.read) == b""

@@ -1,0 +1,228 @@
+"""The state of a run as metrics for Prometheus."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import chain
+from math import fsum
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast, get_args
+
+from graphrag_eval_async.errors import FAILURES
+from graphrag_eval_async.monitor.prometheus_metrics import (
+    ABSENT,
+    ELAPSED,
+    METRICS,
+    OTHER,
+    PREFIX,
+    RESPONSE_BUCKETS,
+    SCORE_BUCKETS,
+)
+from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.records.reject import Reason
+from graphrag_eval_async.steps.failure import CLASSES, NO_FAILURE
+from graphrag_eval_async.text import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from prometheus_client.metrics_core import Metric
+
+    from graphrag_eval_async.aggregates.histogram import Weights
+    from graphrag_eval_async.sources import Lag
+
+LABEL_CHARACTERS = 200
+
+Samples: TypeAlias = "list[tuple[tuple[str, ...], float]]"
+"""The values of a metric, each with the values of its labels."""
+
+Groups: TypeAlias = "Mapping[str, Sequence[Mapping[str, Any]]]"
+"""By label of a template, the aggregates of the templates with this label: several for `OTHER`."""
+
+Bounds: TypeAlias = "Mapping[tuple[str, str], tuple[float, float]]"
+"""Confidence intervals by label of a template and metric."""
+
+
+class State(NamedTuple):
+    """The state of a run at one moment, which does not change any more.
+
+    Attributes:
+        overall: aggregates of all results.
+        groups, recent: aggregates of templates, and of their recent results.
+        counts: by metric with a histogram, the cumulative counts of its values.
+        usage: counts of the judge's calls.
+        alerts: by name, whether each is active.
+        last_result: Unix time at which the latest result was first seen.
+        dropped: number of templates that count as `OTHER`.
+    """
+
+    overall: Mapping[str, Any]
+    groups: Groups
+    recent: Groups
+    counts: Mapping[str, Sequence[int]]
+    usage: Mapping[str, Any]
+    rejects: Mapping[str, int]
+    in_flight: int
+    lag: Lag | None
+    alerts: Mapping[str, bool]
+    last_result: float | None
+    dropped: int
+
+
+def label_of(text: str) -> str:
+    """Return text from outside as the value of a label, which is short, visible and not empty."""
+    return escape(text)[:LABEL_CHARACTERS] or ABSENT
+
+
+def metrics_of(group: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the metrics of a group that have values."""
+    for name, stats in group.items():
+        if isinstance(stats, dict) and "mean" in stats:
+            yield name, stats
+
+
+def _values(stats: Mapping[str, Any]) -> int:
+    return cast(int, stats["coverage"]["values"])
+
+
+def _by_metric(groups: Groups) -> Iterator[tuple[tuple[str, str], list[Mapping[str, Any]]]]:
+    """Yield label and metric, with the statistics of all templates with this label."""
+    for label, group in groups.items():
+        found: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        for metric, stats in chain.from_iterable(map(metrics_of, group)):
+            found[metric].append(stats)
+        for metric, all_stats in found.items():
+            yield (label, metric), all_stats
+
+
+def _mean(parts: Sequence[Mapping[str, Any]]) -> float:
+    if len(parts) == 1:
+        return cast(float, parts[0]["mean"])
+    counts = [*map(_values, parts)]
+    return fsum(part["mean"] * (count / sum(counts)) for part, count in zip(parts, counts, strict=True))
+
+
+def weights_of(groups: Groups) -> Iterator[tuple[tuple[str, str], Weights]]:
+    """Yield the weights of each metric from 0 to 1, of which confidence intervals are computed."""
+    for key, parts in _by_metric(groups):
+        weights = [part.get("weights") for part in parts]
+        known = [each for each in weights if each is not None]
+        if known and len(known) == len(weights):
+            yield key, tuple(map(sum, zip(*known, strict=True))) if len(known) > 1 else known[0]
+
+
+def _closed(counts: Mapping[str, int], known: Iterable[str]) -> Samples:
+    """Return counts for all `known` names, 0 by default; others count as `OTHER`."""
+    found = Counter(dict.fromkeys(known, 0))
+    for name, count in counts.items():
+        found[name if name in found else OTHER] += count
+    return [((name,), count) for name, count in found.items()]
+
+
+def _samples(state: State, bounds: Bounds, about: Sequence[str | None]) -> dict[str, Samples]:
+    overall, metrics = state.overall, [*_by_metric(state.groups)]
+    coverage = {name: each["coverage"] for name, each in overall.items() if _is_covered(each)}
+    return {
+        "results_total": [
+            ((label, status), sum(group[f"number_of_{status}_samples"] for group in groups))
+            for label, groups in state.groups.items()
+            for status in ("success", "error")
+        ],
+        "rejects_total": _closed(state.rejects, get_args(Reason)),
+        "failures_total": _closed(
+            {name: count for name, count in overall.get(REASON, {}).items() if name != NO_FAILURE},
+            (name for name in CLASSES if name != NO_FAILURE),
+        ),
+        "metric_missing_total": [
+            ((metric, reason), count)
+            for metric, each in coverage.items()
+            for reason, count in each["failed"].items()
+        ],
+        "mean": [(key, _mean(parts)) for key, parts in metrics],
+        "values_total": [(key, sum(map(_values, parts))) for key, parts in metrics],
+        "mean_bound": [
+            ((*key, side), end)
+            for key, ends in bounds.items()
+            for side, end in zip(("low", "high"), ends, strict=True)
+        ],
+        "window_mean": [(key, _mean(parts)) for key, parts in _by_metric(state.recent)],
+        "quantile": [
+            ((metric, f"{int(name[1:]) / 100:g}"), value)
+            for metric, stats in metrics_of(overall)
+            for name, value in stats["quantiles"].items()
+        ],
+        "alert_active": [((alert,), int(is_on)) for alert, is_on in state.alerts.items()],
+        "info": [(tuple(each or ABSENT for each in about), 1)],
+        **_judge_samples(state.usage),
+        "in_flight": _single(state.in_flight),
+        "source_lag_bytes": _single(state.lag and state.lag.bytes),
+        "source_lag_seconds": _single(state.lag and state.lag.seconds),
+        "last_result_timestamp_seconds": _single(state.last_result),
+        "templates_dropped": _single(state.dropped),
+    }
+
+
+def _single(value: float | None) -> Samples:
+    return [] if value is None else [((), value)]
+
+
+def _is_covered(stats: Any) -> bool:
+    return isinstance(stats, dict) and "coverage" in stats
+
+
+def _judge_samples(usage: Mapping[str, Any]) -> dict[str, Samples]:
+    cached, dollars = usage["cached_tokens"], usage["dollars"]
+    tokens = {
+        "input": usage["input_tokens"] - cached,
+        "cached_input": cached,
+        "output": usage["output_tokens"],
+        "embedding": usage["embedding_tokens"],
+    }
+    return {
+        "judge_calls_total": _closed(usage["outcomes"], ("ok", "skipped", *FAILURES)),
+        "judge_retries_total": _closed(usage["retries"], FAILURES),
+        "judge_tokens_total": [((kind,), count) for kind, count in tokens.items()],
+        "judge_cost_usd_total": _single(dollars),
+        "judge_in_flight": _single(usage["in_flight"]),
+        "judge_queued": _single(usage["waiting"]),
+        "judge_concurrency_limit": _single(usage["concurrency"]),
+    }
+
+
+def families(state: State | None, bounds: Bounds, about: Sequence[str | None]) -> Iterator[Metric]:
+    """Yield the metrics of the table, without samples if there is no state.
+
+    Args:
+        state: what was read of the run.
+        bounds: the confidence intervals of `weights_of`.
+        about: values of the labels of `graphrag_eval_info`.
+    """
+    from prometheus_client.metrics_core import (
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        HistogramMetricFamily,
+    )
+
+    samples: Mapping[str, Samples] = {} if state is None else _samples(state, bounds, about)
+    plain = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}
+    for name, kind, labels, text in METRICS:
+        if kind == "histogram":
+            histogram = HistogramMetricFamily(PREFIX + name, text, labels=labels)
+            for metric, buckets, total in () if state is None else _histograms(state, name):
+                histogram.add_metric(metric, buckets, total)
+            yield histogram
+        else:
+            family = plain[kind](PREFIX + name, text, labels=labels)
+            for values, number in samples.get(name, ()):
+                family.add_metric([*map(label_of, values)], number)
+            yield family
+
+
+def _histograms(state: State, name: str) -> Iterator[tuple[list[str], list[tuple[str, float]], float]]:
+    """Yield labels, cumulative counts by bucket, and the sum, of each histogram with this name."""
+    of_score = name == "score"
+    ends = [*map(str, SCORE_BUCKETS if of_score else RESPONSE_BUCKETS), "+Inf"]
+    for metric, counts in state.counts.items():
+        if of_score is (metric != ELAPSED):
+            stats = state.overall.get(metric, {})
+            total = stats.get("sum", stats.get("mean", 0.0) * counts[-1])
+            yield [label_of(metric)] if of_score else [], [*zip(ends, counts, strict=True)], total

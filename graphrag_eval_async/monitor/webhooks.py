@@ -1,0 +1,168 @@
+"""Posts what changes about alerts to a URL, as JSON that Slack understands, too."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from graphrag_eval_async.config.secrecy import expand
+from graphrag_eval_async.monitor.alerts import summary
+from graphrag_eval_async.threads import run_abandonable
+from graphrag_eval_async.version import version
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphrag_eval_async.monitor.alerts import Change
+
+SIGNATURE = "X-Graphrag-Eval-Signature"
+"""Header with ``sha256=`` and the hexadecimal HMAC-SHA256 of the body."""
+
+SECRET = "GRAPHRAG_EVAL_WEBHOOK_SECRET"  # noqa: S105
+"""Environment variable of the secret that signs."""
+
+ATTEMPTS = 5
+BACKOFF_SECONDS = 0.5
+"""Pause after the first failure; each later one is twice as long."""
+
+ATTEMPT_SECONDS = 10.0
+TOTAL_SECONDS = 25.0
+"""How long one attempt, and all attempts with their pauses, may take."""
+
+PASSING = frozenset({408, 425, 429})
+"""Statuses that another attempt may change, besides those of 500 and more."""
+
+_SLACK = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+class Address(NamedTuple):
+    """Where to post. Everything but `host` may be secret: Slack's hooks have their secret in the path.
+
+    Attributes:
+        host: with its port, for messages.
+        url: without user and password.
+        headers: authorises by user and password, if there are any.
+    """
+
+    host: str
+    url: str
+    headers: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return f"<Address: {self.host}>"
+
+
+def parse_address(text: str) -> Address:
+    """Parse an http or https URL; ``${NAME}`` stands for an environment variable.
+
+    Raises:
+        ValueError: it is none, or a variable is not set. The message does not quote it.
+    """
+    try:
+        text = expand(text.strip())
+    except KeyError as error:
+        raise ValueError(f"the environment variable {error.args[0]!r} is not set") from None
+    try:
+        url = urlsplit(text)
+        is_usable = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        is_usable = False
+    if not (is_usable and text.isascii() and text.isprintable() and " " not in text):
+        raise ValueError("expected a URL in ASCII that begins with https:// or http://")
+    login, _, host = url.netloc.rpartition("@")
+    headers = {}
+    if login:
+        token = base64.b64encode(unquote(login).encode()).decode()
+        headers["Authorization"] = f"Basic {token}"
+    return Address(host, url._replace(netloc=host, fragment="").geturl(), headers)
+
+
+def body_of(change: Change) -> bytes:
+    """Return the facts of a change as JSON, with a `text` for Slack, escaped as Slack wants it."""
+    return json.dumps({"text": summary(change).translate(_SLACK), **change}).encode()
+
+
+def signature(body: bytes, secret: bytes) -> str:
+    """Return the value of the header `SIGNATURE`."""
+    return f"sha256={hmac.new(secret, body, hashlib.sha256).hexdigest()}"
+
+
+class Webhook:
+    """Posts changes of alerts to an address.
+
+    A post that fails in a way that may pass is tried again, with growing pauses, up to `ATTEMPTS` times
+    within `TOTAL_SECONDS`. So a change may arrive twice. Redirects are not followed.
+    """
+
+    def __init__(self, address: Address, secret: bytes | None, *, backoff: float = BACKOFF_SECONDS) -> None:
+        """`secret` signs the body, if there is one; `backoff` is the first pause, in seconds."""
+        self._address = address
+        self._secret = secret
+        self._backoff = backoff
+
+    async def __call__(self, change: Change) -> str | None:
+        """Post a change; return what went wrong, if anything."""
+        body, problem, attempt = body_of(change), "was not answered", 0
+        try:
+            async with asyncio.timeout(TOTAL_SECONDS):
+                for attempt in range(1, ATTEMPTS + 1):
+                    problem, may_pass = await self._try(body)
+                    if not problem:
+                        return None
+                    if not may_pass:
+                        break
+                    if attempt < ATTEMPTS:
+                        await asyncio.sleep(self._backoff * 2 ** (attempt - 1))
+        except TimeoutError:
+            pass
+        return f"{problem}; attempts: {attempt}"
+
+    async def _try(self, body: bytes) -> tuple[str, bool]:
+        """Return what went wrong in one attempt, empty if nothing, and whether another may succeed."""
+        try:
+            async with asyncio.timeout(ATTEMPT_SECONDS):
+                status = await run_abandonable(lambda: self._post(body))
+        except TimeoutError:
+            return f"was not answered within {ATTEMPT_SECONDS:g} s", True
+        except OSError as error:
+            reason = getattr(error, "reason", error)  # Of an error of urllib.
+            return f"cannot be reached: {getattr(reason, 'strerror', None) or type(reason).__name__}", True
+        if 200 <= status < 300:
+            return "", False
+        return f"was answered with status {status}", status >= 500 or status in PASSING
+
+    def _post(self, body: bytes) -> int:
+        """Return the status of the reply.
+
+        Raises:
+            OSError: there is none.
+        """
+        from http.client import HTTPException
+        from urllib.error import HTTPError
+        from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+        class NoRedirects(HTTPRedirectHandler):
+            def redirect_request(self, *_: object) -> None:
+                """Make a redirect an error, as any other status but 200."""
+
+        headers = {
+            **self._address.headers,
+            "Content-Type": "application/json",
+            "User-Agent": f"graphrag-eval-async/{version()}",
+        }
+        if self._secret is not None:
+            headers[SIGNATURE] = signature(body, self._secret)
+        request = Request(self._address.url, body, headers, method="POST")  # noqa: S310  (checked)
+        try:
+            with build_opener(NoRedirects).open(request, timeout=ATTEMPT_SECONDS) as reply:
+                return int(reply.status)
+        except HTTPError as error:
+            with error:
+                return error.code
+        except HTTPException as error:
+            raise ConnectionError(type(error).__name__) from None

@@ -1,0 +1,74 @@
+"""A server that webhooks post to."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HANG = 0
+"""In place of a status: the server does not answer until it is closed."""
+
+
+class Post(NamedTuple):
+    """A request: its path, headers and body."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.body)
+        return found
+
+
+class Hook(NamedTuple):
+    """The address of a server without its scheme, and the requests that it got."""
+
+    host: str
+    posts: list[Post]
+
+
+@contextmanager
+def hook(*statuses: int) -> Iterator[Hook]:
+    """A server that answers with these statuses, one after the other, and with the last one from then on."""
+    posts: list[Post] = []
+    is_over = Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            posts.append(Post(self.path, {key.lower(): value for key, value in self.headers.items()}, body))
+            status = statuses[min(len(posts), len(statuses)) - 1]
+            if status == HANG:
+                is_over.wait()
+                return
+            self.send_response(status, "<b>\x1b[31m")
+            if 300 <= status < 400:
+                self.send_header("Location", f"http://{host}/moved")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            self.do_POST()  # A redirect that is followed would come here.
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        host = f"127.0.0.1:{server.server_port}"
+        thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield Hook(host, posts)
+        finally:
+            is_over.set()
+            server.shutdown()
+            thread.join()

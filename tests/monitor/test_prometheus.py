@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from itertools import pairwise
+from random import Random
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graphrag_eval_async import (
+    Last,
+    PrometheusCollector,
+    RunningAggregates,
+    UsageError,
+    evaluate_stream,
+    load_config,
+    load_reference,
+)
+from graphrag_eval_async.monitor import prometheus
+from graphrag_eval_async.monitor.prometheus_metrics import (
+    MAX_TEMPLATES,
+    METRICS,
+    PREFIX,
+    RESPONSE_BUCKETS,
+    SCORE_BUCKETS,
+)
+from graphrag_eval_async.monitor.prometheus_samples import LABEL_CHARACTERS
+from tests.cli.support import REFERENCE, failed, response
+from tests.deadlines import in_time, wait
+from tests.judge.support import ScriptedJudge
+from tests.monitor.test_facts import CONFIG, VERDICT, with_answers
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from graphrag_eval_async import EvaluationStream
+
+pytest.importorskip("prometheus_client", reason="needs the extra prometheus")
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+LAG: Any = SimpleNamespace(lag=SimpleNamespace(bytes=12, seconds=0.5))
+
+
+def scrape(collector: PrometheusCollector) -> Values:
+    """What the client's own parser finds in a scrape, by name and labels, in which nothing comes twice."""
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return parsed(generate_latest(registry).decode())
+
+
+def parsed(text: str) -> Values:
+    found: Values = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            key = sample.name.removeprefix(PREFIX), tuple(sorted(sample.labels.items()))
+            assert key not in found
+            assert all(sample.labels.values()), "Prometheus takes an empty value for no label"
+            found[key] = sample.value
+    return found
+
+
+def get(found: Values, name: str, **labels: str) -> float | None:
+    return found.get((name, tuple(sorted(labels.items()))))
+
+
+def responses(count: int) -> list[Any]:
+    chance = Random(count)
+    return [
+        failed("q3")
+        if chance.random() < 0.1
+        else response(
+            chance.choice(["q1", "q2", "q3"]),
+            chance.random() < 0.7,
+            actual_answer="a",
+            elapsed_sec=round(chance.expovariate(0.1), 2),
+        )
+        for _ in range(count)
+    ]
+
+
+async def judged(count: int) -> tuple[EvaluationStream, PrometheusCollector, list[dict[str, Any]]]:
+    """A finished run, and its results."""
+    reference = load_reference([with_answers(template) for template in REFERENCE])
+    recent = RunningAggregates(window=Last(5))
+    stream = evaluate_stream(
+        reference,
+        [*responses(count), b"{"],
+        config=load_config(CONFIG, judge=True),
+        judge=ScriptedJudge(lambda _: VERDICT),
+    )
+    collector = PrometheusCollector(
+        stream, recent=recent, source=LAG, alerts=lambda: {"a < 1": True, "b > 2": False}, judge_model="m"
+    )
+    results = []
+    async for result in stream:
+        recent.add(result)
+        results.append(result)
+    return stream, collector, results
+
+
+def check_groups(found: Values, snapshot: dict[str, Any], recent: dict[str, Any]) -> None:
+    """The means, bounds and counts of templates are those of a snapshot."""
+    for template, group in snapshot["per_template"].items():
+        for status in ("success", "error"):
+            results = get(found, "results_total", template=template, status=status)
+            assert results == group[f"number_of_{status}_samples"]
+        for metric, stats in group.items():
+            if isinstance(stats, dict) and "mean" in stats:
+                labels = {"template": template, "metric": metric}
+                assert get(found, "mean", **labels) == stats["mean"]
+                assert get(found, "values_total", **labels) == stats["coverage"]["values"]
+                for side in ("low", "high"):
+                    end = stats.get("confidence", {}).get(side)
+                    assert get(found, "mean_bound", side=side, **labels) == end
+                shown = recent["per_template"].get(template, {}).get(metric, {}).get("mean")
+                assert get(found, "window_mean", **labels) == shown
+
+
+@in_time
+async def test_metrics_are_those_of_the_snapshot_and_of_the_results() -> None:
+    stream, collector, results = await judged(200)
+    found = scrape(collector)
+    snapshot = stream.aggregates.snapshot(detail=True)
+    assert collector._recent is not None
+    check_groups(found, snapshot, collector._recent.snapshot())
+    micro = snapshot["micro"]
+    assert (
+        get(found, "quantile", metric="elapsed_sec", quantile="0.95")
+        == micro["elapsed_sec"]["quantiles"]["p95"]
+    )
+    seconds = [result["elapsed_sec"] for result in results if result["status"] == "success"]
+    for end in RESPONSE_BUCKETS:
+        assert get(found, "response_seconds_bucket", le=str(end)) == sum(each <= end for each in seconds)
+    assert get(found, "response_seconds_bucket", le="+Inf") == len(seconds)
+    assert get(found, "response_seconds_count") == len(seconds)
+    assert get(found, "response_seconds_sum") == micro["elapsed_sec"]["sum"]
+    scores = [result["steps_score"] for result in results if "steps_score" in result]
+    for end in SCORE_BUCKETS:
+        counted = get(found, "score_bucket", metric="steps_score", le=str(end))
+        assert counted == sum(each <= end for each in scores)
+    assert get(found, "score_sum", metric="steps_score") == micro["steps_score"]["sum"]
+    failures = Counter(result["failure"] for result in results if "failure" in result)
+    for failure in ("wrong_query_result", "no_steps", "no_answer"):
+        assert get(found, "failures_total", failure=failure) == failures[failure]
+    assert get(found, "failures_total", failure="none") is None
+    missing = micro["answer_f1"]["coverage"]["failed"]["response_error"]
+    assert get(found, "metric_missing_total", metric="answer_f1", reason="response_error") == missing
+
+
+@in_time
+async def test_the_rest_of_the_run() -> None:
+    stream, collector, _ = await judged(30)
+    found = scrape(collector)
+    assert get(found, "rejects_total", reason="invalid_json") == 1
+    assert get(found, "rejects_total", reason="too_long") == 0
+    assert get(found, "judge_calls_total", outcome="ok") == stream.usage.outcomes["ok"] > 0
+    assert get(found, "judge_calls_total", outcome="timeout") == 0
+    kinds = ("input", "cached_input", "output", "embedding")
+    assert sum(get(found, "judge_tokens_total", kind=kind) or 0 for kind in kinds) == stream.usage.tokens > 0
+    assert get(found, "judge_cost_usd_total") == stream.usage.dollars
+    assert (get(found, "source_lag_bytes"), get(found, "source_lag_seconds")) == (12, 0.5)
+    assert (get(found, "alert_active", alert="a < 1"), get(found, "alert_active", alert="b > 2")) == (1, 0)
+    assert (get(found, "in_flight"), get(found, "templates_dropped")) == (0, 0)
+    [info] = [dict(labels) for name, labels in found if name == "info"]
+    assert (info["judge_model"], info["reference"], info["level"]) == ("m", "none", "0.95")
+    when = get(found, "last_result_timestamp_seconds")
+    assert when is not None
+    assert get(scrape(collector), "last_result_timestamp_seconds") == when
+    names = {name.removesuffix(end) for name, _ in found for end in ("", "_bucket", "_sum", "_count")}
+    assert names >= {metric.name for metric in METRICS}
+
+
+def check_scrapes(scraped: list[Values]) -> None:
+    """Counters never fall, and every scrape is of one moment."""
+    for before, after in pairwise(scraped):
+        for key, value in before.items():
+            if key[0].endswith(("_total", "_bucket", "_count")):
+                assert after[key] >= value
+    for found in scraped:
+        results = {labels: value for (name, labels), value in found.items() if name == "results_total"}
+        successes = sum(value for labels, value in results.items() if ("status", "success") in labels)
+        assert get(found, "response_seconds_count") == successes
+
+
+@in_time
+async def test_another_thread_scrapes_while_the_stream_runs() -> None:
+    is_over = threading.Event()
+    scraped: list[Values] = []
+
+    def keep_scraping() -> None:
+        while not is_over.is_set():
+            scraped.append(scrape(collector))
+
+    async def source() -> AsyncIterator[Any]:
+        for each in responses(3000):
+            yield each
+            if not len(scraped) % 10:
+                await asyncio.sleep(0)
+
+    stream = evaluate_stream(REFERENCE, source())
+    collector = PrometheusCollector(stream)
+    thread = threading.Thread(target=keep_scraping)
+    thread.start()
+    try:
+        async for _ in stream:
+            await asyncio.sleep(0)
+        scraped.append(await asyncio.to_thread(scrape, collector))
+    finally:
+        is_over.set()
+        await asyncio.to_thread(thread.join)
+    check_scrapes(scraped)
+    assert len(scraped) > 2
+    check_groups(scraped[-1], stream.aggregates.snapshot(detail=True), {"per_template": {}})
+
+
+@in_time
+async def test_a_loop_that_is_busy_fails_the_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prometheus, "SCRAPE_SECONDS", 0.05)
+    collector = PrometheusCollector(evaluate_stream(REFERENCE, []))
+    has_failed = threading.Event()
+
+    def try_to_scrape() -> None:
+        with pytest.raises(TimeoutError):
+            collector.collect()
+        has_failed.set()
+
+    thread = threading.Thread(target=try_to_scrape)
+    thread.start()
+    wait(has_failed, "the failure of a scrape")  # Blocks the loop.
+    thread.join()
+    assert await asyncio.to_thread(scrape, collector)
+
+
+def test_scrapes_after_the_loop_give_the_final_values() -> None:
+    stream, collector, _ = asyncio.run(judged(20))
+    assert collector._recent is not None
+    for _ in range(2):
+        snapshot = stream.aggregates.snapshot(detail=True)
+        check_groups(scrape(collector), snapshot, collector._recent.snapshot())
+
+
+def test_it_is_made_on_the_event_loop() -> None:
+    with pytest.raises(UsageError, match="no event loop"):
+        PrometheusCollector(evaluate_stream(REFERENCE, []))
+
+
+def with_templates(templates: Iterable[str]) -> tuple[RunningAggregates, PrometheusCollector]:
+    """A run with one result for each template."""
+    stream = evaluate_stream(None, [])
+    collector = PrometheusCollector(stream)
+    for i, template in enumerate(templates):
+        stream.aggregates.add({"template_id": template, "question_id": "q", "elapsed_sec": i})
+        if i == 10:
+            collector.collect()
+    return stream.aggregates, collector
+
+
+HOSTILE = ["", "other", 'a"b\\c', "a\nb", "\x1b[31m", "\u202e", "\ud800", "\udfff", "x" * 10_000, "x" * 9_999]
+
+
+@in_time
+async def test_names_from_outside_are_bounded_and_escaped() -> None:
+    _, collector = with_templates(HOSTILE)
+    found = scrape(collector)
+    labels = [dict(labels) for name, labels in found if name == "values_total"]
+    templates = {each["template"] for each in labels}
+    assert templates >= {"none", "other", 'a"b\\c', "a\nb", "\\x1b[31m", "\\u202e", "\\ud800", "\\udfff"}
+    assert max(map(len, templates)) == LABEL_CHARACTERS
+    elapsed = [get(found, "values_total", template=each, metric="elapsed_sec") for each in templates]
+    assert sum(filter(None, elapsed)) == len(HOSTILE)
+    assert get(found, "values_total", template="x" * LABEL_CHARACTERS, metric="elapsed_sec") == 2
+
+
+@in_time
+async def test_templates_beyond_a_limit_count_together() -> None:
+    names = [f"t{i:03}" for i in Random(1).sample(range(1000), 80)]
+    aggregates, collector = with_templates(names)
+    found = scrape(collector)
+    shown = {dict(labels)["template"] for name, labels in found if name == "results_total"}
+    assert len(shown) == MAX_TEMPLATES + 1
+    assert shown >= {*names[:10]}, "those that were scraped before keep their label"
+    others = {*names} - shown
+    assert get(found, "templates_dropped") == len(others) == 30
+    assert get(found, "results_total", template="other", status="success") == 30
+    expected = sum(map(names.index, others)) / 30
+    assert get(found, "mean", template="other", metric="elapsed_sec") == pytest.approx(expected)
+    assert len(aggregates.per_template()) == 80

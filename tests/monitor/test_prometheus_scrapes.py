@@ -1,0 +1,121 @@
+"""Prometheus itself scrapes a run, and answers the queries of the dashboard."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
+from contextlib import closing
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graphrag_eval_async.monitor.prometheus_server import MetricsServer
+from tests.deadlines import WAIT_SECONDS, in_time
+from tests.monitor.test_grafana import expressions, printed
+from tests.monitor.test_prometheus import judged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROMETHEUS = shutil.which("prometheus")
+
+
+@pytest.fixture
+def prometheus(tmp_path: Path) -> Iterator[tuple[str, MetricsServer]]:
+    """A server of Prometheus that scrapes metrics, and the server of these."""
+    if PROMETHEUS is None:
+        pytest.skip("prometheus is not installed: apt-get install prometheus")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with MetricsServer("127.0.0.1", 0) as server:
+        target = urllib.parse.urlsplit(server.address).netloc
+        (tmp_path / "prometheus.yml").write_text(
+            "global: {scrape_interval: 500ms, scrape_timeout: 500ms}\n"
+            f"scrape_configs: [{{job_name: watch, static_configs: [{{targets: ['{target}']}}]}}]\n"
+        )
+        command = [PROMETHEUS, f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}"]
+        with (tmp_path / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [*command, f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log, cwd=tmp_path
+            )
+        try:
+            yield f"http://127.0.0.1:{port}", server
+        finally:
+            os.kill(process.pid, signal.SIGTERM)
+            process.wait(WAIT_SECONDS)
+
+
+def ask(address: str, path: str, **parameters: str) -> Any:
+    """The data of a reply; None if there is no server yet."""
+    url = f"{address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+    try:
+        with closing(urllib.request.urlopen(url, timeout=WAIT_SECONDS)) as reply:  # noqa: S310
+            return json.load(reply)["data"]
+    except urllib.error.HTTPError as error:
+        with error:
+            if error.code != 503:  # It has just started.
+                raise AssertionError(f"{parameters}: {error.read().decode()}") from None
+    except urllib.error.URLError:
+        pass
+    return None
+
+
+async def until_scraped(address: str, times: int) -> None:
+    end = monotonic() + WAIT_SECONDS
+    while True:
+        found = await asyncio.to_thread(
+            ask, address, "query", query="count_over_time(graphrag_eval_info[1h])"
+        )
+        if found and found["result"] and int(found["result"][0]["value"][1]) >= times:
+            return
+        assert monotonic() < end, f"waited {WAIT_SECONDS} s for a scrape"
+        await asyncio.sleep(0.05)
+
+
+@in_time
+async def test_prometheus_scrapes_and_answers_the_dashboard(
+    prometheus: tuple[str, MetricsServer], capfd: pytest.CaptureFixture[str]
+) -> None:
+    address, server = prometheus
+    stream, collector, _ = await judged(50)
+    sums = {
+        name: stats["sum"]
+        for name, stats in stream.aggregates.snapshot()["micro"].items()
+        if name in ("steps_score", "answer_f1")
+    }
+
+    async def check() -> None:
+        await until_scraped(address, 3)
+        found = await asyncio.to_thread(ask, address, "query", query="graphrag_eval_score_sum")
+        shown = {each["metric"]["metric"]: float(each["value"][1]) for each in found["result"]}
+        assert {name: shown[name] for name in sums} == sums
+        for expression in expressions(printed(capfd)):
+            query = expression.replace("$__rate_interval", "1m")
+            for name in ("instance", "template", "metric"):
+                query = query.replace(f'"${name}"', '".*"')
+            found = await asyncio.to_thread(ask, address, "query", query=query)
+            assert found["result"], f"nothing is found by {query}"
+
+    await server.run(check(), lambda: collector)
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "prometheus.md"
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed, as of prometheus")
+@pytest.mark.parametrize(("what", "start"), [("config", "scrape_configs:"), ("rules", "groups:")])
+def test_the_files_in_the_documentation_are_valid(tmp_path: Path, what: str, start: str) -> None:
+    [text] = re.findall(rf"^```text\n({start}\n.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "file.yml").write_text(text)
+    subprocess.run(["promtool", "check", what, tmp_path / "file.yml"], check=True, timeout=WAIT_SECONDS)

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graphrag_eval_async.monitor import webhooks
+from graphrag_eval_async.monitor.webhooks import ATTEMPTS, SIGNATURE, Webhook, parse_address
+from tests.cases import each
+from tests.conftest import leaving_nothing
+from tests.deadlines import in_time
+from tests.monitor.hooks import HANG, hook
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.monitor.alerts import Change
+
+CHANGE: Change = {
+    "alert": "a & b: <!channel> < 0.8",
+    "state": "started",
+    "template": "a & b",
+    "metric": "<!channel>",
+    "value": 0.75,
+    "bound": 0.8,
+    "window": {"last": 200},
+    "samples": 200,
+    "time": "2026-01-01T00:00:00.000+00:00",
+}
+SECRETS = ("T0KEN", "S3CRET", "us3r", "passw0rd")
+
+PAGE = Path(__file__).parents[2] / "docs" / "watch.md"
+
+
+async def posted(url: str, secret: bytes | None = None) -> str | None:
+    async with leaving_nothing():
+        return await Webhook(parse_address(url), secret, backoff=0.001)(CHANGE)
+
+
+@in_time
+async def test_it_posts_the_facts_and_a_text_for_slack() -> None:
+    with hook(200) as (host, posts):
+        assert await posted(f"http://us3r:passw0rd@{host}/services/T0KEN?key=S3CRET#part") is None
+    [post] = posts
+    assert post.path == "/services/T0KEN?key=S3CRET"
+    assert post.headers["content-type"] == "application/json"
+    assert post.headers["authorization"] == "Basic dXMzcjpwYXNzdzByZA=="
+    assert SIGNATURE.lower() not in post.headers
+    text = post.facts.pop("text")
+    assert text == "alert started: a &amp; b: &lt;!channel&gt; &lt; 0.8: 0.75"
+    assert {**post.facts, "text": text} == {**CHANGE, "text": text}
+
+
+@in_time
+async def test_what_may_pass_is_tried_again() -> None:
+    for status in (500, 503, 429, 408):
+        with hook(status, status, 204) as (host, posts):
+            assert await posted(f"http://{host}/") is None
+        assert len(posts) == 3
+        assert len({post.body for post in posts}) == 1
+
+
+@in_time
+async def test_attempts_are_bounded_and_failures_keep_secrets() -> None:
+    with hook(500) as (host, posts):
+        problem = await posted(f"http://us3r:passw0rd@{host}/T0KEN?key=S3CRET")
+    assert problem == f"was answered with status 500; attempts: {ATTEMPTS}"
+    assert len(posts) == ATTEMPTS
+
+
+@each("status", [302, 307, 400, 401, 404, 410])
+def test_final_failures(status: int) -> None:
+    with hook(status) as (host, posts):
+        problem = asyncio.run(posted(f"http://{host}/"))
+    assert problem == f"was answered with status {status}; attempts: 1"
+    assert len(posts) == 1, "a redirect is not followed"
+
+
+@in_time
+async def test_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    problem = await posted(f"http://127.0.0.1:{port}/T0KEN")
+    assert problem == f"cannot be reached: Connection refused; attempts: {ATTEMPTS}"
+
+
+@in_time
+async def test_a_server_that_does_not_answer_costs_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhooks, "ATTEMPT_SECONDS", 0.05)
+    with hook(HANG) as (host, posts):
+        problem = await posted(f"http://{host}/T0KEN")
+    assert problem == f"was not answered within 0.05 s; attempts: {ATTEMPTS}"
+    assert len(posts) == ATTEMPTS
+    monkeypatch.setattr(webhooks, "ATTEMPT_SECONDS", 100.0)
+    monkeypatch.setattr(webhooks, "TOTAL_SECONDS", 0.05)
+    with hook(HANG) as (host, _):
+        assert await posted(f"http://{host}/T0KEN") == "was not answered; attempts: 1"
+
+
+@in_time
+async def test_the_snippet_of_the_documentation_verifies_signatures() -> None:
+    [snippet] = [
+        text
+        for text in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+        if SIGNATURE in text
+    ]
+    names: dict[str, Any] = {}
+    exec(snippet, names)  # noqa: S102
+    with hook(200) as (host, posts):
+        assert await posted(f"http://{host}/", b"my secret") is None
+    [post] = posts
+    assert names["is_genuine"](post.body, post.headers[SIGNATURE.lower()], b"my secret")
+    assert not names["is_genuine"](post.body + b" ", post.headers[SIGNATURE.lower()], b"my secret")
+    assert not names["is_genuine"](post.body, post.headers[SIGNATURE.lower()], b"another")
+    assert not names["is_genuine"](post.body, "", b"my secret")
+
+
+@each(
+    "text",
+    [
+        "",
+        "T0KEN",
+        "ftp://T0KEN/",
+        "file:///T0KEN",
+        "https://",
+        "https:///T0KEN",
+        "https://host:T0KEN/",
+        "https://host:99999/T0KEN",
+        "https://host/T0KEN here",
+        "https://host/T0KEN\r\nX: y",
+        "https://hôst/T0KEN",
+        "https://[::1/T0KEN",
+        "${NO_SUCH_VARIABLE}/T0KEN",
+    ],
+)
+def test_errors_do_not_quote_what_is_no_address(text: str) -> None:
+    with pytest.raises(ValueError, match=r"expected a URL|NO_SUCH_VARIABLE") as error:
+        parse_address(text)
+    assert not any(secret in str(error.value) for secret in SECRETS)
+
+
+def test_addresses_hide_their_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK", "https://us3r:passw0rd@hooks.example.com:8443/T0KEN?key=S3CRET")
+    address = parse_address("${HOOK}")
+    assert (address.host, address.url) == (
+        "hooks.example.com:8443",
+        "https://hooks.example.com:8443/T0KEN?key=S3CRET",
+    )
+    assert repr(address) == "<Address: hooks.example.com:8443>"
+    assert parse_address("http://[::1]:80").host == "[::1]:80"
