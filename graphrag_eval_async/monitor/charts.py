@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from markupsafe import Markup
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from markupsafe import Markup
 
 SPARK_POINTS = 32
 SPARK_WIDTH, SPARK_HEIGHT = 96, 20
@@ -16,11 +16,13 @@ LEAST_SPAN = 0.2
 """The least height of a sparkline, so that noise of a few hundredths looks flat."""
 
 
-def sparkline(points: Sequence[float | None]) -> Markup:
+def sparkline(points: Sequence[float | None]) -> Markup | str:
     """The recent values of a metric, the latest on the right; nothing if there are less than two."""
+    from markupsafe import Markup
+
     known = [value for value in points if value is not None]
     if len(known) < 2:
-        return Markup("")
+        return ""
     low, high = min(known), max(known)
     span = max(high - low, LEAST_SPAN if high <= 1 else abs(high) * LEAST_SPAN)
     low = (low + high - span) / 2
@@ -35,11 +37,13 @@ def chart(
     means: Sequence[float | None],
     recent: Sequence[float | None],
     ends: Sequence[tuple[float, float] | None],
-) -> Markup:
+) -> Markup | str:
     """A metric since the start of the run: its mean with its interval, and the mean of the window."""
+    from markupsafe import Markup
+
     known = [value for value in (*means, *recent) if value is not None]
     if len(means) < 2 or not known:
-        return Markup("")
+        return ""
     low, high = min(known), max(known)
     if low >= 0 and high <= 1:
         low, high = 0.0, 1.0

@@ -68,10 +68,10 @@ class History:
             self._points = self._points[::2]
             self._step = (now - self._points[0][0]) / HISTORY_POINTS * 2
 
-    def charts(self) -> dict[str, Markup]:
+    def charts(self) -> dict[str, Markup | str]:
         """A chart of each score."""
         points = [scores for _, scores in self._points]
-        drawn = {}
+        drawn: dict[str, Markup | str] = {}
         for name in points[-1] if points else ():
             values = [scores.get(name, {}) for scores in points]
             ends = [each.get("confidence") for each in values]
