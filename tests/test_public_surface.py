@@ -144,6 +144,7 @@ ARGUMENTS: dict[Any, tuple[str, str]] = {
     package.Evaluator: ("reference", OF_EVALUATOR),
     package.Evaluator.evaluate: ("self response", "sample"),
     package.RunningAggregates: ("", "include_errors templates steps window"),
+    package.PrometheusCollector: ("stream", "recent source alerts reference judge_model level"),
     package.Last: ("count", ""),
     package.Seconds: ("seconds", ""),
     package.read_jsonl: ("path", "max_line_bytes shuffle"),
@@ -195,6 +196,7 @@ def test_the_methods() -> None:
     expected |= {"cumulative_counts"}
     expected |= {"to_bytes", "from_bytes", "order_templates", "expect_steps", "to_rows", "to_pandas"}
     assert public(package.RunningAggregates) == expected
+    assert public(package.PrometheusCollector) == {"collect", "describe"}
     assert public(package.Last) == {"count"}
     assert public(package.Seconds) == {"seconds"}
     assert public(package.Follower) == {"aclose", "batches", "begin", "lag", "not_found"}

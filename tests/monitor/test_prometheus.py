@@ -210,10 +210,10 @@ async def test_another_thread_scrapes_while_the_stream_runs() -> None:
     try:
         async for _ in stream:
             await asyncio.sleep(0)
-        scraped.append(await asyncio.to_thread(scrape, collector))
     finally:
         is_over.set()
         await asyncio.to_thread(thread.join)
+    scraped.append(await asyncio.to_thread(scrape, collector))
     check_scrapes(scraped)
     assert len(scraped) > 2
     check_groups(scraped[-1], stream.aggregates.snapshot(detail=True), {"per_template": {}})
@@ -243,6 +243,32 @@ def test_scrapes_after_the_loop_give_the_final_values() -> None:
     for _ in range(2):
         snapshot = stream.aggregates.snapshot(detail=True)
         check_groups(scrape(collector), snapshot, collector._recent.snapshot())
+
+
+@in_time
+async def test_new_intervals_take_a_bounded_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prometheus, "BOUNDS_SHARE", 1e-9)
+    stream = evaluate_stream(None, [])
+    collector = PrometheusCollector(stream)
+
+    def low(template: str) -> float | None:
+        return get(scrape(collector), "mean_bound", template=template, metric="steps_score", side="low")
+
+    def add(template: str) -> None:
+        for i in range(50):
+            result = {"template_id": template, "question_id": str(i), "steps_score": 0.75}
+            stream.aggregates.add(result)
+
+    add("a")
+    first = low("a")
+    add("a")
+    add("b")
+    assert low("a") == first, "it is kept"
+    assert low("b") == first, "a new template has one at once"
+    monkeypatch.setattr(prometheus, "BOUNDS_SHARE", 0.05)
+    collector._bounds_due = 0.0
+    snapshot = stream.aggregates.snapshot(detail=True)
+    assert low("a") == snapshot["per_template"]["a"]["steps_score"]["confidence"]["low"] != first
 
 
 def test_it_is_made_on_the_event_loop() -> None:

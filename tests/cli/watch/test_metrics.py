@@ -87,6 +87,12 @@ def test_an_address_in_use_is_an_error_at_the_start(
     assert not (folder.path / "out.jsonl").exists()
 
 
+def test_a_host_that_is_not_there(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    folder.lines(response("q1"))
+    assert run(*watch(folder, *IDLE, "--metrics", "no-such-host.invalid:0")) == 2
+    assert "Error: cannot serve metrics on no-such-host.invalid:0: " in capfd.readouterr().err
+
+
 @each(
     ("text", "address"),
     [
