@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.inference.until import Until
     from graphrag_eval_async.judge import Judge, JudgeUsage, TokenUsage
     from graphrag_eval_async.monitor.dashboard import Dashboard
+    from graphrag_eval_async.monitor.otel import OtelSink
     from graphrag_eval_async.monitor.prometheus import PrometheusCollector
     from graphrag_eval_async.records import Line, LongLine, Position, Question, Reject, Rejects
     from graphrag_eval_async.records.tabular import results_to_rows
@@ -106,6 +107,7 @@ _MODULES = {
     "inference.until": "Until",
     "judge": "Judge JudgeUsage TokenUsage",
     "monitor.dashboard": "Dashboard",
+    "monitor.otel": "OtelSink",
     "monitor.prometheus": "PrometheusCollector",
     "records": "Line LongLine Position Question Reject Rejects",
     "records.tabular": "results_to_rows",
@@ -160,6 +162,7 @@ __all__ = [
     "Line",
     "LongLine",
     "MissingResponses",
+    "OtelSink",
     "OutputConfig",
     "Position",
     "PricingConfig",

@@ -47,6 +47,7 @@ def test_the_public_names() -> None:
         "Line",
         "LongLine",
         "MissingResponses",
+        "OtelSink",
         "OutputConfig",
         "Position",
         "PricingConfig",

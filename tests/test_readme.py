@@ -79,6 +79,7 @@ def _run(command: list[str], folder: Path, **variables: str) -> str:
         program.chmod(0o755)
     path = f"{programs}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", **variables}
+    environment["OTEL_SDK_DISABLED"] = "true"  # There is no collector.
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=100
     )

@@ -145,9 +145,12 @@ class Evaluate(RunOptions):
         source = read_jsonl(self.source, shuffle=seed)
         collected = None if self.html is None else ReportResults()
         restored = None if collected is None else collected.add
-        with self.open(reference, source, config, interrupts, until=until, on_restored=restored) as (
-            stream,
-            results,
+        with (
+            self.open(reference, source, config, interrupts, until=until, on_restored=restored) as (
+                stream,
+                results,
+            ),
+            self.exporting(stream) as takers,
         ):
             if until is not None and self.shuffle is None:
                 tell(sys.stderr, f"--until: {_order(seed)}")
@@ -155,8 +158,9 @@ class Evaluate(RunOptions):
             with progress(
                 source, shown=self._shows_progress, usage=usage, aggregates=stream.aggregates
             ) as advance:
-                sending = Sending(results, self.stopping(stream, stream.stop))
-                work = _write_results(stream, sending, advance, problems, collected)
+                takers += [] if collected is None else [collected.add]
+                sending = Sending(results, self.stopping(stream, stream.stop), takers)
+                work = _write_results(stream, sending, advance, problems)
                 ending = run_to_end(work, interrupts, drain=sending.drain)
         notes = [one_line(f"trace problems: {counts(problems)}")] if problems else []
         return self.report_stream(
@@ -275,6 +279,7 @@ class Evaluate(RunOptions):
             "--stages": self.stages,
             "--shuffle": self.shuffle is not None,
             "--report": self.html is not None,
+            "--otel, --otlp-metrics and --otlp-json": self.otel or self.otlp_metrics or self.otlp_json,
             "--dedupe content": self.dedupe != "position",
         }
         for option, given in needing_one.items():
@@ -311,12 +316,9 @@ async def _write_results(
     sending: Sending,
     advance: Callable[[], None],
     problems: Counter[str],
-    collected: ReportResults | None = None,
 ) -> None:
     async with stream:
         async for result in stream:
-            if collected is not None:
-                collected.add(result)
             if "pending" not in result:
                 advance()
                 problems.update({kind_of_problem(text) for text in result.get("trace_problems", ())})

@@ -19,7 +19,7 @@ from graphrag_eval_async.errors import ConfigError, JournalLocked, JournalMismat
 from graphrag_eval_async.sinks.line_file import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from graphrag_eval_async.sinks import LineFile
 
@@ -187,8 +187,17 @@ async def _run(
 class Sending:
     """Sends results; once the run should end, gives up on a reader that does not read."""
 
-    def __init__(self, lines: LineFile | None, stop: Callable[[], object]) -> None:
-        """`lines` takes the results, if anything does; `stop` makes the run stop reading."""
+    def __init__(
+        self,
+        lines: LineFile | None,
+        stop: Callable[[], object],
+        takers: Iterable[Callable[[Mapping[str, Any]], object]] = (),
+    ) -> None:
+        """`lines` takes the results, if anything does; `stop` makes the run stop reading.
+
+        `takers` are called with each result.
+        """
+        self._takers = [*takers]
         self._lines = lines
         self._stop = stop
         self._patience = inf
@@ -202,6 +211,8 @@ class Sending:
             self._scope.deadline = asyncio.get_running_loop().time() + self._patience
 
     async def send(self, result: Mapping[str, Any]) -> None:
+        for take in self._takers:
+            take(result)
         if self._lines is not None:
             await self.send_lines(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
 

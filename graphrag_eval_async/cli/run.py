@@ -1,5 +1,6 @@
 """The common part of ``evaluate`` and ``watch``: options, files, the stream, and its report."""
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -11,7 +12,7 @@ import typer
 
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
-from graphrag_eval_async.cli.files import check_distinct, is_among, open_lines
+from graphrag_eval_async.cli.files import check_distinct, is_among, open_lines, resumable_path
 from graphrag_eval_async.cli.judges import judge_config, judging, load_for, nothing_judged
 from graphrag_eval_async.cli.report import ReportOptions, deciding, end, journaling
 from graphrag_eval_async.config import Config
@@ -19,6 +20,8 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import StepsGroups
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.metrics import OnFatal, judge_of
+from graphrag_eval_async.monitor.otel import OtelExport, check_export
+from graphrag_eval_async.monitor.otlp import OtlpFile
 from graphrag_eval_async.reference import NoReference, Reference, load_reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.sinks import LineFile, RejectWriter
@@ -93,6 +96,35 @@ class RunOptions(ReportOptions):
     question_id: options.QuestionId = None
     failed: options.Failed
     step_name: options.StepNames
+    otel: Annotated[
+        bool,
+        options.output_option(
+            "--otel",
+            help="Send each score to an OpenTelemetry collector; the OTEL_* environment variables say where.",
+        ),
+    ] = False
+    otlp_metrics: Annotated[
+        bool,
+        options.output_option(
+            "--otlp-metrics", help="Send means and counts to an OpenTelemetry collector as gauges."
+        ),
+    ] = False
+    otlp_json: Annotated[
+        str | None,
+        options.output_option(
+            parser=options.parser(resumable_path),
+            metavar="FILE",
+            help="Append each score to this file as OTLP JSON, for a collector to tail.",
+        ),
+    ] = None
+    otel_metric: Annotated[
+        list[str],
+        options.output_option(
+            metavar="METRIC",
+            help="With --otel and --otlp-json: send only this score. Repeatable.",
+            **options.REPEATABLE,
+        ),
+    ]
     ordered: Annotated[
         bool,
         options.output_option("--ordered", help="Write results in the order of the input."),
@@ -124,7 +156,11 @@ class RunOptions(ReportOptions):
         Raises:
             UsageError: something is wrong with one.
         """
-        written = [self.output, self.rejects, self.aggregates, self.html]
+        if self.otel or self.otlp_metrics:
+            check_export()
+        elif self.otel_metric and self.otlp_json is None:
+            raise UsageError("--otel-metric needs --otel or --otlp-json")
+        written = [self.output, self.rejects, self.aggregates, self.html, self.otlp_json]
         if self.is_resumable:
             if self.output in (None, "-") or self.rejects == "-":
                 raise UsageError("--resume needs -o FILE, and no --rejects on standard output")
@@ -151,7 +187,11 @@ class RunOptions(ReportOptions):
     def readable_outputs(self) -> list[str]:
         """The files that would be read if they were among the sources; those of a journal would not."""
         lines = [] if self.is_resumable else [self.output, self.rejects]
-        return [path for path in (self.aggregates, self.html, *lines) if path is not None and path != "-"]
+        return [
+            path
+            for path in (self.aggregates, self.html, self.otlp_json, *lines)
+            if path is not None and path != "-"
+        ]
 
     @contextmanager
     def open(
@@ -197,6 +237,28 @@ class RunOptions(ReportOptions):
             if rejects is not None:
                 writer.lines = files.enter_context(open_lines(rejects, interrupts))
             yield stream, results
+
+    @contextmanager
+    def exporting(self, stream: EvaluationStream) -> Iterator[list[Callable[[Mapping[str, Any]], object]]]:
+        """What takes each result for OpenTelemetry; at the end, delivers the rest.
+
+        Raises:
+            OSError: a file cannot be opened.
+        """
+        takers: list[Callable[[Mapping[str, Any]], object]] = []
+        with ExitStack() as exports:
+            if self.otlp_json is not None:
+                file = OtlpFile(self.otlp_json, self.otel_metric)
+                exports.callback(file.close)
+                takers.append(file.add)
+            if self.otel or self.otlp_metrics:
+                # Its messages, one for each attempt, would go through the screen; the end says it once.
+                logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
+                aggregates = stream.aggregates if self.otlp_metrics else None
+                export = OtelExport(metrics=self.otel_metric, logs=self.otel, aggregates=aggregates)
+                exports.callback(export.close)
+                takers.append(export.add)
+            yield takers
 
     def _journal(self, on_restored: Callable[[Mapping[str, Any]], object] | None) -> Journal | None:
         if not self.is_resumable or self.output is None:

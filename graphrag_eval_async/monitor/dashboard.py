@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from graphrag_eval_async.aggregates import Seconds
+    from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.stream import EvaluationStream
 
 UPDATE_SECONDS = 0.5
@@ -469,6 +470,11 @@ class Dashboard:
         self._board = Board(Facts(stream, self._counting, level=level), self._counting, title)
         self._server = DashboardServer(host, port)
         self.url = self._server.url
+
+    @property
+    def aggregates(self) -> RunningAggregates:
+        """Running aggregates of the stream."""
+        return self._stream.aggregates
 
     async def __aenter__(self) -> Self:
         self._server.start(self._board)

@@ -214,10 +214,10 @@ class Watch(RunOptions):
             nullcontext() if self.metrics is None else MetricsServer(*self.metrics) as metrics,
             nullcontext() if self.web is None else DashboardServer(*self.web) as web,
             self.open(reference, source, config, interrupts, on_restored=restore) as (stream, lines),
+            self.exporting(stream) as takers,
         ):
-            sending = Sending(
-                lines, self.stopping(stream, stop.set if isinstance(source, Follower) else stream.stop)
-            )
+            stopping = self.stopping(stream, stop.set if isinstance(source, Follower) else stream.stop)
+            sending = Sending(lines, stopping, takers)
             watched = self.paths
             if isinstance(source, OtlpReceiver):
                 watched = [f"http://{source.host}:{source.port}/v1/traces"]

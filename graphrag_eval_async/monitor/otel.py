@@ -1,0 +1,320 @@
+"""Exports results and aggregates by OpenTelemetry's SDK, with providers of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from concurrent.futures import TimeoutError as NoAnswer
+from typing import TYPE_CHECKING, Any, Self
+from warnings import warn
+
+from graphrag_eval_async.errors import GraphragEvalWarning, UsageError
+from graphrag_eval_async.monitor.otlp import (
+    EVENT,
+    INFO,
+    SCHEMA,
+    SCOPE,
+    captures_content,
+    evaluation_records,
+    resource_from_environment,
+)
+from graphrag_eval_async.threads import run_abandonable
+from graphrag_eval_async.version import version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from types import TracebackType
+
+    from graphrag_eval_async.inference.running import RunningAggregates
+    from graphrag_eval_async.monitor.dashboard import Dashboard
+    from graphrag_eval_async.stream import EvaluationStream
+
+CLOSING_SECONDS = 5.0
+"""How long the end of a run waits for the last records to be delivered."""
+
+READ_SECONDS = 2.0
+"""How long an export of metrics waits for the event loop."""
+
+MAX_TEMPLATES = 50
+"""Templates with metrics of their own."""
+
+
+class OtelExport:
+    """Sends results as log records and, on request, aggregates as gauges, until it is closed.
+
+    Attributes:
+        added: number of records of results so far.
+        delivered: how many of them a collector has accepted.
+    """
+
+    def __init__(
+        self,
+        *,
+        metrics: Collection[str] = (),
+        logs: bool = True,
+        aggregates: RunningAggregates | None = None,
+    ) -> None:
+        """Prepare the export.
+
+        Args:
+            metrics: names of the metrics to export for each result; empty for all scores.
+            logs: whether to send results.
+            aggregates: the aggregates to send as gauges.
+
+        Raises:
+            UsageError: a package is missing, or the environment asks for a protocol that is not supported.
+        """
+        self.added = self.delivered = 0
+        self._metrics = frozenset(metrics)
+        self._content = captures_content()
+        self._closers: list[Callable[[], object]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._logger: Any = None
+        signals = check_export()
+        if logs and "LOGS" in signals:
+            self._logger = self._make_logger()
+        if aggregates is not None and "METRICS" in signals:
+            self._make_gauges(aggregates)
+
+    def _make_logger(self) -> Any:
+        from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+        from opentelemetry.sdk._logs import LoggerProvider
+        from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExportResult
+        from opentelemetry.sdk.resources import Resource
+
+        export = self
+
+        class Exporter(OTLPLogExporter):
+            def export(self, batch: Any) -> Any:
+                outcome = super().export(batch)
+                if outcome is LogRecordExportResult.SUCCESS:
+                    export.delivered += len(batch)
+                return outcome
+
+        provider = LoggerProvider(Resource.create(resource_from_environment()), shutdown_on_exit=False)
+        provider.add_log_record_processor(BatchLogRecordProcessor(Exporter()))
+        self._closers.append(provider.shutdown)
+        return provider.get_logger(SCOPE, version(), SCHEMA)
+
+    def _make_gauges(self, aggregates: RunningAggregates) -> None:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.metrics import Observation
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+        from opentelemetry.sdk.resources import Resource
+
+        reader = PeriodicExportingMetricReader(OTLPMetricExporter())
+        provider = MeterProvider(
+            [reader], Resource.create(resource_from_environment()), shutdown_on_exit=False
+        )
+        meter = provider.get_meter(SCOPE, version())
+
+        def observing(name: str) -> Callable[[Any], Iterable[Any]]:
+            def observe(_: Any) -> Iterator[Any]:
+                for attributes, value in self._read(aggregates).get(name, ()):
+                    yield Observation(value, attributes)
+
+            return observe
+
+        for name, description in GAUGES.items():
+            meter.create_observable_gauge(f"graphrag_eval.{name}", [observing(name)], description=description)
+        self._closers.append(provider.shutdown)
+
+    def _read(self, aggregates: RunningAggregates) -> Mapping[str, Any]:
+        """The values of all gauges, read on the event loop of the run."""
+        loop = self._loop
+        if loop is None:
+            return {}
+        if loop.is_closed() or not loop.is_running():
+            return gauges(aggregates)
+
+        async def read() -> Mapping[str, Any]:
+            return gauges(aggregates)
+
+        reading = asyncio.run_coroutine_threadsafe(read(), loop)
+        try:
+            return reading.result(READ_SECONDS)
+        except NoAnswer:
+            reading.cancel()
+            return {}
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        """Queue the records of a result; pending results have none.
+
+        Raises:
+            AggregationError: `result` is not a result.
+        """
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        if self._logger is None:
+            return
+        from opentelemetry._logs import LogRecord, SeverityNumber
+        from opentelemetry.context import Context
+
+        for record in evaluation_records(result, self._metrics, content=self._content):
+            self.added += 1
+            context = _context(record.trace_id, record.span_id) if record.trace_id else Context()
+            severity = SeverityNumber.WARN if record.failed else SeverityNumber(INFO)
+            self._logger.emit(
+                LogRecord(
+                    context=context,
+                    severity_number=severity,
+                    severity_text="WARN" if record.failed else None,
+                    attributes=record.attributes,
+                    event_name=EVENT,
+                )
+            )
+
+    def close(self) -> None:
+        """Deliver what is queued, for at most `CLOSING_SECONDS`; warn of records that were not delivered."""
+        closers, self._closers = self._closers, []
+        threads = [threading.Thread(target=close, daemon=True) for close in closers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(CLOSING_SECONDS)
+        if closers and (lost := self.added - self.delivered) > 0:
+            warn(
+                f"{lost} of {self.added} evaluation records were not delivered by OpenTelemetry; check the "
+                "collector at OTEL_EXPORTER_OTLP_ENDPOINT",
+                GraphragEvalWarning,
+                stacklevel=2,
+            )
+
+
+GAUGES = {
+    "mean": "Mean of all values of a metric so far.",
+    "results": "Number of results, by status.",
+    "error_rate": "Share of results that are errors, from 0 to 1.",
+}
+"""Gauges after the prefix ``graphrag_eval.``; those without a template are of all results."""
+
+
+def gauges(aggregates: RunningAggregates) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """The values of the gauges with their attributes."""
+    snapshot = aggregates.snapshot()
+    groups: list[tuple[dict[str, str], Any]] = [({}, snapshot["micro"])]
+    groups += [
+        ({"graphrag_eval.template_id": template}, group)
+        for template, group in [*snapshot["per_template"].items()][:MAX_TEMPLATES]
+    ]
+    found: dict[str, list[tuple[dict[str, str], float]]] = {name: [] for name in GAUGES}
+    for about, group in groups:
+        errors, good = group["number_of_error_samples"], group["number_of_success_samples"]
+        for status, count in (("success", good), ("error", errors)):
+            found["results"].append((about | {"graphrag_eval.status": status}, count))
+        if errors + good:
+            found["error_rate"].append((about, errors / (errors + good)))
+        for metric, stats in group.items():
+            if isinstance(stats, dict) and "mean" in stats:
+                named = about | {"gen_ai.evaluation.name": metric}
+                found["mean"].append((named, stats["mean"]))
+    return found
+
+
+def _context(trace_id: str, span_id: str) -> Any:
+    """The context of a span of which only the ids are known."""
+    from opentelemetry.context import Context
+    from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
+
+    flags = TraceFlags(TraceFlags.SAMPLED)
+    span = SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=flags)
+    return set_span_in_context(NonRecordingSpan(span), Context())
+
+
+def check_export() -> set[str]:
+    """Return the signals that the environment lets us send: "LOGS", "METRICS".
+
+    Raises:
+        UsageError: a package is missing, or the environment asks for what is not supported.
+    """
+    try:
+        import opentelemetry.exporter.otlp.proto.http
+        import opentelemetry.sdk
+    except ImportError as error:
+        text = f"OpenTelemetry needs {error.name}: pip install 'graphrag-eval-async[otel]'"
+        raise UsageError(text) from None
+    del opentelemetry
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return set()
+    return {signal for signal in ("LOGS", "METRICS") if _is_exported(signal)}
+
+
+def _is_exported(signal: str) -> bool:
+    """Whether the environment asks for the export of a signal, which it does by default.
+
+    Raises:
+        UsageError: it asks for an exporter or a protocol that is not supported.
+    """
+    name = f"OTEL_{signal}_EXPORTER"
+    exporter = os.environ.get(name, "").strip().lower() or "otlp"
+    if exporter not in {"otlp", "none"}:
+        raise UsageError(f"{name}={exporter}: only otlp and none are supported")
+    for key in (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
+        if protocol := os.environ.get(key, "").strip().lower():
+            if protocol != "http/protobuf":
+                raise UsageError(f"{key}={protocol}: only http/protobuf is supported")
+            break
+    return exporter == "otlp"
+
+
+class OtelSink:
+    """A stream whose results are also sent to an OpenTelemetry collector, while the context is open.
+
+    An asynchronous context manager and iterator, in place of the stream::
+
+        async with OtelSink(evaluate_stream(reference, responses)) as results:
+            async for result in results:
+                ...
+
+    Each score of a result is a log record with the event name ``gen_ai.evaluation.result``; the failure of a
+    judge has ``error.type`` and no score. If a response has the ids of the agent's span in its keys
+    ``trace_id`` and ``span_id``, as responses from OpenTelemetry traces do, that span is the parent. The
+    environment configures the export (``OTEL_EXPORTER_OTLP_ENDPOINT`` and so on); global providers are never
+    used. A collector that does not answer holds nobody up: at the end, a `GraphragEvalWarning` counts the
+    records that were not delivered. Needs the extra ``otel``.
+    """
+
+    def __init__(
+        self,
+        stream: EvaluationStream | Dashboard,
+        *,
+        metrics: Collection[str] = (),
+        aggregates: bool = False,
+    ) -> None:
+        """Prepare the export.
+
+        Args:
+            stream: the stream, or its dashboard.
+            metrics: names of the metrics to send; empty for all scores.
+            aggregates: whether to send means and counts as gauges, too.
+
+        Raises:
+            UsageError: a package is missing, or the environment asks for what is not supported.
+        """
+        self._stream = stream
+        self._export = OtelExport(metrics=metrics, aggregates=stream.aggregates if aggregates else None)
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            await run_abandonable(self._export.close)
+        finally:
+            await self._stream.__aexit__(exc_type, exc_value, traceback)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> dict[str, Any]:
+        result: dict[str, Any] = await anext(self._stream)
+        self._export.add(result)
+        return result
