@@ -120,7 +120,7 @@ class Webhook:
                         await asyncio.sleep(self._backoff * 2 ** (attempt - 1))
         except TimeoutError:
             pass
-        return f"{problem}; attempts: {attempt}"
+        return f"{problem} (attempt {attempt} of {ATTEMPTS})"
 
     async def _try(self, body: bytes) -> tuple[str, bool]:
         """Return what went wrong in one attempt, empty if nothing, and whether another may succeed."""
