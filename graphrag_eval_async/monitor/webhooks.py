@@ -127,10 +127,10 @@ class Webhook:
         try:
             async with asyncio.timeout(ATTEMPT_SECONDS):
                 status = await run_abandonable(lambda: self._post(body))
-        except TimeoutError:
-            return f"was not answered within {ATTEMPT_SECONDS:g} s", True
         except OSError as error:
             reason = getattr(error, "reason", error)  # Of an error of urllib.
+            if isinstance(reason, TimeoutError):
+                return f"was not answered within {ATTEMPT_SECONDS:g} s", True
             return f"cannot be reached: {getattr(reason, 'strerror', None) or type(reason).__name__}", True
         if 200 <= status < 300:
             return "", False

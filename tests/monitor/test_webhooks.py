@@ -89,10 +89,9 @@ async def test_nobody_listens() -> None:
 @in_time
 async def test_a_server_that_does_not_answer_costs_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhooks, "ATTEMPT_SECONDS", 0.05)
-    with hook(HANG) as (host, posts):
+    with hook(HANG) as (host, _):
         problem = await posted(f"http://{host}/T0KEN")
     assert problem == f"was not answered within 0.05 s (attempt {ATTEMPTS} of {ATTEMPTS})"
-    assert len(posts) == ATTEMPTS
     monkeypatch.setattr(webhooks, "ATTEMPT_SECONDS", 100.0)
     monkeypatch.setattr(webhooks, "TOTAL_SECONDS", 0.05)
     with hook(HANG) as (host, _):
