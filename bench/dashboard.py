@@ -1,4 +1,4 @@
-"""What a dashboard with 20 browsers costs a run, and the size of its page.
+"""What a dashboard with 20 browsers and metrics scraped each second cost a run, and the size of its page.
 
 python -m bench.dashboard
 """
@@ -14,7 +14,8 @@ from time import perf_counter, process_time
 from typing import Any
 from urllib.parse import urlsplit
 
-from graphrag_eval_async import Dashboard, evaluate_stream
+from graphrag_eval_async import Dashboard, PrometheusCollector, evaluate_stream
+from graphrag_eval_async.monitor.prometheus_server import MetricsServer
 
 CLIENTS, TEMPLATES, QUESTIONS = 20, 30, 10
 SECONDS, RATE = 8, 1000
@@ -56,14 +57,27 @@ async def paced(count: int, rate: float) -> Any:
 
 
 async def run(count: int, rate: float, clients: int | None) -> tuple[float, float]:
-    """The results a second, and the seconds of CPU; without a dashboard if `clients` is None."""
-    stream: Any = evaluate_stream(REFERENCE, paced(count, rate))
+    """The results a second, and the seconds of CPU; without dashboard and metrics if `clients` is None."""
+    if clients is None:
+        return await timed(evaluate_stream(REFERENCE, paced(count, rate)), count)
+    with MetricsServer("127.0.0.1", 0) as server:
+        stream = evaluate_stream(REFERENCE, paced(count, rate))
+        took: list[tuple[float, float]] = []
+
+        async def work() -> None:
+            took.append(await timed(Dashboard(stream, port=0), count, server.address, clients))
+
+        await server.run(work(), lambda: PrometheusCollector(stream))
+    return took[0]
+
+
+async def timed(stream: Any, count: int, metrics: str = "", clients: int = 0) -> tuple[float, float]:
+    """The same of a stream, while another process has these clients."""
     process = None
-    if clients is not None:
-        stream = Dashboard(stream, port=0)
     async with stream:
         if clients:
-            command = [sys.executable, "-m", "bench.dashboard", "--clients", stream.url, str(clients)]
+            command = [sys.executable, "-m", "bench.dashboard", "--clients"]
+            command += [stream.url, metrics, str(clients)]
             process = subprocess.Popen(command)  # noqa: ASYNC220  (it takes a moment)
             await asyncio.sleep(1.5)
         start, cpu = perf_counter(), process_time()
@@ -76,9 +90,9 @@ async def run(count: int, rate: float, clients: int | None) -> tuple[float, floa
     return took
 
 
-async def read_all(url: str, clients: int) -> None:
-    """Browsers, as far as the server sees them, and a scraper that gets the page once a second."""
-    parts = urlsplit(url)
+async def read_all(url: str, metrics: str, clients: int) -> None:
+    """Browsers, as far as the server sees them, and a scraper that gets the metrics once a second."""
+    parts, scraped = urlsplit(url), urlsplit(metrics)
 
     async def listen(path: str) -> None:
         reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
@@ -88,8 +102,8 @@ async def read_all(url: str, clients: int) -> None:
 
     async def scrape() -> None:
         while True:
-            reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-            writer.write(f"GET / HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n".encode())
+            reader, writer = await asyncio.open_connection(scraped.hostname, scraped.port)
+            writer.write(f"GET /metrics HTTP/1.1\r\nHost: {scraped.netloc}\r\n\r\n".encode())
             await reader.read()
             writer.close()
             await asyncio.sleep(1)
@@ -134,6 +148,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--clients"]:
-        asyncio.run(read_all(sys.argv[2], int(sys.argv[3])))
+        asyncio.run(read_all(sys.argv[2], sys.argv[3], int(sys.argv[4])))
     else:
         main()

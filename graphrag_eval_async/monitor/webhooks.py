@@ -120,17 +120,17 @@ class Webhook:
                         await asyncio.sleep(self._backoff * 2 ** (attempt - 1))
         except TimeoutError:
             pass
-        return f"{problem}; attempts: {attempt}"
+        return f"{problem} (attempt {attempt} of {ATTEMPTS})"
 
     async def _try(self, body: bytes) -> tuple[str, bool]:
         """Return what went wrong in one attempt, empty if nothing, and whether another may succeed."""
         try:
             async with asyncio.timeout(ATTEMPT_SECONDS):
                 status = await run_abandonable(lambda: self._post(body))
-        except TimeoutError:
-            return f"was not answered within {ATTEMPT_SECONDS:g} s", True
         except OSError as error:
             reason = getattr(error, "reason", error)  # Of an error of urllib.
+            if isinstance(reason, TimeoutError):
+                return f"was not answered within {ATTEMPT_SECONDS:g} s", True
             return f"cannot be reached: {getattr(reason, 'strerror', None) or type(reason).__name__}", True
         if 200 <= status < 300:
             return "", False

@@ -234,6 +234,7 @@ async def test_a_loop_that_is_busy_fails_the_scrape(monkeypatch: pytest.MonkeyPa
     thread.start()
     wait(has_failed, "the failure of a scrape")  # Blocks the loop.
     thread.join()
+    monkeypatch.undo()
     assert await asyncio.to_thread(scrape, collector)
 
 

@@ -48,7 +48,7 @@ def test_a_failure_is_said_without_secrets(folder: Folder, capfd: pytest.Capture
         assert run(*watch(folder, *IDLE, "--alert", ALERT, "--on-alert-url", url)) == 0
     assert len(posts) == 1
     out, err = capfd.readouterr()
-    said = f"--on-alert-url {host} was answered with status 404; attempts: 1: {ALERT}, started"
+    said = f"--on-alert-url {host} was answered with status 404 (attempt 1 of 5): {ALERT}, started"
     assert said in err.splitlines()
     assert not any(secret in out + err for secret in ("T0KEN", "S3CRET", "us3r", "passw0rd"))
 
