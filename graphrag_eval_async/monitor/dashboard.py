@@ -13,7 +13,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
 from graphrag_eval_async.aggregates import Last
+from graphrag_eval_async.batch import add_results
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.monitor.alerts import parse_alert
 from graphrag_eval_async.monitor.captions import (
     about_result,
@@ -444,6 +446,7 @@ class Dashboard:
         port: int = 8080,
         window: Last | Seconds | None = None,
         alerts: Iterable[str] = (),
+        baseline: str | os.PathLike[str] | None = None,
         level: float = 0.95,
         title: str = "Evaluation",
     ) -> None:
@@ -455,18 +458,26 @@ class Dashboard:
             port: port to listen on; 0 selects a free one.
             window: which results count as recent. Default: the last 200.
             alerts: conditions such as ``steps_score < 0.8 over 200``, as in ``watch --alert``.
+            baseline: results of an earlier run, JSONL, to compare with question by question.
             level: confidence level of the intervals, which are valid at any time.
             title: title of the page.
 
         Raises:
             UsageError: a package is missing, an argument has an invalid value, or the port cannot be opened.
+            AggregationError, SourceError: the baseline is no file of results.
         """
         try:
             parsed = [parse_alert(text) for text in alerts]
         except ValueError as error:
             raise UsageError(f"alerts: {error}") from None
         self._stream = stream
-        self._counting = Counting(window or Last(200), "last", parsed, include_errors=False)
+        comparison = None
+        if baseline is not None:
+            comparison = RunningComparison()
+            add_results(os.fspath(baseline), comparison.add_baseline, what="baseline")
+        self._counting = Counting(
+            window or Last(200), "last", parsed, include_errors=False, comparison=comparison
+        )
         self._board = Board(Facts(stream, self._counting, level=level), self._counting, title)
         self._server = DashboardServer(host, port)
         self.url = self._server.url

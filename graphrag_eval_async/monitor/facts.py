@@ -125,7 +125,8 @@ class Facts:
         sums = _add_detail(overall, aggregates.overall())
         for template, detail in details.items():
             sums += _add_detail(templates[template], detail)
-        return {"overall": overall, SUMS: sums, "templates": templates}
+        found = {"overall": overall, SUMS: sums, "templates": templates}
+        return found | ({"agreement": total["agreement"]} if "agreement" in total else {})
 
     def _judge(self, now: float) -> dict[str, Any] | None:
         state = judge_state(self._stream.usage, self._config)

@@ -14,10 +14,13 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from graphrag_eval_async import Dashboard, UsageError, evaluate_stream
+from graphrag_eval_async import Dashboard, SourceError, UsageError, evaluate_stream
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.monitor import dashboard as module
 from tests.cli.support import COLOURS, DEADLINE_SECONDS, REFERENCE, failed, finish, response, start
+from tests.metrics.test_panel import REFERENCE as JUDGED
+from tests.metrics.test_panel import RESPONSE as ANSWER
+from tests.metrics.test_panel import Judge, claims, settings
 from tests.monitor import hostile
 
 if TYPE_CHECKING:
@@ -261,3 +264,35 @@ def test_watch_ends_at_once_with_a_browser_attached(folder: Folder) -> None:
     process.send_signal(signal.SIGTERM)
     assert finish(process)[0] == 143
     connection.close()
+
+
+async def test_judges_and_their_agreement_are_shown() -> None:
+    judges = {"a": Judge("m-a", claims(1, 1, 1)), "b": Judge("m-b", claims(1, 1, 0))}
+    metrics = {"answer_correctness": {"judges": ["a", "b"]}}
+    stream = evaluate_stream(
+        JUDGED,
+        [ANSWER],
+        config=settings(metrics, names="ab"),
+        judge=judges,  # type: ignore[arg-type]
+    )
+    async with Dashboard(stream, port=0) as dashboard:
+        async for _ in dashboard:
+            pass
+        shown = Cells((await get(dashboard.url))[2])
+        page = Cells((await get(f"{dashboard.url}results/1"))[2])
+    assert {"Judge", "Agreement of judges"} <= {*shown.of("h2")}
+    assert "2" in shown.of("dd")
+    assert shown.of("dt").count("answer_f1") == 1
+    assert {"answer_f1", "answer_recall", "cost"} <= {*page.of("dt")}
+    assert any(text.startswith("a: ") for text in page.of("p"))
+
+
+async def test_a_baseline_is_compared_with(folder: Folder) -> None:
+    results = [result async for result in evaluate_stream(REFERENCE, RESPONSES[:3], ordered=True)]
+    baseline = folder.lines(*(result | {"steps_score": 1.0} for result in results))
+    async with finished(RESPONSES[:3], baseline=baseline) as dashboard:
+        shown = Cells((await get(dashboard.url))[2])
+    assert "Compared with the baseline" in shown.of("h2")
+    assert {"-0.333", "undecided"} <= {text for _, text in shown.texts}
+    with pytest.raises(SourceError):
+        Dashboard(evaluate_stream(REFERENCE, []), port=0, baseline=folder.file("absent.jsonl"))
