@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import pytest
@@ -59,8 +59,15 @@ def test_defaults_are_those_of_the_sections() -> None:
 @pytest.mark.filterwarnings("ignore:configuration. every metric")
 @each("custom", [[], [EVALUATION]])
 def test_a_metric_is_on_if_its_section_is_there_and_enabled(custom: Any) -> None:
-    for states in product([None, False, True], repeat=len(METRICS)):
-        given = {name: state for name, state in zip(METRICS, states, strict=True) if state is not None}
+    states: list[bool | None] = [None, False, True]
+    choices: list[dict[str, bool | None]] = [
+        dict(zip(pair, both, strict=True))
+        for pair in combinations(METRICS, 2)
+        for both in product(states, states)
+    ]
+    choices += [dict.fromkeys(METRICS, False), dict.fromkeys(METRICS, True)]
+    for chosen in choices:
+        given = {name: state for name in METRICS if (state := chosen.get(name)) is not None}
         sections: dict[str, Any] = {name: {"enabled": state} for name, state in given.items()}
         config = load_config({"llm": LLM, "custom_evaluations": custom} | sections)
         if given or custom:
