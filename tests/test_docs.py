@@ -29,6 +29,8 @@ from graphrag_eval_async.monitor import (
     gfm,
     github,
     kept,
+    otel,
+    otlp,
     prometheus,
     prometheus_metrics,
     prometheus_samples,
@@ -115,6 +117,9 @@ DEFAULTS = {
         f"{report.DETAILED}, and about {report.DETAIL_CHARACTERS:,} characters"
     ),
     "results in the table of a report": f"{report.LISTED:,}",
+    "length of an explanation": f"{otlp.MAX_EXPLANATION:,} characters",
+    "templates with gauges of their own": f"{otel.MAX_TEMPLATES}",
+    "wait for the collector at the end of a run": f"{otel.CLOSING_SECONDS:g} s",
     "open files": f"three quarters of what the system allows, at most {registry.MAX_OPEN:,}",
     "time until a rotated file counts as finished": seconds("rotate_wait"),
     "pause between looks at files": seconds("poll_interval"),
