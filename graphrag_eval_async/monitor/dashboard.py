@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any, Self
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.monitor.alerts import parse_alert
-from graphrag_eval_async.monitor.captions import (
-    about_result,
-    agreement_facts,
-    judge_facts,
-    run_facts,
-    shown_fields,
-)
+from graphrag_eval_async.monitor.captions import about_result, shown_fields
 from graphrag_eval_async.monitor.counting import Counting, is_wrong
 from graphrag_eval_async.monitor.evidence import pairs_of, values_of
 from graphrag_eval_async.monitor.facts import Facts, complete
-from graphrag_eval_async.monitor.kept import KEPT, KeptResults, one_of_each
-from graphrag_eval_async.monitor.overview import History, overview
+from graphrag_eval_async.monitor.kept import KEPT, KeptResults
+from graphrag_eval_async.monitor.overview import (
+    LISTED,
+    History,
+    list_of_worst,
+    overview,
+    result_list,
+    result_metrics,
+)
 from graphrag_eval_async.monitor.rendering import STATIC, render, require_jinja, static
 from graphrag_eval_async.monitor.stored import result_at, results_of_question
-from graphrag_eval_async.records.metrics import is_score, metric_position
 from graphrag_eval_async.threads import outlast
 
 if TYPE_CHECKING:
@@ -54,9 +54,6 @@ PING_SECONDS = 15.0
 
 CLOSING_SECONDS = 1.0
 MAX_CLIENTS = 200
-LISTED = 10
-"""How many of the worst and of the latest results are on the first page."""
-
 RESULT_METRICS = 4
 """How many metrics lists of results show."""
 
@@ -100,13 +97,10 @@ class Board:
                 collecting = monotonic()
                 facts = self._facts.collect()
                 self._trends.add_to(facts)
-                names = {
-                    "worst": [*filter(is_wrong, self.kept.worst.facts())],
-                    "latest": self.kept.latest.facts(),
-                }
+                worst, latest = [*filter(is_wrong, self.kept.worst.facts())], self.kept.latest.facts()
                 busy = monotonic() - collecting
                 log = [*self._alerts.log]
-                html = await asyncio.to_thread(self._render, facts, names, log, base)
+                html = await asyncio.to_thread(self._render, facts, worst, latest, log, base)
                 self._rendered = monotonic(), html
                 self.pause = max(UPDATE_SECONDS, (busy + monotonic() - start) / RENDER_SHARE / 2)
             return self._rendered[1]
@@ -120,57 +114,27 @@ class Board:
     def _render(
         self,
         facts: dict[str, Any],
-        lists: Mapping[str, Sequence[Mapping[str, Any]]],
+        worst: Sequence[Mapping[str, Any]],
+        latest: Sequence[Mapping[str, Any]],
         log: Sequence[Mapping[str, Any]],
         base: str,
     ) -> str:
         complete(facts)
         self._history.add(facts)
-        names = page_names(facts, lists)
         return render(
             "_overview.html",
-            **names,
+            **overview(facts, worst),
             base=base,
+            gates=[],
+            lists=[
+                list_of_worst(worst, more="All of the worst results"),
+                result_list("latest", "Latest results", latest[:LISTED], more="More of the latest results"),
+            ],
+            result_metrics=result_metrics([*worst, *latest], RESULT_METRICS),
             charts=self._history.charts(),
             alert_log=log,
             validity="valid however often you look",
         )
-
-
-def page_names(facts: Mapping[str, Any], lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
-    """The names that `_overview.html` takes, besides those that differ between dashboard and report."""
-    comparison = facts["comparison"]
-    worst, latest = lists["worst"], lists["latest"]
-    shown = [
-        _list("worst", "Worst results, one of each question", one_of_each(worst), "All of the worst results"),
-        _list("latest", "Latest results", latest, "More of the latest results"),
-    ]
-    return overview(facts, worst) | {
-        "warnings": [] if comparison is None else comparison["warnings"],
-        "losses": [],
-        "gates": [],
-        "run": run_facts(facts),
-        "judge": judge_facts(facts["judge"]),
-        "agreement": agreement_facts(facts.get("agreement")),
-        "lists": shown,
-        "result_metrics": result_metrics([*worst, *latest]),
-    }
-
-
-def _list(name: str, title: str, results: Sequence[Mapping[str, Any]], more: str) -> dict[str, Any]:
-    return {
-        "id": name,
-        "title": title,
-        "results": results[:LISTED],
-        "filter": False,
-        "more": more if results else "",
-    }
-
-
-def result_metrics(results: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The scores that a list of results shows."""
-    known = {metric for result in results for metric in result["metrics"] if is_score(metric)}
-    return sorted(known, key=metric_position)[:RESULT_METRICS]
 
 
 class DashboardServer:
@@ -337,7 +301,7 @@ class DashboardServer:
         return self._absent("There is no such page.")
 
     def _list(self, title: str, results: Sequence[Mapping[str, Any]], note: str = "") -> Response:
-        metrics = result_metrics(results)
+        metrics = result_metrics(results, RESULT_METRICS)
         return _page(
             "list.html", title=title, base=self._base, note=note, results=results, result_metrics=metrics
         )
@@ -390,8 +354,6 @@ def render_result(result: Mapping[str, Any], base: str) -> str:
         "result.html",
         title=f"{result.get('question_id')}",
         base=base,
-        inline=None,
-        events=None,
         about=about_result(result),
         result=shown_fields(result),
         values=[*values_of(result)],
@@ -400,7 +362,7 @@ def render_result(result: Mapping[str, Any], base: str) -> str:
 
 
 def _page(template: str, **names: Any) -> Response:
-    return _html(render(template, **{"inline": None, "events": None} | names))
+    return _html(render(template, **names))
 
 
 def _html(text: str) -> Response:

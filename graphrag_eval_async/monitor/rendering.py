@@ -61,6 +61,7 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals |= {"inline": None, "events": None}
     environment.filters |= {
         "cell": cell,
         "interval": interval,

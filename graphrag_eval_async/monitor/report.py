@@ -6,14 +6,13 @@ from datetime import UTC, datetime
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.monitor.captions import agreement_facts, judge_facts, run_facts, shown_fields
+from graphrag_eval_async.monitor.captions import shown_fields
 from graphrag_eval_async.monitor.counting import is_wrong, quality, shorten
 from graphrag_eval_async.monitor.evidence import pairs_of, values_of
-from graphrag_eval_async.monitor.kept import one_of_each, with_question
-from graphrag_eval_async.monitor.overview import overview
+from graphrag_eval_async.monitor.kept import with_question
+from graphrag_eval_async.monitor.overview import list_of_worst, overview, result_list, result_metrics
 from graphrag_eval_async.monitor.rendering import csp_hash, render, require_jinja, static
-from graphrag_eval_async.monitor.wording import VALIDITY, greatest_losses
-from graphrag_eval_async.records.metrics import is_score, metric_position
+from graphrag_eval_async.monitor.wording import VALIDITY
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.records.results import observe
 
@@ -32,7 +31,6 @@ DETAIL_CHARACTERS = 1_500_000
 """About how much text the details may have; the rest of the worst results is in the table only."""
 
 SHOWN_METRICS = 6
-LOSSES = 20
 
 
 class ReportResults:
@@ -124,6 +122,8 @@ def html_report(
         "rejects": rejects or {},
         "questions": questions,
         "missing": missing,
+        "judge": judge,
+        "agreement": snapshot.get("agreement"),
     }
     wrong = [(short, result) for short, result in results.worst() if is_wrong(short)]
     details = [*_details(wrong)]
@@ -148,28 +148,13 @@ def html_report(
         title=title,
         made=f"Made {datetime.now(UTC).isoformat(sep=' ', timespec='seconds')}",
         base="",
-        events=None,
         inline={"policy": policy, "style": Markup(style), "script": Markup(script)},  # noqa: S704  (our own)
         charts={},
         alert_log=[],
         validity="; ".join(VALIDITY[kind] for kind in sorted(kinds)),
-        warnings=[] if comparison is None else comparison["warnings"],
-        losses=[] if comparison is None else greatest_losses(comparison["worse"], LOSSES),
         gates=gates,
-        run=run_facts(facts),
-        judge=judge_facts(judge),
-        agreement=agreement_facts(snapshot.get("agreement")),
-        lists=[
-            {
-                "id": "worst",
-                "title": "Worst results, one of each question",
-                "results": one_of_each(worst)[:10],
-                "filter": False,
-                "more": "",
-            },
-            {"id": "results", "title": f"Results{more}", "results": listed, "filter": True, "more": ""},
-        ],
-        result_metrics=_metrics(listed),
+        lists=[list_of_worst(worst), result_list("results", f"Results{more}", listed, has_filter=True)],
+        result_metrics=result_metrics(listed, SHOWN_METRICS),
         details=details,
     )
 
@@ -216,8 +201,3 @@ def _linked(short: Mapping[str, Any], anchors: Mapping[int, str]) -> dict[str, A
     """A result in short, with the anchor of its details, if it has any."""
     anchor = anchors.get(short["place"])
     return {**short} if anchor is None else {**short, "anchor": anchor}
-
-
-def _metrics(results: Sequence[Mapping[str, Any]]) -> list[str]:
-    known = {metric for result in results for metric in result["metrics"] if is_score(metric)}
-    return sorted(known, key=metric_position)[:SHOWN_METRICS]
