@@ -14,7 +14,9 @@ from graphrag_eval_async.records.metrics import (
     COST,
     ERROR_RATE,
     RESULT_KEYS,
+    counts_of,
     is_metric,
+    means_of,
     section_of,
 )
 from graphrag_eval_async.records.shapes import did_you_mean
@@ -179,12 +181,8 @@ def _tell(gate: Gate, values: Mapping[str | None, Mapping[str, float]]) -> tuple
 
 def _means(group: Mapping[str, Any]) -> dict[str, float]:
     """The means of the metrics, and the share of errors among the samples."""
-    means = {
-        metric: stats["mean"]
-        for metric, stats in group.items()
-        if isinstance(stats, dict) and "mean" in stats
-    }
-    errors = group["number_of_error_samples"]
-    if samples := errors + group["number_of_success_samples"]:
+    means: dict[str, float] = {metric: stats["mean"] for metric, stats in means_of(group).items()}
+    samples, errors = counts_of(group)
+    if samples:
         means[ERROR_RATE] = errors / samples
     return means

@@ -13,6 +13,7 @@ from graphrag_eval_async.cli.gates import Gate, check_run
 from graphrag_eval_async.cli.table import failure_reasons, folded, render_detail, render_means
 from graphrag_eval_async.inference.running import Interval, RunningAggregates
 from graphrag_eval_async.records import Rejects
+from graphrag_eval_async.records.metrics import counts_of
 from graphrag_eval_async.reference import NoReference, Reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES
@@ -102,8 +103,7 @@ def worst_questions(aggregates: RunningAggregates, micro: Mapping[str, Any]) -> 
 def _summary(
     found: EvaluatedFile, micro: Mapping[str, int], reference: Reference | None, decision: Decision | None
 ) -> str:
-    results = micro["number_of_error_samples"] + micro["number_of_success_samples"]
-    summary = f"results: {results}, rejected lines: {found.rejects.total}"
+    summary = f"results: {counts_of(micro)[0]}, rejected lines: {found.rejects.total}"
     if reference is None or isinstance(reference, NoReference):
         return summary
     so_far = " so far" if decision is not None and decision.holds is not None else ""

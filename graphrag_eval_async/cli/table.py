@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from graphrag_eval_async.monitor.wording import VALIDITY
-from graphrag_eval_async.records.metrics import is_score
+from graphrag_eval_async.records.metrics import counts_of, is_score
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.text import by_frequency, mean_cell, name_cell, number, one_line, percent
 
@@ -45,10 +45,7 @@ def render_means(snapshot: Mapping[str, Any], stream: TextIO) -> str:
         for metric, stats in snapshot["macro"].items()
         if "mean" in stats and (is_score(metric) or metric in SHOWN_RESOURCES)
     ]
-    errors = [group["number_of_error_samples"] for group in groups.values()]
-    samples = [
-        group["number_of_success_samples"] + n for group, n in zip(groups.values(), errors, strict=True)
-    ]
+    samples, errors = zip(*map(counts_of, groups.values()), strict=True)
     columns = [["samples", *map(str, samples)], ["errors", *map(str, errors)]]
     for metric in shown:
         stats = [group.get(metric, {}) for group in groups.values()]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.inference.confidence import show_confidence
 from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.monitor.windows import window_facts
-from graphrag_eval_async.records.metrics import is_counted_cost
+from graphrag_eval_async.records.metrics import counts_of, is_counted_cost, means_of
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.sources import JsonlFiles
 from graphrag_eval_async.sources.receiving import OtlpReceiver
@@ -173,7 +173,7 @@ def _add_detail(group: dict[str, Any], detail: Mapping[str, Any]) -> list[tuple[
 def _group(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:
     """The state of one template, or of all results, from its aggregates and those of the window."""
     recent = recent or {"number_of_error_samples": 0, "number_of_success_samples": 0}
-    (samples, errors), (recent_samples, recent_errors) = _counts(total), _counts(recent)
+    (samples, errors), (recent_samples, recent_errors) = counts_of(total), counts_of(recent)
     group: dict[str, Any] = {
         "samples": {"total": samples, "window": recent_samples},
         "errors": {"total": errors, "window": recent_errors},
@@ -183,18 +183,12 @@ def _group(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[s
         },
         "metrics": {
             metric: {"mean": stats["mean"], "window": recent.get(metric, {}).get("mean")}
-            for metric, stats in total.items()
-            if isinstance(stats, dict) and "mean" in stats
+            for metric, stats in means_of(total).items()
         },
     }
     if (cost := _cost(total)) is not None:
         group["cost"] = {"mean": cost, "window": _cost(recent)}
     return group
-
-
-def _counts(group: Mapping[str, Any]) -> tuple[int, int]:
-    errors: int = group["number_of_error_samples"]
-    return errors + group["number_of_success_samples"], errors
 
 
 def _cost(group: Mapping[str, Any]) -> float | None:

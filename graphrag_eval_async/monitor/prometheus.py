@@ -18,8 +18,8 @@ from graphrag_eval_async.monitor.prometheus_metrics import (
     RESPONSE_BUCKETS,
     SCORE_BUCKETS,
 )
-from graphrag_eval_async.monitor.prometheus_samples import State, families, label_of, metrics_of, weights_of
-from graphrag_eval_async.records.metrics import is_score
+from graphrag_eval_async.monitor.prometheus_samples import State, families, label_of, weights_of
+from graphrag_eval_async.records.metrics import counts_of, is_score, means_of
 from graphrag_eval_async.threads import SLICE_SECONDS
 from graphrag_eval_async.version import version
 
@@ -144,7 +144,7 @@ class PrometheusCollector:
         self._note_results(overall)
         counts = {
             metric: aggregates.cumulative_counts(metric, (*SCORE_BUCKETS, inf))
-            for metric, _ in metrics_of(overall)
+            for metric in means_of(overall)
             if is_score(metric)
         }
         counts[ELAPSED] = aggregates.cumulative_counts(ELAPSED, (*RESPONSE_BUCKETS, inf))
@@ -166,8 +166,7 @@ class PrometheusCollector:
     def _note_results(self, overall: Mapping[str, Any]) -> None:
         """Note the time if there are new results; those of an earlier run are not new."""
         journal = self._stream.journal
-        results = overall["number_of_success_samples"] + overall["number_of_error_samples"]
-        results -= 0 if journal is None else journal.restored
+        results = counts_of(overall)[0] - (0 if journal is None else journal.restored)
         if results > self._results:
             self._results, self._last_result = results, time()
 

@@ -17,6 +17,7 @@ from graphrag_eval_async.monitor.prometheus_metrics import (
     RESPONSE_BUCKETS,
     SCORE_BUCKETS,
 )
+from graphrag_eval_async.records.metrics import means_of
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.records.reject import Reason
 from graphrag_eval_async.steps.failure import CLASSES, NO_FAILURE
@@ -73,13 +74,6 @@ def label_of(text: str) -> str:
     return escape(text)[:LABEL_CHARACTERS] or ABSENT
 
 
-def metrics_of(group: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the metrics of a group that have values."""
-    for name, stats in group.items():
-        if isinstance(stats, dict) and "mean" in stats:
-            yield name, stats
-
-
 def _values(stats: Mapping[str, Any]) -> int:
     return cast(int, stats["coverage"]["values"])
 
@@ -88,7 +82,7 @@ def _by_metric(groups: Groups) -> Iterator[tuple[tuple[str, str], list[Mapping[s
     """Yield label and metric, with the statistics of all templates with this label."""
     for label, group in groups.items():
         found: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
-        for metric, stats in chain.from_iterable(map(metrics_of, group)):
+        for metric, stats in chain.from_iterable(means_of(each).items() for each in group):
             found[metric].append(stats)
         for metric, all_stats in found.items():
             yield (label, metric), all_stats
@@ -147,7 +141,7 @@ def _samples(state: State, bounds: Bounds, about: Sequence[str | None]) -> dict[
         "window_mean": [(key, _mean(parts)) for key, parts in _by_metric(state.recent)],
         "quantile": [
             ((metric, f"{int(name[1:]) / 100:g}"), value)
-            for metric, stats in metrics_of(overall)
+            for metric, stats in means_of(overall).items()
             for name, value in stats["quantiles"].items()
         ],
         "alert_active": [((alert,), int(is_on)) for alert, is_on in state.alerts.items()],
