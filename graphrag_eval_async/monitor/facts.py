@@ -114,17 +114,17 @@ class Facts:
     def _groups(self, detailed: float) -> dict[str, Any]:
         aggregates = self._stream.aggregates
         total, recent = aggregates.snapshot(), self._counting.recent.snapshot()
-        overall = _group(total["micro"], recent["micro"])
+        overall = _with_cost(total["micro"], recent["micro"])
         groups = total["per_template"]
         details = aggregates.per_template() if len(groups) <= detailed else {}
         # Templates whose results are all pending have nothing but details.
         templates = {
-            template: _group(group, recent["per_template"].get(template))
+            template: _with_cost(group, recent["per_template"].get(template))
             for template, group in (details | groups).items()
         }
-        sums = _add_detail(overall, aggregates.overall())
+        sums = add_detail(overall, aggregates.overall())
         for template, detail in details.items():
-            sums += _add_detail(templates[template], detail)
+            sums += add_detail(templates[template], detail)
         return {"overall": overall, SUMS: sums, "templates": templates}
 
     def _judge(self, now: float) -> dict[str, Any] | None:
@@ -159,7 +159,7 @@ def complete(facts: dict[str, Any]) -> None:
         shown["confidence"] = show_confidence(sums, facts["level"])
 
 
-def _add_detail(group: dict[str, Any], detail: Mapping[str, Any]) -> list[tuple[dict[str, Any], Weights]]:
+def add_detail(group: dict[str, Any], detail: Mapping[str, Any]) -> list[tuple[dict[str, Any], Weights]]:
     """Add what is known at once to a group, and return what `complete` takes."""
     metrics = group["metrics"]
     for metric, shown in metrics.items():
@@ -170,11 +170,11 @@ def _add_detail(group: dict[str, Any], detail: Mapping[str, Any]) -> list[tuple[
     return [(metrics[metric], own) for metric, each in stats.items() if (own := each.get("weights"))]
 
 
-def _group(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:
+def group_facts(total: Mapping[str, Any], recent: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The state of one template, or of all results, from its aggregates and those of the window."""
     recent = recent or {"number_of_error_samples": 0, "number_of_success_samples": 0}
     (samples, errors), (recent_samples, recent_errors) = counts_of(total), counts_of(recent)
-    group: dict[str, Any] = {
+    return {
         "samples": {"total": samples, "window": recent_samples},
         "errors": {"total": errors, "window": recent_errors},
         "error_rate": {
@@ -186,9 +186,12 @@ def _group(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[s
             for metric, stats in means_of(total).items()
         },
     }
-    if (cost := _cost(total)) is not None:
-        group["cost"] = {"mean": cost, "window": _cost(recent)}
-    return group
+
+
+def _with_cost(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:
+    cost = _cost(total)
+    shown = {} if cost is None else {"cost": {"mean": cost, "window": recent and _cost(recent)}}
+    return group_facts(total, recent) | shown
 
 
 def _cost(group: Mapping[str, Any]) -> float | None:

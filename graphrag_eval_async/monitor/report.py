@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from heapq import nsmallest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.monitor.captions import shown_fields
 from graphrag_eval_async.monitor.counting import is_wrong, quality, shorten
 from graphrag_eval_async.monitor.evidence import pairs_of, values_of
+from graphrag_eval_async.monitor.facts import add_detail, group_facts
 from graphrag_eval_async.monitor.kept import with_question
 from graphrag_eval_async.monitor.overview import list_of_worst, overview, result_list, result_metrics
 from graphrag_eval_async.monitor.rendering import csp_hash, render, require_jinja, static
 from graphrag_eval_async.monitor.wording import VALIDITY
-from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
@@ -55,23 +56,18 @@ class ReportResults:
         self.shorts.append(with_question(short, result) | {"place": self.count})
         self._whole[self.count] = result
         if len(self._whole) > 2 * DETAILED:
-            self._whole = {short["place"]: self._whole[short["place"]] for short in self._worst(DETAILED)}
+            self._whole = {short["place"]: whole for short, whole in self.worst()}
         if len(self.shorts) > 2 * LISTED:
-            self.shorts = self._worst(LISTED)
-
-    def _worst(self, count: int) -> list[dict[str, Any]]:
-        known = self._whole if count == DETAILED else None
-        shorts = self.shorts if known is None else [each for each in self.shorts if each["place"] in known]
-        return sorted(shorts, key=_rank)[:count]
+            self.shorts = nsmallest(LISTED, self.shorts, key=_rank)
 
     def worst(self) -> list[tuple[dict[str, Any], Mapping[str, Any]]]:
         """The worst results, the first of them the worst: in short, and whole."""
-        ranked = self._worst(DETAILED)
-        return [(short, self._whole[short["place"]]) for short in ranked if short["place"] in self._whole]
+        known = (short for short in self.shorts if short["place"] in self._whole)
+        return [(short, self._whole[short["place"]]) for short in nsmallest(DETAILED, known, key=_rank)]
 
     def listed(self) -> list[dict[str, Any]]:
         """Results in short, in the order in which they were added."""
-        return sorted(self._worst(LISTED), key=itemgetter("place"))
+        return sorted(nsmallest(LISTED, self.shorts, key=_rank), key=itemgetter("place"))
 
 
 def _rank(short: Mapping[str, Any]) -> tuple[float, int]:
@@ -161,21 +157,11 @@ def html_report(
 
 def _group(group: Mapping[str, Any]) -> dict[str, Any]:
     """A group of a snapshot in the layout of the state of a run."""
-    errors = group["number_of_error_samples"]
-    samples = errors + group["number_of_success_samples"]
-    stats = {name: each for name, each in group.items() if isinstance(each, dict) and name != REASON}
-    return {
-        "samples": {"total": samples, "window": None},
-        "errors": {"total": errors, "window": None},
-        "error_rate": {"mean": errors / samples if samples else None, "window": None},
-        "metrics": {
-            name: {"mean": each["mean"], "window": None, "confidence": each.get("interval")}
-            for name, each in stats.items()
-            if "mean" in each
-        },
-        "coverage": {name: each["coverage"] for name, each in stats.items() if "coverage" in each},
-        REASON: group.get(REASON, {}),
-    }
+    facts = group_facts(group)
+    add_detail(facts, group)
+    for metric, shown in facts["metrics"].items():
+        shown["confidence"] = group[metric].get("interval")
+    return facts
 
 
 def _details(worst: Iterable[tuple[dict[str, Any], Mapping[str, Any]]]) -> Iterable[dict[str, Any]]:
