@@ -30,6 +30,7 @@ from graphrag_eval_async.monitor.overview import (
 )
 from graphrag_eval_async.monitor.rendering import STATIC, render, require_jinja, static
 from graphrag_eval_async.monitor.stored import result_at, results_of_question
+from graphrag_eval_async.sources.receiving import listen, require_web, server_of
 from graphrag_eval_async.threads import outlast
 
 if TYPE_CHECKING:
@@ -151,18 +152,8 @@ class DashboardServer:
             UsageError: a package is missing, or the port cannot be opened.
         """
         require_jinja("a dashboard")
-        try:
-            import starlette
-            import uvicorn
-        except ImportError as error:
-            text = f"a dashboard needs {error.name}: pip install 'graphrag-eval-async[web]'"
-            raise UsageError(text) from None
-        del starlette, uvicorn
-        try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            self._listening = socket.create_server((host, port), family=family)
-        except (OSError, OverflowError) as error:
-            raise UsageError(f"cannot listen on {host}:{port}: {error}") from None
+        require_web("a dashboard")
+        self._listening = listen(host, port)
         port = self._listening.getsockname()[1]
         name = f"[{host}]" if ":" in host else host
         is_local = _is_loopback(host)
@@ -193,8 +184,6 @@ class DashboardServer:
 
     def start(self, board: Board) -> None:
         """Answer requests with the pages of `board` from now on; needs a running event loop."""
-        from graphrag_eval_async.sources.receiving import server_of
-
         self._board = board
         self._server = server_of(self._guarded(self._app()))
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._listening]))
