@@ -11,7 +11,6 @@ from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.monitor.alerts import Alerts
 from graphrag_eval_async.monitor.arrivals import Arrivals
-from graphrag_eval_async.monitor.windows import Trends
 from graphrag_eval_async.records.metrics import COST, is_counted_cost
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.records.results import observe
@@ -122,10 +121,6 @@ class Counting:
         self.arrivals = arrivals or Arrivals([])
         self.on_result: Callable[[Mapping[str, Any], dict[str, Any]], object] | None = None
         self._include_errors = include_errors
-
-    def trends(self) -> Trends:
-        """A new history of the values in the window."""
-        return Trends(self.window)
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Count one result, unless it is pending."""

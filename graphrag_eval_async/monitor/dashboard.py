@@ -30,6 +30,7 @@ from graphrag_eval_async.monitor.overview import (
 )
 from graphrag_eval_async.monitor.rendering import STATIC, render, require_jinja, static
 from graphrag_eval_async.monitor.stored import result_at, results_of_question
+from graphrag_eval_async.monitor.windows import Trends
 from graphrag_eval_async.sources.receiving import listen, require_web, server_of
 from graphrag_eval_async.threads import outlast
 
@@ -82,7 +83,7 @@ class Board:
         self.kept = KeptResults(counting)
         self._alerts = counting.alerts
         self._facts = facts
-        self._trends = counting.trends()
+        self._trends = Trends(counting.window)
         self._history = History()
         self._lock = asyncio.Lock()
         self._rendered: tuple[float, str] | None = None
