@@ -14,7 +14,7 @@ from rich.table import Table
 
 from graphrag_eval_async.monitor.wording import VALIDITY
 from graphrag_eval_async.records.metrics import counts_of, is_score
-from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.steps.failure import failure_counts
 from graphrag_eval_async.text import by_frequency, mean_cell, name_cell, number, one_line, percent
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _every_mean(snapshot: Mapping[str, Any]) -> Cells:
 
 def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
     """How often each reason of failure occurred, in a line, if any did."""
-    reasons = {kind: count for kind, count in snapshot["micro"].get(REASON, {}).items() if kind != "none"}
+    reasons = failure_counts(snapshot["micro"])
     return [one_line(f"failure: {by_frequency(reasons)}")] if reasons else []
 
 

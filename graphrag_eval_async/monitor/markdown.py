@@ -17,7 +17,7 @@ from graphrag_eval_async.monitor.wording import (
     verdict,
 )
 from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, is_score
-from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.steps.failure import failure_counts
 from graphrag_eval_async.text import counts, mean_cell, number, percent
 
 if TYPE_CHECKING:
@@ -213,10 +213,7 @@ def _place(summary: Summary, question_id: str) -> str:
 
 def _failures(summary: Summary) -> Iterator[Section]:
     """Why responses failed, the most frequent reason first."""
-    reasons = {
-        kind: count for kind, count in summary.snapshot["micro"].get(REASON, {}).items() if kind != "none"
-    }
-    rows = [[cell(kind), str(count)] for kind, count in sorted(reasons.items(), key=lambda item: -item[1])]
+    rows = [[cell(kind), str(count)] for kind, count in failure_counts(summary.snapshot["micro"]).items()]
     yield from table("Failures by reason", ["reason", ">results"], rows)
 
 

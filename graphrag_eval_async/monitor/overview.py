@@ -11,8 +11,7 @@ from graphrag_eval_async.monitor.kept import one_of_each
 from graphrag_eval_async.monitor.windows import duration_name
 from graphrag_eval_async.monitor.wording import greatest_losses
 from graphrag_eval_async.records.metrics import COST, is_score, metric_position
-from graphrag_eval_async.records.outcomes import REASON
-from graphrag_eval_async.steps.failure import NO_FAILURE
+from graphrag_eval_async.steps.failure import failure_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -109,7 +108,7 @@ def overview(facts: Mapping[str, Any], worst: Sequence[Mapping[str, Any]] = ()) 
         "every": every,
         "rows": templates,
         "scores": [score for score in every.scores if is_score(score.name)],
-        "failures": _most_frequent(overall.get(REASON, {})),
+        "failures": [*failure_counts(overall).items()],
         "lacking": _lacking(overall.get("coverage", {})),
         "summary": [*_summary(facts, every, templates, worst)],
         "changes": _changes(comparison),
@@ -162,11 +161,6 @@ def _window_name(window: Mapping[str, float] | None) -> str:
     return f"last {window['last'] if 'last' in window else duration_name(window['seconds'])}"
 
 
-def _most_frequent(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    wrong = ((name, count) for name, count in counts.items() if name != NO_FAILURE)
-    return sorted(wrong, key=lambda each: (-each[1], each[0]))
-
-
 def _lacking(coverage: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, int]]:
     """The metric, the reason and the number of values that are missing."""
     return [
@@ -216,9 +210,8 @@ def _summary(
     if len(ranked) > 1:
         mean, template = min(ranked)
         yield "Lowest template", f"{template}: {name} {mean:.3f}", None
-    failures = _most_frequent(facts["overall"].get(REASON, {}))
-    if failures:
-        yield "Most frequent failure", f"{failures[0][0]}: {failures[0][1]} of {every.samples} results", None
+    for name, count in [*failure_counts(facts["overall"]).items()][:1]:
+        yield "Most frequent failure", f"{name}: {count} of {every.samples} results", None
     if worst:
         yield "Worst question", worst[0]["question_id"], worst[0]
 

@@ -18,9 +18,8 @@ from graphrag_eval_async.monitor.prometheus_metrics import (
     SCORE_BUCKETS,
 )
 from graphrag_eval_async.records.metrics import means_of
-from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.records.reject import Reason
-from graphrag_eval_async.steps.failure import CLASSES, NO_FAILURE
+from graphrag_eval_async.steps.failure import CLASSES, NO_FAILURE, failure_counts
 from graphrag_eval_async.text import escape
 
 if TYPE_CHECKING:
@@ -122,10 +121,7 @@ def _samples(state: State, bounds: Bounds, about: Sequence[str | None]) -> dict[
             for status in ("success", "error")
         ],
         "rejects_total": _closed(state.rejects, get_args(Reason)),
-        "failures_total": _closed(
-            {name: count for name, count in overall.get(REASON, {}).items() if name != NO_FAILURE},
-            (name for name in CLASSES if name != NO_FAILURE),
-        ),
+        "failures_total": _closed(failure_counts(overall), (name for name in CLASSES if name != NO_FAILURE)),
         "metric_missing_total": [
             ((metric, reason), count)
             for metric, each in coverage.items()
