@@ -8,14 +8,13 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.monitor.captions import shown_fields
-from graphrag_eval_async.monitor.counting import is_wrong, quality, shorten
+from graphrag_eval_async.monitor.counting import is_wrong, quality
 from graphrag_eval_async.monitor.evidence import pairs_of, values_of
 from graphrag_eval_async.monitor.facts import add_detail, group_facts
-from graphrag_eval_async.monitor.kept import with_question
+from graphrag_eval_async.monitor.kept import in_short
 from graphrag_eval_async.monitor.overview import list_of_worst, overview, result_list, result_metrics
 from graphrag_eval_async.monitor.rendering import csp_hash, render, require_jinja, static
 from graphrag_eval_async.monitor.wording import VALIDITY
-from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -51,9 +50,9 @@ class ReportResults:
         """
         if "pending" in result:
             return
-        short = shorten(result, observe(result, include_errors=True).values)
+        short = in_short(result)
         self.count += 1
-        self.shorts.append(with_question(short, result) | {"place": self.count})
+        self.shorts.append(short | {"place": self.count})
         self._whole[self.count] = result
         if len(self._whole) > 2 * DETAILED:
             self._whole = {short["place"]: whole for short, whole in self.worst()}
