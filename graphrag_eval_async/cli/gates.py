@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.monitor.silence import NO_LINES
+from graphrag_eval_async.monitor.alerts import NO_LINES
 from graphrag_eval_async.monitor.summary import CheckedGate
 from graphrag_eval_async.records.conditions import CONDITION, OPERATORS, parse_condition, rounded, to_float
 from graphrag_eval_async.records.metrics import (

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.monitor.alerts import Alerts
 from graphrag_eval_async.monitor.arrivals import Arrivals
+from graphrag_eval_async.monitor.watched import Alerts
 from graphrag_eval_async.records.metrics import COST, is_counted_cost
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.records.results import observe
