@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from datetime import UTC, datetime
 from itertools import chain
@@ -17,7 +16,7 @@ from graphrag_eval_async.records.metrics import counts_of, is_counted_cost, mean
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.sources import JsonlFiles
 from graphrag_eval_async.sources.receiving import OtlpReceiver
-from graphrag_eval_async.threads import SLICE_SECONDS
+from graphrag_eval_async.threads import work_in_slices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,12 +69,9 @@ class Facts:
 
     async def prepare(self) -> None:
         """Do the slow part of `collect` in slices, so that others can run."""
-        comparison, due = self._counting.comparison, monotonic() + SLICE_SECONDS
+        comparison = self._counting.comparison
         steps = [] if comparison is None else [comparison.prepare()]
-        for _ in chain(self._stream.aggregates.prepare(), *steps):
-            if monotonic() >= due:
-                await asyncio.sleep(0)
-                due = monotonic() + SLICE_SECONDS
+        await work_in_slices(chain(self._stream.aggregates.prepare(), *steps))
 
     def collect(self, detailed: float = inf) -> dict[str, Any]:
         """The state as it is now, without what `complete` adds; the caller owns the dict.

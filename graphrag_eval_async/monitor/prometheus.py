@@ -20,7 +20,7 @@ from graphrag_eval_async.monitor.prometheus_metrics import (
 )
 from graphrag_eval_async.monitor.prometheus_samples import State, families, label_of, weights_of
 from graphrag_eval_async.records.metrics import counts_of, is_score, means_of
-from graphrag_eval_async.threads import SLICE_SECONDS
+from graphrag_eval_async.threads import work_in_slices
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:
@@ -130,12 +130,8 @@ class PrometheusCollector:
             reading.cancel()
 
     async def _read_in_slices(self) -> State:
-        due = monotonic() + SLICE_SECONDS
         aggregates = [self._stream.aggregates, *([] if self._recent is None else [self._recent])]
-        for _ in chain.from_iterable(each.prepare() for each in aggregates):
-            if monotonic() >= due:
-                await asyncio.sleep(0)
-                due = monotonic() + SLICE_SECONDS
+        await work_in_slices(chain.from_iterable(each.prepare() for each in aggregates))
         return self._read()
 
     def _read(self) -> State:
