@@ -126,26 +126,13 @@ def check_names(
         )
 
 
-def check_run(
-    gates: Iterable[Gate],
-    snapshot: Mapping[str, Any],
-    reference: Reference | None = None,
-    missing: Collection[str] = (),
-) -> tuple[list[str], list[str]]:
-    """Check gates; return a line for each that failed, and for each that held.
-
-    `missing` has the ids of the questions without a response.
-    """
-    return failed_and_held(check_each(gates, snapshot, reference, missing))
-
-
 def check_each(
     gates: Iterable[Gate],
     snapshot: Mapping[str, Any],
     reference: Reference | None = None,
     missing: Collection[str] = (),
 ) -> list[CheckedGate]:
-    """Do the same; return all gates in their order."""
+    """Check gates; return all in their order. `missing` has the ids of the questions without a response."""
     values: dict[str | None, dict[str, float]] = {None: _means(snapshot["micro"])}
     for template, group in snapshot["per_template"].items():
         values[template] = _means(group)

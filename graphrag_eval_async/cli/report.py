@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit
 from graphrag_eval_async.cli.files import write_aggregates
-from graphrag_eval_async.cli.gates import Gate, check_run
+from graphrag_eval_async.cli.gates import Gate, check_each, failed_and_held
 from graphrag_eval_async.cli.table import failure_reasons, folded, render_detail, render_means
 from graphrag_eval_async.inference.running import Interval, RunningAggregates
 from graphrag_eval_async.records import Rejects
@@ -74,7 +74,8 @@ class ReportOptions:
             ending = ending.attempt(partial(page, snapshot))
         list_rejects(found.rejects)
         summary = _summary(found, snapshot["micro"], reference, decision)
-        failures, held = check_run(self.gates, snapshot, reference, {*found.missing})
+        gates = check_each(self.gates, snapshot, reference, {*found.missing})
+        failures, held = failed_and_held(gates)
         lines = [summary, *folded(failure_reasons(snapshot)), *worst_questions(aggregates, snapshot["micro"])]
         lines += [*notes, *(one_line(f"gate held: {gate}") for gate in held)]
         tables = [_tables(snapshot, table, detail=self.detail), "", *lines]
