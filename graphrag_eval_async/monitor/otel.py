@@ -19,6 +19,7 @@ from graphrag_eval_async.monitor.otlp import (
     evaluation_records,
     resource_from_environment,
 )
+from graphrag_eval_async.monitor.prometheus_metrics import MAX_TEMPLATES
 from graphrag_eval_async.records.metrics import counts_of, means_of
 from graphrag_eval_async.threads import run_abandonable
 from graphrag_eval_async.version import version
@@ -36,9 +37,6 @@ CLOSING_SECONDS = 5.0
 
 READ_SECONDS = 2.0
 """How long an export of metrics waits for the event loop."""
-
-MAX_TEMPLATES = 50
-"""Templates with metrics of their own."""
 
 
 class OtelExport:
