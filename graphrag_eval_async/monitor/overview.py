@@ -9,7 +9,7 @@ from graphrag_eval_async.monitor.charts import chart, sparkline
 from graphrag_eval_async.monitor.counting import SCORES
 from graphrag_eval_async.monitor.kept import one_of_each
 from graphrag_eval_async.monitor.windows import duration_name
-from graphrag_eval_async.monitor.wording import greatest_losses
+from graphrag_eval_async.monitor.wording import RESOURCE_HEADINGS, greatest_losses
 from graphrag_eval_async.records.metrics import COST, is_score, metric_position
 from graphrag_eval_async.steps.failure import failure_counts
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 SHOWN_SCORES = 6
 """Maximum number of scores that have a column in the table of templates."""
-
-RESOURCES = {"total_tokens": "tokens", "elapsed_sec": "seconds"}
-"""The metrics besides scores that have a column, and their headings."""
 
 LISTED = 10
 """How many results are in a list besides all others."""
@@ -97,13 +94,13 @@ def overview(facts: Mapping[str, Any], worst: Sequence[Mapping[str, Any]] = ()) 
     """
     overall, comparison = facts["overall"], facts["comparison"]
     metrics = sorted(filter(is_score, overall["metrics"]), key=metric_position)
-    shown = [*metrics[:SHOWN_SCORES], *(name for name in RESOURCES if name in overall["metrics"])]
+    shown = [*metrics[:SHOWN_SCORES], *(name for name in RESOURCE_HEADINGS if name in overall["metrics"])]
     templates = [_row(name, group, shown) for name, group in facts["templates"].items()]
     every = _row("all results", overall, [*shown, *metrics[SHOWN_SCORES:]])
     return {
         "facts": facts,
         "window": _window_name(facts["window"]),
-        "headings": [RESOURCES.get(name, name) for name in shown],
+        "headings": [RESOURCE_HEADINGS.get(name, name) for name in shown],
         "more_scores": metrics[SHOWN_SCORES:],
         "every": every,
         "rows": templates,
