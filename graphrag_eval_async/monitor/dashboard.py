@@ -327,8 +327,7 @@ class DashboardServer:
         return self._list(f"Results of {question}", results, note)
 
     async def _shown(self, result: Mapping[str, Any]) -> Response:
-        html = await asyncio.to_thread(render_result, result, self._base)
-        return _html(html)
+        return await asyncio.to_thread(_result_page, result, self._base)
 
     def _absent(self, text: str) -> Response:
         page = _page(
@@ -338,9 +337,8 @@ class DashboardServer:
         return page
 
 
-def render_result(result: Mapping[str, Any], base: str) -> str:
-    """The page of one result."""
-    return render(
+def _result_page(result: Mapping[str, Any], base: str) -> Response:
+    return _page(
         "result.html",
         title=f"{result.get('question_id')}",
         base=base,
@@ -352,13 +350,9 @@ def render_result(result: Mapping[str, Any], base: str) -> str:
 
 
 def _page(template: str, **names: Any) -> Response:
-    return _html(render(template, **names))
-
-
-def _html(text: str) -> Response:
     from starlette.responses import HTMLResponse
 
-    return HTMLResponse(text.encode("utf-8", "backslashreplace"))
+    return HTMLResponse(render(template, **names).encode("utf-8", "backslashreplace"))
 
 
 def _is_loopback(host: str) -> bool:
