@@ -100,9 +100,13 @@ def mean_cell(stats: Mapping[str, Any]) -> str:
         return ""
     if (interval := stats.get("interval")) is None:
         return number(stats["mean"]) if abs(stats["mean"]) >= 1000 else f"{stats['mean']:.3g}"
-    low, high = interval["low"], interval["high"]
+    return f"{stats['mean']:.3f} {interval_cell(interval['low'], interval['high'])}"
+
+
+def interval_cell(low: float, high: float) -> str:
+    """The ends of an interval, with a third digit if it is narrow."""
     digits = 2 if high - low >= 0.05 else 3
-    return f"{stats['mean']:.3f} [{low:.{digits}f}, {high:.{digits}f}]"
+    return f"[{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def dollars(amount: float | None) -> str:

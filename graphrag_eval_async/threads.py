@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
     from concurrent.futures import Executor
 
 R = TypeVar("R")
@@ -22,6 +22,15 @@ SLICE_SECONDS = 0.004
 
 CLOSING_SECONDS = 10.0
 """Seconds to wait for a worker or a source that ignores its cancellation."""
+
+
+async def work_in_slices(steps: Iterable[object]) -> None:
+    """Do all `steps` on the event loop, in slices between which others can run."""
+    due = monotonic() + SLICE_SECONDS
+    for _ in steps:
+        if monotonic() >= due:
+            await asyncio.sleep(0)
+            due = monotonic() + SLICE_SECONDS
 
 
 async def run_in_thread(

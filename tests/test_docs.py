@@ -118,7 +118,7 @@ DEFAULTS = {
     ),
     "results in the table of a report": f"{report.LISTED:,}",
     "length of an explanation": f"{otlp.MAX_EXPLANATION:,} characters",
-    "templates with gauges of their own": f"{otel.MAX_TEMPLATES}",
+    "templates with gauges of their own": f"{prometheus_metrics.MAX_TEMPLATES}",
     "wait for the collector at the end of a run": f"{otel.CLOSING_SECONDS:g} s",
     "open files": f"three quarters of what the system allows, at most {registry.MAX_OPEN:,}",
     "time until a rotated file counts as finished": seconds("rotate_wait"),

@@ -30,7 +30,7 @@ from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS, DryJudge
 from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.monitor.facts import judge_state
 from graphrag_eval_async.monitor.report import ReportResults, html_report
-from graphrag_eval_async.records.metrics import COST, is_counted_cost
+from graphrag_eval_async.records.metrics import COST, counts_of, is_counted_cost
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile, FileEvaluation
 from graphrag_eval_async.sinks import RejectWriter, write_report
 from graphrag_eval_async.sinks.tables import check_table, draft_beside, is_table, write_table
@@ -327,7 +327,7 @@ async def _write_results(
 
 def _estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]:
     micro, usage, model = stream.aggregates.snapshot()["micro"], stream.usage, judge_of(config)
-    responses = micro["number_of_error_samples"] + micro["number_of_success_samples"]
+    responses, _ = counts_of(micro)
     if config is None or config.llm is None or model is None:
         yield f"evaluating these {responses} responses would take no calls: no metric is judged"
         return

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.monitor.silence import NO_LINES
+from graphrag_eval_async.monitor.alerts import NO_LINES
 from graphrag_eval_async.monitor.summary import CheckedGate
 from graphrag_eval_async.records.conditions import CONDITION, OPERATORS, parse_condition, rounded, to_float
 from graphrag_eval_async.records.metrics import (
     COST,
     ERROR_RATE,
     RESULT_KEYS,
+    counts_of,
     is_metric,
+    means_of,
     section_of,
 )
 from graphrag_eval_async.records.shapes import did_you_mean
@@ -124,26 +126,13 @@ def check_names(
         )
 
 
-def check_run(
-    gates: Iterable[Gate],
-    snapshot: Mapping[str, Any],
-    reference: Reference | None = None,
-    missing: Collection[str] = (),
-) -> tuple[list[str], list[str]]:
-    """Check gates; return a line for each that failed, and for each that held.
-
-    `missing` has the ids of the questions without a response.
-    """
-    return failed_and_held(check_each(gates, snapshot, reference, missing))
-
-
 def check_each(
     gates: Iterable[Gate],
     snapshot: Mapping[str, Any],
     reference: Reference | None = None,
     missing: Collection[str] = (),
 ) -> list[CheckedGate]:
-    """Do the same; return all gates in their order."""
+    """Check gates; return all in their order. `missing` has the ids of the questions without a response."""
     values: dict[str | None, dict[str, float]] = {None: _means(snapshot["micro"])}
     for template, group in snapshot["per_template"].items():
         values[template] = _means(group)
@@ -179,12 +168,8 @@ def _tell(gate: Gate, values: Mapping[str | None, Mapping[str, float]]) -> tuple
 
 def _means(group: Mapping[str, Any]) -> dict[str, float]:
     """The means of the metrics, and the share of errors among the samples."""
-    means = {
-        metric: stats["mean"]
-        for metric, stats in group.items()
-        if isinstance(stats, dict) and "mean" in stats
-    }
-    errors = group["number_of_error_samples"]
-    if samples := errors + group["number_of_success_samples"]:
+    means: dict[str, float] = {metric: stats["mean"] for metric, stats in means_of(group).items()}
+    samples, errors = counts_of(group)
+    if samples:
         means[ERROR_RATE] = errors / samples
     return means

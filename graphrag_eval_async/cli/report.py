@@ -9,10 +9,11 @@ from typing import Any, TextIO
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit
 from graphrag_eval_async.cli.files import write_aggregates
-from graphrag_eval_async.cli.gates import Gate, check_run
+from graphrag_eval_async.cli.gates import Gate, check_each, failed_and_held
 from graphrag_eval_async.cli.table import failure_reasons, folded, render_detail, render_means
 from graphrag_eval_async.inference.running import Interval, RunningAggregates
 from graphrag_eval_async.records import Rejects
+from graphrag_eval_async.records.metrics import counts_of
 from graphrag_eval_async.reference import NoReference, Reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES
@@ -73,7 +74,8 @@ class ReportOptions:
             ending = ending.attempt(partial(page, snapshot))
         list_rejects(found.rejects)
         summary = _summary(found, snapshot["micro"], reference, decision)
-        failures, held = check_run(self.gates, snapshot, reference, {*found.missing})
+        gates = check_each(self.gates, snapshot, reference, {*found.missing})
+        failures, held = failed_and_held(gates)
         lines = [summary, *folded(failure_reasons(snapshot)), *worst_questions(aggregates, snapshot["micro"])]
         lines += [*notes, *(one_line(f"gate held: {gate}") for gate in held)]
         tables = [_tables(snapshot, table, detail=self.detail), "", *lines]
@@ -102,8 +104,7 @@ def worst_questions(aggregates: RunningAggregates, micro: Mapping[str, Any]) -> 
 def _summary(
     found: EvaluatedFile, micro: Mapping[str, int], reference: Reference | None, decision: Decision | None
 ) -> str:
-    results = micro["number_of_error_samples"] + micro["number_of_success_samples"]
-    summary = f"results: {results}, rejected lines: {found.rejects.total}"
+    summary = f"results: {counts_of(micro)[0]}, rejected lines: {found.rejects.total}"
     if reference is None or isinstance(reference, NoReference):
         return summary
     so_far = " so far" if decision is not None and decision.holds is not None else ""

@@ -12,9 +12,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from graphrag_eval_async.monitor.wording import VALIDITY
-from graphrag_eval_async.records.metrics import is_score
-from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.monitor.wording import RESOURCE_HEADINGS, VALIDITY
+from graphrag_eval_async.records.metrics import counts_of, is_score
+from graphrag_eval_async.steps.failure import failure_counts
 from graphrag_eval_async.text import by_frequency, mean_cell, name_cell, number, one_line, percent
 
 if TYPE_CHECKING:
@@ -31,9 +31,6 @@ INTERVALS = 3  # beside each other in a table, so that there is room for the nam
 Cells: TypeAlias = "tuple[list[str], list[list[str]]]"
 """The headings and the rows of a table."""
 
-SHOWN_RESOURCES = {"total_tokens": "tokens", "elapsed_sec": "seconds"}
-"""The metrics besides scores in the table, and their headings; `--detail` shows the rest."""
-
 ALL_RESULTS = "all results"
 
 
@@ -43,16 +40,13 @@ def render_means(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     shown = [
         metric
         for metric, stats in snapshot["macro"].items()
-        if "mean" in stats and (is_score(metric) or metric in SHOWN_RESOURCES)
+        if "mean" in stats and (is_score(metric) or metric in RESOURCE_HEADINGS)
     ]
-    errors = [group["number_of_error_samples"] for group in groups.values()]
-    samples = [
-        group["number_of_success_samples"] + n for group, n in zip(groups.values(), errors, strict=True)
-    ]
+    samples, errors = zip(*map(counts_of, groups.values()), strict=True)
     columns = [["samples", *map(str, samples)], ["errors", *map(str, errors)]]
     for metric in shown:
         stats = [group.get(metric, {}) for group in groups.values()]
-        columns.append([SHOWN_RESOURCES.get(metric) or _heading(metric), *map(mean_cell, stats)])
+        columns.append([RESOURCE_HEADINGS.get(metric) or _heading(metric), *map(mean_cell, stats)])
     names = ["template", *map(name_cell, groups)]
     tables = []
     for part in _parts(columns):
@@ -145,7 +139,7 @@ def _every_mean(snapshot: Mapping[str, Any]) -> Cells:
 
 def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
     """How often each reason of failure occurred, in a line, if any did."""
-    reasons = {kind: count for kind, count in snapshot["micro"].get(REASON, {}).items() if kind != "none"}
+    reasons = failure_counts(snapshot["micro"])
     return [one_line(f"failure: {by_frequency(reasons)}")] if reasons else []
 
 

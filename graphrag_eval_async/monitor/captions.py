@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.text import counts, dollars
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ def about_result(result: Mapping[str, Any]) -> list[tuple[str, str]]:
         "failure": "failure",
         "response": "response_id",
     }
-    return [(name, str(result[key])) for name, key in names.items() if result.get(key) not in {None, "none"}]
+    return [
+        (name, str(result[key])) for name, key in names.items() if result.get(key) not in {None, NO_FAILURE}
+    ]
 
 
 def shown_fields(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,9 +50,6 @@ def chart(
     elif low == high:
         low, high = low - 1, high + 1
     width, height = CHART_WIDTH, CHART_HEIGHT
-    lows = [None if each is None else each[0] for each in ends]
-    highs = [None if each is None else each[1] for each in ends]
-    band = _band(lows, highs, low, high)
     label = (
         f"{name} from the start of the run until now, from {low:.3g} at the bottom to {high:.3g} at the top"
     )
@@ -67,7 +64,7 @@ def chart(
         m=height / 2,
         b=height - 0.5,
         label=label,
-        band=band,
+        band=_band(ends, low, high),
         means=_line(means, low, high, width, height),
         recent=_line(recent, low, high, width, height),
     )
@@ -92,14 +89,13 @@ def _line(points: Sequence[float | None], low: float, high: float, width: int, h
     return "".join(path)
 
 
-def _band(lows: Sequence[float | None], highs: Sequence[float | None], low: float, high: float) -> str:
-    """The area between two lines, from where both are known."""
-    count = len(lows)
-    known = [i for i in range(count) if lows[i] is not None and highs[i] is not None]
+def _band(ends: Sequence[tuple[float, float] | None], low: float, high: float) -> str:
+    """The area between the ends, where they are known."""
+    known = [(_x(i, len(ends), CHART_WIDTH), each) for i, each in enumerate(ends) if each is not None]
     if len(known) < 2:
         return ""
-    above = [f"{_x(i, count, CHART_WIDTH)} {_y(highs[i] or 0.0, low, high, CHART_HEIGHT)}" for i in known]
-    below = [f"{_x(i, count, CHART_WIDTH)} {_y(lows[i] or 0.0, low, high, CHART_HEIGHT)}" for i in known]
+    above = [f"{x} {_y(end, low, high, CHART_HEIGHT)}" for x, (_, end) in known]
+    below = [f"{x} {_y(end, low, high, CHART_HEIGHT)}" for x, (end, _) in known]
     return f"M{'L'.join([*above, *reversed(below)])}Z"
 
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.monitor.alerts import Alerts
 from graphrag_eval_async.monitor.arrivals import Arrivals
-from graphrag_eval_async.monitor.windows import Trends
+from graphrag_eval_async.monitor.watched import Alerts
 from graphrag_eval_async.records.metrics import COST, is_counted_cost
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.records.results import observe
@@ -36,7 +35,7 @@ ERROR_CHARACTERS = 500
 
 def shorten(result: Mapping[str, Any], values: Values) -> dict[str, Any]:
     """The part of a result that is shown; `values` are its metrics, and those of its steps."""
-    short: dict[str, Any] = {key: result[key] for key in ("question_id", "template_id", "sample")}
+    short: dict[str, Any] = {key: result.get(key) for key in ("question_id", "template_id", "sample")}
     short["status"] = result.get("status", "success")
     errors = (value for key, value in result.items() if key.endswith("_error"))
     error = result.get("error") if short["status"] == "error" else next(errors, None)
@@ -122,10 +121,6 @@ class Counting:
         self.arrivals = arrivals or Arrivals([])
         self.on_result: Callable[[Mapping[str, Any], dict[str, Any]], object] | None = None
         self._include_errors = include_errors
-
-    def trends(self) -> Trends:
-        """A new history of the values in the window."""
-        return Trends(self.window)
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Count one result, unless it is pending."""

@@ -17,21 +17,23 @@ from graphrag_eval_async.batch import add_results
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.monitor.alerts import parse_alert
-from graphrag_eval_async.monitor.captions import (
-    about_result,
-    agreement_facts,
-    judge_facts,
-    run_facts,
-    shown_fields,
-)
+from graphrag_eval_async.monitor.captions import about_result, shown_fields
 from graphrag_eval_async.monitor.counting import Counting, is_wrong
 from graphrag_eval_async.monitor.evidence import pairs_of, values_of
 from graphrag_eval_async.monitor.facts import Facts, complete
-from graphrag_eval_async.monitor.kept import KEPT, KeptResults, one_of_each
-from graphrag_eval_async.monitor.overview import History, overview
+from graphrag_eval_async.monitor.kept import KEPT, KeptResults
+from graphrag_eval_async.monitor.overview import (
+    LISTED,
+    History,
+    list_of_worst,
+    overview,
+    result_list,
+    result_metrics,
+)
 from graphrag_eval_async.monitor.rendering import STATIC, render, require_jinja, static
 from graphrag_eval_async.monitor.stored import result_at, results_of_question
-from graphrag_eval_async.records.metrics import is_score, metric_position
+from graphrag_eval_async.monitor.windows import Trends
+from graphrag_eval_async.sources.receiving import listen, require_web, server_of
 from graphrag_eval_async.threads import outlast
 
 if TYPE_CHECKING:
@@ -56,9 +58,6 @@ PING_SECONDS = 15.0
 
 CLOSING_SECONDS = 1.0
 MAX_CLIENTS = 200
-LISTED = 10
-"""How many of the worst and of the latest results are on the first page."""
-
 RESULT_METRICS = 4
 """How many metrics lists of results show."""
 
@@ -86,7 +85,7 @@ class Board:
         self.kept = KeptResults(counting)
         self._alerts = counting.alerts
         self._facts = facts
-        self._trends = counting.trends()
+        self._trends = Trends(counting.window)
         self._history = History()
         self._lock = asyncio.Lock()
         self._rendered: tuple[float, str] | None = None
@@ -102,13 +101,10 @@ class Board:
                 collecting = monotonic()
                 facts = self._facts.collect()
                 self._trends.add_to(facts)
-                names = {
-                    "worst": [*filter(is_wrong, self.kept.worst.facts())],
-                    "latest": self.kept.latest.facts(),
-                }
+                worst, latest = [*filter(is_wrong, self.kept.worst.facts())], self.kept.latest.facts()
                 busy = monotonic() - collecting
                 log = [*self._alerts.log]
-                html = await asyncio.to_thread(self._render, facts, names, log, base)
+                html = await asyncio.to_thread(self._render, facts, worst, latest, log, base)
                 self._rendered = monotonic(), html
                 self.pause = max(UPDATE_SECONDS, (busy + monotonic() - start) / RENDER_SHARE / 2)
             return self._rendered[1]
@@ -122,57 +118,27 @@ class Board:
     def _render(
         self,
         facts: dict[str, Any],
-        lists: Mapping[str, Sequence[Mapping[str, Any]]],
+        worst: Sequence[Mapping[str, Any]],
+        latest: Sequence[Mapping[str, Any]],
         log: Sequence[Mapping[str, Any]],
         base: str,
     ) -> str:
         complete(facts)
         self._history.add(facts)
-        names = page_names(facts, lists)
         return render(
             "_overview.html",
-            **names,
+            **overview(facts, worst),
             base=base,
+            gates=[],
+            lists=[
+                list_of_worst(worst, more="All of the worst results"),
+                result_list("latest", "Latest results", latest[:LISTED], more="More of the latest results"),
+            ],
+            result_metrics=result_metrics([*worst, *latest], RESULT_METRICS),
             charts=self._history.charts(),
             alert_log=log,
             validity="valid however often you look",
         )
-
-
-def page_names(facts: Mapping[str, Any], lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
-    """The names that `_overview.html` takes, besides those that differ between dashboard and report."""
-    comparison = facts["comparison"]
-    worst, latest = lists["worst"], lists["latest"]
-    shown = [
-        _list("worst", "Worst results, one of each question", one_of_each(worst), "All of the worst results"),
-        _list("latest", "Latest results", latest, "More of the latest results"),
-    ]
-    return overview(facts, worst) | {
-        "warnings": [] if comparison is None else comparison["warnings"],
-        "losses": [],
-        "gates": [],
-        "run": run_facts(facts),
-        "judge": judge_facts(facts["judge"]),
-        "agreement": agreement_facts(facts.get("agreement")),
-        "lists": shown,
-        "result_metrics": result_metrics([*worst, *latest]),
-    }
-
-
-def _list(name: str, title: str, results: Sequence[Mapping[str, Any]], more: str) -> dict[str, Any]:
-    return {
-        "id": name,
-        "title": title,
-        "results": results[:LISTED],
-        "filter": False,
-        "more": more if results else "",
-    }
-
-
-def result_metrics(results: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The scores that a list of results shows."""
-    known = {metric for result in results for metric in result["metrics"] if is_score(metric)}
-    return sorted(known, key=metric_position)[:RESULT_METRICS]
 
 
 class DashboardServer:
@@ -189,18 +155,8 @@ class DashboardServer:
             UsageError: a package is missing, or the port cannot be opened.
         """
         require_jinja("a dashboard")
-        try:
-            import starlette
-            import uvicorn
-        except ImportError as error:
-            text = f"a dashboard needs {error.name}: pip install 'graphrag-eval-async[web]'"
-            raise UsageError(text) from None
-        del starlette, uvicorn
-        try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            self._listening = socket.create_server((host, port), family=family)
-        except (OSError, OverflowError) as error:
-            raise UsageError(f"cannot listen on {host}:{port}: {error}") from None
+        require_web("a dashboard")
+        self._listening = listen(host, port)
         port = self._listening.getsockname()[1]
         name = f"[{host}]" if ":" in host else host
         is_local = _is_loopback(host)
@@ -231,8 +187,6 @@ class DashboardServer:
 
     def start(self, board: Board) -> None:
         """Answer requests with the pages of `board` from now on; needs a running event loop."""
-        from graphrag_eval_async.sources.receiving import server_of
-
         self._board = board
         self._server = server_of(self._guarded(self._app()))
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._listening]))
@@ -339,7 +293,7 @@ class DashboardServer:
         return self._absent("There is no such page.")
 
     def _list(self, title: str, results: Sequence[Mapping[str, Any]], note: str = "") -> Response:
-        metrics = result_metrics(results)
+        metrics = result_metrics(results, RESULT_METRICS)
         return _page(
             "list.html", title=title, base=self._base, note=note, results=results, result_metrics=metrics
         )
@@ -375,8 +329,7 @@ class DashboardServer:
         return self._list(f"Results of {question}", results, note)
 
     async def _shown(self, result: Mapping[str, Any]) -> Response:
-        html = await asyncio.to_thread(render_result, result, self._base)
-        return _html(html)
+        return await asyncio.to_thread(_result_page, result, self._base)
 
     def _absent(self, text: str) -> Response:
         page = _page(
@@ -386,14 +339,11 @@ class DashboardServer:
         return page
 
 
-def render_result(result: Mapping[str, Any], base: str) -> str:
-    """The page of one result."""
-    return render(
+def _result_page(result: Mapping[str, Any], base: str) -> Response:
+    return _page(
         "result.html",
         title=f"{result.get('question_id')}",
         base=base,
-        inline=None,
-        events=None,
         about=about_result(result),
         result=shown_fields(result),
         values=[*values_of(result)],
@@ -402,13 +352,9 @@ def render_result(result: Mapping[str, Any], base: str) -> str:
 
 
 def _page(template: str, **names: Any) -> Response:
-    return _html(render(template, **{"inline": None, "events": None} | names))
-
-
-def _html(text: str) -> Response:
     from starlette.responses import HTMLResponse
 
-    return HTMLResponse(text.encode("utf-8", "backslashreplace"))
+    return HTMLResponse(render(template, **names).encode("utf-8", "backslashreplace"))
 
 
 def _is_loopback(host: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from datetime import UTC, datetime
 from itertools import chain
@@ -13,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.inference.confidence import show_confidence
 from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.monitor.windows import window_facts
-from graphrag_eval_async.records.metrics import is_counted_cost
+from graphrag_eval_async.records.metrics import counts_of, is_counted_cost, means_of
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.sources import JsonlFiles
 from graphrag_eval_async.sources.receiving import OtlpReceiver
-from graphrag_eval_async.threads import SLICE_SECONDS
+from graphrag_eval_async.threads import work_in_slices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,12 +69,9 @@ class Facts:
 
     async def prepare(self) -> None:
         """Do the slow part of `collect` in slices, so that others can run."""
-        comparison, due = self._counting.comparison, monotonic() + SLICE_SECONDS
+        comparison = self._counting.comparison
         steps = [] if comparison is None else [comparison.prepare()]
-        for _ in chain(self._stream.aggregates.prepare(), *steps):
-            if monotonic() >= due:
-                await asyncio.sleep(0)
-                due = monotonic() + SLICE_SECONDS
+        await work_in_slices(chain(self._stream.aggregates.prepare(), *steps))
 
     def collect(self, detailed: float = inf) -> dict[str, Any]:
         """The state as it is now, without what `complete` adds; the caller owns the dict.
@@ -114,17 +110,17 @@ class Facts:
     def _groups(self, detailed: float) -> dict[str, Any]:
         aggregates = self._stream.aggregates
         total, recent = aggregates.snapshot(), self._counting.recent.snapshot()
-        overall = _group(total["micro"], recent["micro"])
+        overall = _with_cost(total["micro"], recent["micro"])
         groups = total["per_template"]
         details = aggregates.per_template() if len(groups) <= detailed else {}
         # Templates whose results are all pending have nothing but details.
         templates = {
-            template: _group(group, recent["per_template"].get(template))
+            template: _with_cost(group, recent["per_template"].get(template))
             for template, group in (details | groups).items()
         }
-        sums = _add_detail(overall, aggregates.overall())
+        sums = add_detail(overall, aggregates.overall())
         for template, detail in details.items():
-            sums += _add_detail(templates[template], detail)
+            sums += add_detail(templates[template], detail)
         found = {"overall": overall, SUMS: sums, "templates": templates}
         return found | ({"agreement": total["agreement"]} if "agreement" in total else {})
 
@@ -160,7 +156,7 @@ def complete(facts: dict[str, Any]) -> None:
         shown["confidence"] = show_confidence(sums, facts["level"])
 
 
-def _add_detail(group: dict[str, Any], detail: Mapping[str, Any]) -> list[tuple[dict[str, Any], Weights]]:
+def add_detail(group: dict[str, Any], detail: Mapping[str, Any]) -> list[tuple[dict[str, Any], Weights]]:
     """Add what is known at once to a group, and return what `complete` takes."""
     metrics = group["metrics"]
     for metric, shown in metrics.items():
@@ -171,11 +167,11 @@ def _add_detail(group: dict[str, Any], detail: Mapping[str, Any]) -> list[tuple[
     return [(metrics[metric], own) for metric, each in stats.items() if (own := each.get("weights"))]
 
 
-def _group(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:
+def group_facts(total: Mapping[str, Any], recent: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The state of one template, or of all results, from its aggregates and those of the window."""
     recent = recent or {"number_of_error_samples": 0, "number_of_success_samples": 0}
-    (samples, errors), (recent_samples, recent_errors) = _counts(total), _counts(recent)
-    group: dict[str, Any] = {
+    (samples, errors), (recent_samples, recent_errors) = counts_of(total), counts_of(recent)
+    return {
         "samples": {"total": samples, "window": recent_samples},
         "errors": {"total": errors, "window": recent_errors},
         "error_rate": {
@@ -184,21 +180,19 @@ def _group(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[s
         },
         "metrics": {
             metric: {"mean": stats["mean"], "window": recent.get(metric, {}).get("mean")}
-            for metric, stats in total.items()
-            if isinstance(stats, dict) and "mean" in stats
+            for metric, stats in means_of(total).items()
         },
     }
-    if (cost := _cost(total)) is not None:
-        group["cost"] = {"mean": cost, "window": _cost(recent)}
-    return group
 
 
-def _counts(group: Mapping[str, Any]) -> tuple[int, int]:
-    errors: int = group["number_of_error_samples"]
-    return errors + group["number_of_success_samples"], errors
+def _with_cost(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:
+    cost = _cost(total)
+    shown = {} if cost is None else {"cost": {"mean": cost, "window": recent and _cost(recent)}}
+    return group_facts(total, recent) | shown
 
 
 def _cost(group: Mapping[str, Any]) -> float | None:
     """The cost of judging in US dollars per successful result; None if no cost is known."""
     sums = [stats["sum"] for metric, stats in group.items() if is_counted_cost(metric)]
-    return fsum(sums) / group["number_of_success_samples"] if sums else None
+    results = group["number_of_success_samples"]
+    return fsum(sums) / results if sums and results else None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.monitor.counting import Selection
+from graphrag_eval_async.monitor.counting import Selection, shorten
+from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,6 +51,15 @@ class KeptResults:
         return [
             each for _, each in sorted(entries.items(), reverse=True) if each["question_id"] == question_id
         ]
+
+
+def in_short(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result in short, with the text of its question.
+
+    Raises:
+        AggregationError: it is not a result.
+    """
+    return with_question(shorten(result, observe(result, include_errors=True).values), result)
 
 
 def with_question(short: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from graphrag_eval_async.monitor.wording import (
     short_p,
     verdict,
 )
-from graphrag_eval_async.records.metrics import ERROR_RATE, is_score
-from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, is_score
+from graphrag_eval_async.steps.failure import failure_counts
 from graphrag_eval_async.text import counts, mean_cell, number, percent
 
 if TYPE_CHECKING:
@@ -73,8 +73,7 @@ def _sentence(text: str) -> str:
 def _counts(summary: Summary) -> str:
     """How many results and questions there are."""
     micro = summary.snapshot["micro"]
-    errors = micro["number_of_error_samples"]
-    results = errors + micro["number_of_success_samples"]
+    results, errors = counts_of(micro)
     outcomes: Counter[str] = Counter(question.outcome for question in summary.questions)
     told = ", ".join(
         f"{outcomes[outcome]} {words}" for outcome, words in OUTCOMES.items() if outcomes[outcome]
@@ -97,8 +96,7 @@ def _overall(summary: Summary) -> Iterator[Section]:
     """Means over all results, and how they changed."""
     micro, comparison = summary.snapshot["micro"], summary.comparison
     changes = {} if comparison is None else comparison["overall"]
-    errors = micro["number_of_error_samples"]
-    results = errors + micro["number_of_success_samples"]
+    results, errors = counts_of(micro)
     means = {ERROR_RATE: number(errors / results)} if results else {}
     means |= {
         metric: mean_cell(micro[metric]) for metric in summary.snapshot["macro"] if _is_shown(metric, micro)
@@ -169,8 +167,7 @@ def _templates(summary: Summary) -> Iterator[Section]:
     shown, rest = scores[:SHOWN_SCORES], scores[SHOWN_SCORES:]
     rows = []
     for template, group in snapshot["per_template"].items():
-        errors = group["number_of_error_samples"]
-        results = errors + group["number_of_success_samples"]
+        results, errors = counts_of(group)
         means = [mean_cell(group.get(metric, {})) for metric in shown]
         rows.append([cell(template), str(results), str(errors), *means])
     headings = ["template", ">results", ">errors", *(f">{cell(metric)}" for metric in shown)]
@@ -216,10 +213,7 @@ def _place(summary: Summary, question_id: str) -> str:
 
 def _failures(summary: Summary) -> Iterator[Section]:
     """Why responses failed, the most frequent reason first."""
-    reasons = {
-        kind: count for kind, count in summary.snapshot["micro"].get(REASON, {}).items() if kind != "none"
-    }
-    rows = [[cell(kind), str(count)] for kind, count in sorted(reasons.items(), key=lambda item: -item[1])]
+    rows = [[cell(kind), str(count)] for kind, count in failure_counts(summary.snapshot["micro"]).items()]
     yield from table("Failures by reason", ["reason", ">results"], rows)
 
 

@@ -19,6 +19,8 @@ from graphrag_eval_async.monitor.otlp import (
     evaluation_records,
     resource_from_environment,
 )
+from graphrag_eval_async.monitor.prometheus_metrics import MAX_TEMPLATES
+from graphrag_eval_async.records.metrics import counts_of, means_of
 from graphrag_eval_async.threads import run_abandonable
 from graphrag_eval_async.version import version
 
@@ -35,9 +37,6 @@ CLOSING_SECONDS = 5.0
 
 READ_SECONDS = 2.0
 """How long an export of metrics waits for the event loop."""
-
-MAX_TEMPLATES = 50
-"""Templates with metrics of their own."""
 
 
 class OtelExport:
@@ -201,15 +200,13 @@ def gauges(aggregates: RunningAggregates) -> dict[str, list[tuple[dict[str, str]
     ]
     found: dict[str, list[tuple[dict[str, str], float]]] = {name: [] for name in GAUGES}
     for about, group in groups:
-        errors, good = group["number_of_error_samples"], group["number_of_success_samples"]
-        for status, count in (("success", good), ("error", errors)):
+        samples, errors = counts_of(group)
+        for status, count in (("success", samples - errors), ("error", errors)):
             found["results"].append((about | {"graphrag_eval.status": status}, count))
-        if errors + good:
-            found["error_rate"].append((about, errors / (errors + good)))
-        for metric, stats in group.items():
-            if isinstance(stats, dict) and "mean" in stats:
-                named = about | {"gen_ai.evaluation.name": metric}
-                found["mean"].append((named, stats["mean"]))
+        if samples:
+            found["error_rate"].append((about, errors / samples))
+        for metric, stats in means_of(group).items():
+            found["mean"].append((about | {"gen_ai.evaluation.name": metric}, stats["mean"]))
     return found
 
 

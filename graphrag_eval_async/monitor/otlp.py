@@ -14,6 +14,7 @@ import orjson
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS, JUDGED, is_score
 from graphrag_eval_async.records.outcomes import OUTPUTS, REASON, TEXT
 from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.version import version
 
 EVENT = "gen_ai.evaluation.result"
@@ -123,7 +124,7 @@ def _explanation(result: Mapping[str, Any], metric: str, *, content: bool) -> st
         reason = next((result[key] for key in keys if isinstance(result.get(key), str)), None)
     else:
         reason = None
-    return _text(reason)[:MAX_EXPLANATION] if isinstance(reason, str) and reason != "none" else ""
+    return _text(reason)[:MAX_EXPLANATION] if isinstance(reason, str) and reason != NO_FAILURE else ""
 
 
 def _text(text: str) -> str:

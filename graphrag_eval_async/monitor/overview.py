@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphrag_eval_async.monitor.captions import agreement_facts, judge_facts, run_facts
 from graphrag_eval_async.monitor.charts import chart, sparkline
 from graphrag_eval_async.monitor.counting import SCORES
+from graphrag_eval_async.monitor.kept import one_of_each
 from graphrag_eval_async.monitor.windows import duration_name
+from graphrag_eval_async.monitor.wording import RESOURCE_HEADINGS, greatest_losses
 from graphrag_eval_async.records.metrics import COST, is_score, metric_position
-from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.steps.failure import failure_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,10 +21,10 @@ if TYPE_CHECKING:
 SHOWN_SCORES = 6
 """Maximum number of scores that have a column in the table of templates."""
 
-RESOURCES = {"total_tokens": "tokens", "elapsed_sec": "seconds"}
-"""The metrics besides scores that have a column, and their headings."""
+LISTED = 10
+"""How many results are in a list besides all others."""
 
-NO_FAILURE = "none"
+LOSSES = 20
 HISTORY_POINTS = 120
 
 
@@ -85,28 +88,51 @@ class History:
 
 
 def overview(facts: Mapping[str, Any], worst: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """The names that the template of the page takes, except for lists of results.
+    """The names that `_overview.html` takes, besides those that differ between dashboard and report.
 
     `worst` are the worst results, the first of which is named in the summary.
     """
-    overall = facts["overall"]
+    overall, comparison = facts["overall"], facts["comparison"]
     metrics = sorted(filter(is_score, overall["metrics"]), key=metric_position)
-    shown = [*metrics[:SHOWN_SCORES], *(name for name in RESOURCES if name in overall["metrics"])]
+    shown = [*metrics[:SHOWN_SCORES], *(name for name in RESOURCE_HEADINGS if name in overall["metrics"])]
     templates = [_row(name, group, shown) for name, group in facts["templates"].items()]
     every = _row("all results", overall, [*shown, *metrics[SHOWN_SCORES:]])
     return {
         "facts": facts,
         "window": _window_name(facts["window"]),
-        "headings": [RESOURCES.get(name, name) for name in shown],
+        "headings": [RESOURCE_HEADINGS.get(name, name) for name in shown],
         "more_scores": metrics[SHOWN_SCORES:],
         "every": every,
         "rows": templates,
         "scores": [score for score in every.scores if is_score(score.name)],
-        "failures": _most_frequent(overall.get(REASON, {})),
+        "failures": [*failure_counts(overall).items()],
         "lacking": _lacking(overall.get("coverage", {})),
         "summary": [*_summary(facts, every, templates, worst)],
-        "changes": _changes(facts["comparison"]),
+        "changes": _changes(comparison),
+        "warnings": [] if comparison is None else comparison["warnings"],
+        "losses": [] if comparison is None else greatest_losses(comparison.get("worse", {}), LOSSES),
+        "run": run_facts(facts),
+        "judge": judge_facts(facts["judge"]),
+        "agreement": agreement_facts(facts.get("agreement")),
     }
+
+
+def result_list(
+    name: str, title: str, results: Sequence[Mapping[str, Any]], *, more: str = "", has_filter: bool = False
+) -> dict[str, Any]:
+    """A list of results on the page; `more` is the text of a link to all of them."""
+    return {"id": name, "title": title, "results": results, "filter": has_filter, "more": more}
+
+
+def list_of_worst(worst: Sequence[Mapping[str, Any]], *, more: str = "") -> dict[str, Any]:
+    """The list of the worst results, of which each question has one."""
+    return result_list("worst", "Worst results, one of each question", one_of_each(worst)[:LISTED], more=more)
+
+
+def result_metrics(results: Iterable[Mapping[str, Any]], most: int) -> list[str]:
+    """The scores that a list of results shows, at most so many."""
+    known = {metric for result in results for metric in result["metrics"] if is_score(metric)}
+    return sorted(known, key=metric_position)[:most]
 
 
 def _row(name: str, group: Mapping[str, Any], metrics: Iterable[str]) -> Row:
@@ -130,11 +156,6 @@ def _window_name(window: Mapping[str, float] | None) -> str:
     if window is None:
         return ""
     return f"last {window['last'] if 'last' in window else duration_name(window['seconds'])}"
-
-
-def _most_frequent(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    wrong = ((name, count) for name, count in counts.items() if name != NO_FAILURE)
-    return sorted(wrong, key=lambda each: (-each[1], each[0]))
 
 
 def _lacking(coverage: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, int]]:
@@ -186,9 +207,8 @@ def _summary(
     if len(ranked) > 1:
         mean, template = min(ranked)
         yield "Lowest template", f"{template}: {name} {mean:.3f}", None
-    failures = _most_frequent(facts["overall"].get(REASON, {}))
-    if failures:
-        yield "Most frequent failure", f"{failures[0][0]}: {failures[0][1]} of {every.samples} results", None
+    for name, count in [*failure_counts(facts["overall"]).items()][:1]:
+        yield "Most frequent failure", f"{name}: {count} of {every.samples} results", None
     if worst:
         yield "Worst question", worst[0]["question_id"], worst[0]
 

@@ -18,9 +18,9 @@ from graphrag_eval_async.monitor.prometheus_metrics import (
     RESPONSE_BUCKETS,
     SCORE_BUCKETS,
 )
-from graphrag_eval_async.monitor.prometheus_samples import State, families, label_of, metrics_of, weights_of
-from graphrag_eval_async.records.metrics import is_score
-from graphrag_eval_async.threads import SLICE_SECONDS
+from graphrag_eval_async.monitor.prometheus_samples import State, families, label_of, weights_of
+from graphrag_eval_async.records.metrics import counts_of, is_score, means_of
+from graphrag_eval_async.threads import work_in_slices
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:
@@ -130,12 +130,8 @@ class PrometheusCollector:
             reading.cancel()
 
     async def _read_in_slices(self) -> State:
-        due = monotonic() + SLICE_SECONDS
         aggregates = [self._stream.aggregates, *([] if self._recent is None else [self._recent])]
-        for _ in chain.from_iterable(each.prepare() for each in aggregates):
-            if monotonic() >= due:
-                await asyncio.sleep(0)
-                due = monotonic() + SLICE_SECONDS
+        await work_in_slices(chain.from_iterable(each.prepare() for each in aggregates))
         return self._read()
 
     def _read(self) -> State:
@@ -144,7 +140,7 @@ class PrometheusCollector:
         self._note_results(overall)
         counts = {
             metric: aggregates.cumulative_counts(metric, (*SCORE_BUCKETS, inf))
-            for metric, _ in metrics_of(overall)
+            for metric in means_of(overall)
             if is_score(metric)
         }
         counts[ELAPSED] = aggregates.cumulative_counts(ELAPSED, (*RESPONSE_BUCKETS, inf))
@@ -166,8 +162,7 @@ class PrometheusCollector:
     def _note_results(self, overall: Mapping[str, Any]) -> None:
         """Note the time if there are new results; those of an earlier run are not new."""
         journal = self._stream.journal
-        results = overall["number_of_success_samples"] + overall["number_of_error_samples"]
-        results -= 0 if journal is None else journal.restored
+        results = counts_of(overall)[0] - (0 if journal is None else journal.restored)
         if results > self._results:
             self._results, self._last_result = results, time()
 

@@ -24,6 +24,7 @@ ABSENT = "none"
 """The value of a label that has none: Prometheus takes an empty value for no label at all."""
 
 MAX_TEMPLATES = 50
+"""How many templates have metrics of their own."""
 
 ELAPSED = "elapsed_sec"
 """The metric of `response_seconds`."""

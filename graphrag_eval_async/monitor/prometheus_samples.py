@@ -17,9 +17,9 @@ from graphrag_eval_async.monitor.prometheus_metrics import (
     RESPONSE_BUCKETS,
     SCORE_BUCKETS,
 )
-from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.records.metrics import means_of
 from graphrag_eval_async.records.reject import Reason
-from graphrag_eval_async.steps.failure import CLASSES, NO_FAILURE
+from graphrag_eval_async.steps.failure import CLASSES, NO_FAILURE, failure_counts
 from graphrag_eval_async.text import escape
 
 if TYPE_CHECKING:
@@ -73,13 +73,6 @@ def label_of(text: str) -> str:
     return escape(text)[:LABEL_CHARACTERS] or ABSENT
 
 
-def metrics_of(group: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the metrics of a group that have values."""
-    for name, stats in group.items():
-        if isinstance(stats, dict) and "mean" in stats:
-            yield name, stats
-
-
 def _values(stats: Mapping[str, Any]) -> int:
     return cast(int, stats["coverage"]["values"])
 
@@ -88,7 +81,7 @@ def _by_metric(groups: Groups) -> Iterator[tuple[tuple[str, str], list[Mapping[s
     """Yield label and metric, with the statistics of all templates with this label."""
     for label, group in groups.items():
         found: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
-        for metric, stats in chain.from_iterable(map(metrics_of, group)):
+        for metric, stats in chain.from_iterable(means_of(each).items() for each in group):
             found[metric].append(stats)
         for metric, all_stats in found.items():
             yield (label, metric), all_stats
@@ -128,10 +121,7 @@ def _samples(state: State, bounds: Bounds, about: Sequence[str | None]) -> dict[
             for status in ("success", "error")
         ],
         "rejects_total": _closed(state.rejects, get_args(Reason)),
-        "failures_total": _closed(
-            {name: count for name, count in overall.get(REASON, {}).items() if name != NO_FAILURE},
-            (name for name in CLASSES if name != NO_FAILURE),
-        ),
+        "failures_total": _closed(failure_counts(overall), (name for name in CLASSES if name != NO_FAILURE)),
         "metric_missing_total": [
             ((metric, reason), count)
             for metric, each in coverage.items()
@@ -147,7 +137,7 @@ def _samples(state: State, bounds: Bounds, about: Sequence[str | None]) -> dict[
         "window_mean": [(key, _mean(parts)) for key, parts in _by_metric(state.recent)],
         "quantile": [
             ((metric, f"{int(name[1:]) / 100:g}"), value)
-            for metric, stats in metrics_of(overall)
+            for metric, stats in means_of(overall).items()
             for name, value in stats["quantiles"].items()
         ],
         "alert_active": [((alert,), int(is_on)) for alert, is_on in state.alerts.items()],

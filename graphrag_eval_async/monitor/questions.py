@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from graphrag_eval_async.inference.comparison import RIGHT
 from graphrag_eval_async.records.conditions import OPERATORS, Condition, rounded
 from graphrag_eval_async.records.outcomes import NO_ANSWER, NO_STEPS, REASON, RESPONSE_ERROR
+from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class Questions:
                 samples.values[metric].append(value)
         for metric, kind in seen.tallies:
             if metric == REASON:
-                samples.failures[kind] += kind != "none"
+                samples.failures[kind] += kind != NO_FAILURE
             elif metric in self._metrics:
                 samples.missing.setdefault(metric, kind)
                 if kind not in OF_AGENT:

@@ -10,7 +10,7 @@ from math import floor, log10
 from typing import Any
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.text import dollars, escape, number, percent
+from graphrag_eval_async.text import dollars, escape, interval_cell, number, percent
 
 STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
@@ -61,9 +61,10 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals |= {"inline": None, "events": None}
     environment.filters |= {
         "cell": cell,
-        "interval": interval,
+        "interval": lambda score: interval_cell(score.low, score.high),
         "dollars": dollars,
         "percent": percent,
         "number": number,
@@ -83,12 +84,6 @@ def cell(value: Any) -> str:
     if value == 0 or abs(value) >= 1000:
         return f"{value:.0f}"
     return f"{value:.{max(0, 2 - floor(log10(abs(value))))}f}" if abs(value) >= 1e-4 else f"{value:.2g}"
-
-
-def interval(score: Any) -> str:
-    """The ends of an interval, with a third digit if it is narrow."""
-    digits = 2 if score.high - score.low >= 0.05 else 3
-    return f"[{score.low:.{digits}f}, {score.high:.{digits}f}]"
 
 
 def signed(value: float) -> str:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from heapq import nsmallest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.monitor.captions import agreement_facts, judge_facts, run_facts, shown_fields
-from graphrag_eval_async.monitor.counting import is_wrong, quality, shorten
+from graphrag_eval_async.monitor.captions import shown_fields
+from graphrag_eval_async.monitor.counting import is_wrong, quality
 from graphrag_eval_async.monitor.evidence import pairs_of, values_of
-from graphrag_eval_async.monitor.kept import one_of_each, with_question
-from graphrag_eval_async.monitor.overview import overview
+from graphrag_eval_async.monitor.facts import add_detail, group_facts
+from graphrag_eval_async.monitor.kept import in_short
+from graphrag_eval_async.monitor.overview import list_of_worst, overview, result_list, result_metrics
 from graphrag_eval_async.monitor.rendering import csp_hash, render, require_jinja, static
-from graphrag_eval_async.monitor.wording import VALIDITY, greatest_losses
-from graphrag_eval_async.records.metrics import is_score, metric_position
-from graphrag_eval_async.records.outcomes import REASON
-from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.monitor.wording import VALIDITY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +31,6 @@ DETAIL_CHARACTERS = 1_500_000
 """About how much text the details may have; the rest of the worst results is in the table only."""
 
 SHOWN_METRICS = 6
-LOSSES = 20
 
 
 class ReportResults:
@@ -52,28 +50,23 @@ class ReportResults:
         """
         if "pending" in result:
             return
-        short = shorten(result, observe(result, include_errors=True).values)
+        short = in_short(result)
         self.count += 1
-        self.shorts.append(with_question(short, result) | {"place": self.count})
+        self.shorts.append(short | {"place": self.count})
         self._whole[self.count] = result
         if len(self._whole) > 2 * DETAILED:
-            self._whole = {short["place"]: self._whole[short["place"]] for short in self._worst(DETAILED)}
+            self._whole = {short["place"]: whole for short, whole in self.worst()}
         if len(self.shorts) > 2 * LISTED:
-            self.shorts = self._worst(LISTED)
-
-    def _worst(self, count: int) -> list[dict[str, Any]]:
-        known = self._whole if count == DETAILED else None
-        shorts = self.shorts if known is None else [each for each in self.shorts if each["place"] in known]
-        return sorted(shorts, key=_rank)[:count]
+            self.shorts = nsmallest(LISTED, self.shorts, key=_rank)
 
     def worst(self) -> list[tuple[dict[str, Any], Mapping[str, Any]]]:
         """The worst results, the first of them the worst: in short, and whole."""
-        ranked = self._worst(DETAILED)
-        return [(short, self._whole[short["place"]]) for short in ranked if short["place"] in self._whole]
+        known = (short for short in self.shorts if short["place"] in self._whole)
+        return [(short, self._whole[short["place"]]) for short in nsmallest(DETAILED, known, key=_rank)]
 
     def listed(self) -> list[dict[str, Any]]:
         """Results in short, in the order in which they were added."""
-        return sorted(self._worst(LISTED), key=itemgetter("place"))
+        return sorted(nsmallest(LISTED, self.shorts, key=_rank), key=itemgetter("place"))
 
 
 def _rank(short: Mapping[str, Any]) -> tuple[float, int]:
@@ -124,6 +117,8 @@ def html_report(
         "rejects": rejects or {},
         "questions": questions,
         "missing": missing,
+        "judge": judge,
+        "agreement": snapshot.get("agreement"),
     }
     wrong = [(short, result) for short, result in results.worst() if is_wrong(short)]
     details = [*_details(wrong)]
@@ -148,49 +143,24 @@ def html_report(
         title=title,
         made=f"Made {datetime.now(UTC).isoformat(sep=' ', timespec='seconds')}",
         base="",
-        events=None,
         inline={"policy": policy, "style": Markup(style), "script": Markup(script)},  # noqa: S704  (our own)
         charts={},
         alert_log=[],
         validity="; ".join(VALIDITY[kind] for kind in sorted(kinds)),
-        warnings=[] if comparison is None else comparison["warnings"],
-        losses=[] if comparison is None else greatest_losses(comparison["worse"], LOSSES),
         gates=gates,
-        run=run_facts(facts),
-        judge=judge_facts(judge),
-        agreement=agreement_facts(snapshot.get("agreement")),
-        lists=[
-            {
-                "id": "worst",
-                "title": "Worst results, one of each question",
-                "results": one_of_each(worst)[:10],
-                "filter": False,
-                "more": "",
-            },
-            {"id": "results", "title": f"Results{more}", "results": listed, "filter": True, "more": ""},
-        ],
-        result_metrics=_metrics(listed),
+        lists=[list_of_worst(worst), result_list("results", f"Results{more}", listed, has_filter=True)],
+        result_metrics=result_metrics(listed, SHOWN_METRICS),
         details=details,
     )
 
 
 def _group(group: Mapping[str, Any]) -> dict[str, Any]:
     """A group of a snapshot in the layout of the state of a run."""
-    errors = group["number_of_error_samples"]
-    samples = errors + group["number_of_success_samples"]
-    stats = {name: each for name, each in group.items() if isinstance(each, dict) and name != REASON}
-    return {
-        "samples": {"total": samples, "window": None},
-        "errors": {"total": errors, "window": None},
-        "error_rate": {"mean": errors / samples if samples else None, "window": None},
-        "metrics": {
-            name: {"mean": each["mean"], "window": None, "confidence": each.get("interval")}
-            for name, each in stats.items()
-            if "mean" in each
-        },
-        "coverage": {name: each["coverage"] for name, each in stats.items() if "coverage" in each},
-        REASON: group.get(REASON, {}),
-    }
+    facts = group_facts(group)
+    add_detail(facts, group)
+    for metric, shown in facts["metrics"].items():
+        shown["confidence"] = group[metric].get("interval")
+    return facts
 
 
 def _details(worst: Iterable[tuple[dict[str, Any], Mapping[str, Any]]]) -> Iterable[dict[str, Any]]:
@@ -205,19 +175,19 @@ def _details(worst: Iterable[tuple[dict[str, Any], Mapping[str, Any]]]) -> Itera
         yield {
             "place": short["place"],
             "anchor": f"result-{short['place']}",
-            "title": f"{short['question'] or short['question_id']} (sample {short['sample']})",
+            "title": _title(short),
             "result": fields,
             "metrics": values,
             "pairs": pairs,
         }
 
 
+def _title(short: Mapping[str, Any]) -> str:
+    name = short["question"] or short["question_id"] or "a result without a question"
+    return str(name) if short["sample"] is None else f"{name} (sample {short['sample']})"
+
+
 def _linked(short: Mapping[str, Any], anchors: Mapping[int, str]) -> dict[str, Any]:
     """A result in short, with the anchor of its details, if it has any."""
     anchor = anchors.get(short["place"])
     return {**short} if anchor is None else {**short, "anchor": anchor}
-
-
-def _metrics(results: Sequence[Mapping[str, Any]]) -> list[str]:
-    known = {metric for result in results for metric in result["metrics"] if is_score(metric)}
-    return sorted(known, key=metric_position)[:SHOWN_METRICS]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from graphrag_eval_async.errors import AggregationError
-from graphrag_eval_async.monitor.counting import shorten
-from graphrag_eval_async.monitor.kept import with_question
-from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.monitor.kept import in_short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,21 +40,12 @@ def results_of_question(path: str, question_id: str) -> list[Mapping[str, Any]]:
             while line := file.readline(MAX_LINE_BYTES):
                 result = _read(line) if wanted in line else None
                 if result is not None and result.get("question_id") == question_id:
-                    found += [
-                        {**with_question(short, result), "number": f"at/{offset}"} for short in _short(result)
-                    ]
+                    with suppress(AggregationError, KeyError):
+                        found.append(in_short(result) | {"number": f"at/{offset}"})
                 offset += len(line)
     except OSError:
         pass
     return found[: -MAX_FOUND - 1 : -1]
-
-
-def _short(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """The short form of a result; nothing if it is not a result."""
-    try:
-        return [shorten(result, observe(result, include_errors=True).values)]
-    except (AggregationError, KeyError):
-        return []
 
 
 def _read(line: bytes) -> dict[str, Any] | None:

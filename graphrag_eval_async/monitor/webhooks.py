@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hashlib
 import hmac
+import html
 import json
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -36,8 +37,6 @@ TOTAL_SECONDS = 25.0
 
 PASSING = frozenset({408, 425, 429})
 """Statuses that another attempt may change, besides those of 500 and more."""
-
-_SLACK = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 class Address(NamedTuple):
@@ -84,7 +83,7 @@ def parse_address(text: str) -> Address:
 
 def body_of(change: Change) -> bytes:
     """Return the facts of a change as JSON, with a `text` for Slack, escaped as Slack wants it."""
-    return json.dumps({"text": summary(change).translate(_SLACK), **change}).encode()
+    return json.dumps({"text": html.escape(summary(change), quote=False), **change}).encode()
 
 
 def signature(body: bytes, secret: bytes) -> str:

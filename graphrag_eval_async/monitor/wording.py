@@ -13,6 +13,9 @@ from graphrag_eval_async.text import name_cell, number, percent
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+RESOURCE_HEADINGS = {"total_tokens": "tokens", "elapsed_sec": "seconds"}
+"""The metrics besides scores that tables show, and their headings."""
+
 LISTED_IDS = 10  # how many ids of questions on one side only are listed
 CHANGES = ("regression", "improvement")
 VALIDITY = {"one_look": "for one look at a finished run", "anytime": "valid however often you look"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -157,3 +157,14 @@ def section_of(metric: str) -> str | None:
 def fits(value: float) -> bool:
     """Whether an int, or a float with an integer value, fits in 64 bits, signed or unsigned."""
     return -(2**63) <= value < 2**64
+
+
+def counts_of(group: Mapping[str, Any]) -> tuple[int, int]:
+    """The numbers of results and of errors in a group of aggregates."""
+    errors: int = group["number_of_error_samples"]
+    return errors + group["number_of_success_samples"], errors
+
+
+def means_of(group: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The metrics of a group of aggregates that have a mean, each with its statistics."""
+    return {name: stats for name, stats in group.items() if isinstance(stats, dict) and "mean" in stats}

@@ -73,23 +73,12 @@ def receive_otlp(
     Raises:
         UsageError: a package is missing, an argument has an invalid value, or the port cannot be opened.
     """
-    try:
-        import starlette
-        import uvicorn
-    except ImportError as error:
-        text = f"receive_otlp needs {error.name}: pip install 'graphrag-eval-async[web]'"
-        raise UsageError(text) from None
-    del starlette, uvicorn
+    require_web("receive_otlp")
     if type(max_waiting) is not int or max_waiting < 1:
         raise UsageError(f"max_waiting: expected an integer of 1 or more, got {max_waiting!r}")
     if type(port) is not int or not 0 <= port < 1 << 16:
         raise UsageError(f"port: expected an integer from 0 to 65535, got {port!r}")
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise UsageError(f"cannot listen on {host}:{port}: {error}") from None
-    return OtlpReceiver(listening, max_waiting, max_request_bytes)
+    return OtlpReceiver(listen(host, port), max_waiting, max_request_bytes)
 
 
 class OtlpReceiver:
@@ -274,6 +263,33 @@ def _from_protobuf(body: bytes) -> Any:
             for span in scope.get("spans", ()):
                 span.update({key: base64.b64decode(span[key]).hex() for key in _IDS if key in span})
     return request
+
+
+def require_web(what: str) -> None:
+    """Check that the packages of `server_of` are installed.
+
+    Raises:
+        UsageError: one is missing.
+    """
+    try:
+        import starlette
+        import uvicorn
+    except ImportError as error:
+        raise UsageError(f"{what} needs {error.name}: pip install 'graphrag-eval-async[web]'") from None
+    del starlette, uvicorn
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens.
+
+    Raises:
+        UsageError: the port cannot be opened.
+    """
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"cannot listen on {host}:{port}: {error}") from None
 
 
 def server_of(app: Any) -> Any:

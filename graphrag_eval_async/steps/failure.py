@@ -19,6 +19,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphrag_eval_async.records.outcomes import REASON
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -92,3 +94,9 @@ def right_answer(result: Mapping[str, Any]) -> bool | None:
         return None
     scores = [result[metric] for metric in _ANSWER_METRICS if result.get(metric) is not None]
     return scores[0] >= RIGHT_ANSWER if scores else None
+
+
+def failure_counts(group: Mapping[str, Any]) -> dict[str, int]:
+    """How many results of a group of aggregates are wrong, by class, the most frequent first."""
+    wrong = ((name, count) for name, count in group.get(REASON, {}).items() if name != NO_FAILURE)
+    return dict(sorted(wrong, key=lambda each: (-each[1], each[0])))

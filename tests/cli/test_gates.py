@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import load_reference
-from graphrag_eval_async.cli.gates import Gate, check_run, parse_gate
+from graphrag_eval_async.cli.gates import Gate, check_each, failed_and_held, parse_gate
 from tests.cases import each
 from tests.cli.support import COLOURS, ODD, REFERENCE, failed, response, run
 
@@ -91,7 +91,7 @@ def test_the_bound_itself_holds(value: float, bound: float) -> None:
     for mean in (value, bound):
         snapshot = {"per_template": {}, "micro": group(0, 1, m=mean)}
         under, over = (
-            not check_run([Gate("--gate", None, "m", operator, bound)], snapshot)[0]
+            check_each([Gate("--gate", None, "m", operator, bound)], snapshot)[0].holds
             for operator in (">=", "<=")
         )
         assert under == (mean >= bound)
@@ -100,7 +100,8 @@ def test_the_bound_itself_holds(value: float, bound: float) -> None:
 
 def failures(gate: str, *, over: bool) -> list[str]:
     gates = [parse(gate, "<=" if over else ">=")]
-    failed, held = check_run(gates, SNAPSHOT, load_reference(REFERENCE), {"q1", "q3"})
+    checked = check_each(gates, SNAPSHOT, load_reference(REFERENCE), {"q1", "q3"})
+    failed, held = failed_and_held(checked)
     assert len(failed) + len(held) == 1
     return failed
 
@@ -147,8 +148,9 @@ def test_a_metric_without_values_does_not_hold(name: str, hint: str, over: bool)
 
 def test_without_results_no_rate_of_errors_holds() -> None:
     empty = {"per_template": {}, "micro": group(0, 0), "macro": {}}
-    failures, _ = check_run([parse("error_rate=1", "<=")], empty)
-    assert failures == ["error_rate <= 1: no values; metrics with values: none"]
+    (gate,) = check_each([parse("error_rate=1", "<=")], empty)
+    assert not gate.holds
+    assert gate.told == "error_rate <= 1: no values; metrics with values: none"
 
 
 RESPONSES = [response("q1"), response("q2", False), failed("q1"), failed("q2")]

@@ -15,12 +15,11 @@ from graphrag_eval_async.aggregates import Last, Seconds
 from graphrag_eval_async.cli.gates import check_alerts
 from graphrag_eval_async.monitor.alerts import (
     Alert,
-    Alerts,
     Change,
-    Watched,
     message,
     parse_alert,
 )
+from graphrag_eval_async.monitor.watched import Alerts, Watched
 from graphrag_eval_async.records.conditions import OPERATORS
 from tests.cases import each
 
@@ -272,7 +271,7 @@ def test_the_mean_does_not_drift() -> None:
         watch.add(value, 0.0)
     for _ in range(3):
         watch.add(0.1, 0.0)
-    assert watch.value == 0.1
+    assert watch.change("started")["value"] == 0.1
 
 
 def test_time_alone_ends_an_alert() -> None:
@@ -437,7 +436,7 @@ def test_an_alert_on_seconds_counts_what_came_before_a_restart() -> None:
     for arrived in (None, 92.0, 95.0):
         watched.restore(0.0, arrived)
     assert watched.resume(None, 100.0) is None
-    assert watched.value == 0.0
+    assert watched.change("started")["value"] == 0.0
     assert watched.look(101.9) is None
     started = watched.look(102.0)
     assert started is not None

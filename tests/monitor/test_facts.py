@@ -196,7 +196,7 @@ async def test_slow_work_does_not_block_the_loop(
     monkeypatch: pytest.MonkeyPatch, pause: float, turns: int
 ) -> None:
     """Between any two templates, of all results and of a comparison."""
-    monkeypatch.setattr("graphrag_eval_async.monitor.facts.SLICE_SECONDS", pause)
+    monkeypatch.setattr("graphrag_eval_async.threads.SLICE_SECONDS", pause)
     reference = load_reference(REFERENCE)
     comparison = RunningComparison()
     counting = Counting(Last(2), "last", [], include_errors=False, comparison=comparison)

@@ -88,6 +88,12 @@ async def test_ten_thousand_results_are_at_most_five_megabytes() -> None:
     assert listed.count("<tr") == 10_001
 
 
+def test_results_of_other_programs_may_lack_keys() -> None:
+    html = report_of([{"template_id": "t", "steps_score": 0.5}, {"template_id": "t", "status": "error"}])
+    assert "steps_score 0.500" in html
+    assert "None" not in html.partition("<main")[2].replace("None.", "")
+
+
 async def test_markup_in_any_field_stays_text() -> None:
     results = await run_evaluation(hostile.reference(), hostile.responses(), missing="skip")
     html = report_of(results)

@@ -15,8 +15,9 @@ from graphrag_eval_async.sinks import write_report
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphrag_eval_async.monitor.alerts import Alerts, Change
+    from graphrag_eval_async.monitor.alerts import Change
     from graphrag_eval_async.monitor.arrivals import Arrivals
+    from graphrag_eval_async.monitor.watched import Alerts
 
 SUFFIX = ".watch"
 """Of the name of the file, after that of the journal."""

@@ -13,6 +13,7 @@ from graphrag_eval_async.cli.watch.browsing import Browsing
 from graphrag_eval_async.cli.watch.columns import BARS, lay_out, sparkline
 from graphrag_eval_async.monitor.windows import duration_name
 from graphrag_eval_async.records.outcomes import REASON, RESPONSE_ERROR
+from graphrag_eval_async.steps.failure import NO_FAILURE, failure_counts
 from graphrag_eval_async.text import by_frequency, counts, dollars, one_line, percent
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 GAP = "   "
 GAP_OF_REASON = 2
-FAILED_NOT = "none"  # the reason of failure of a response that did not fail
 
 SHOWN_ALERTS = 3
 SHOWN_PATHS = 3  # of those that are not there yet
@@ -172,8 +172,8 @@ class _Screen:
             error = _quote(result.get("error", "error"))
             return self._row(question, [number][: len(columns)], "red").append(f"  {error}")
         cells = [number, *(column.text(column.of(result)) for column in columns[1:])]
-        reason = result.get(REASON, FAILED_NOT)
-        if self._facts["show"] != "worst" or reason == FAILED_NOT:
+        reason = result.get(REASON, NO_FAILURE)
+        if self._facts["show"] != "worst" or reason == NO_FAILURE:
             return self._row(question, cells[: len(columns)])
         # In place of the last columns, those of tokens, seconds and cost.
         reason, room, kept = _quote(reason), 0, len(columns)
@@ -249,9 +249,7 @@ def _parts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "rejects", counts(facts["rejects"]) or "none"
     yield "unanswered", f"{facts['missing']} of {facts['questions']}"
     yield from _without_values(facts["overall"]["coverage"])
-    if wrong := {
-        reason: total for reason, total in facts["overall"]["failure"].items() if reason != FAILED_NOT
-    }:
+    if wrong := failure_counts(facts["overall"]):
         yield "failures", one_line(by_frequency(wrong))
     if journal is not None:
         yield "restored", str(journal["restored"])

@@ -1,0 +1,208 @@
+"""Watches alerts: they start at a bound, and end when what they watch recovers."""
+
+from __future__ import annotations
+
+from collections import deque
+from math import inf
+from typing import TYPE_CHECKING, Literal
+
+from graphrag_eval_async.aggregates import Last, Seconds
+from graphrag_eval_async.monitor.alerts import NO_LINES
+from graphrag_eval_async.monitor.statistic import Mean, Quantile
+from graphrag_eval_async.records.conditions import OPERATORS
+from graphrag_eval_async.records.metrics import ERROR_RATE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from graphrag_eval_async.monitor.alerts import Alert, Change
+    from graphrag_eval_async.records.results import Values
+
+LOGGED = 50
+"""How many changes of alerts are kept."""
+
+
+class Watched:
+    """One alert, and the values in its window.
+
+    It starts when the condition holds for a full window. A window of n values is full with n values; a window
+    of s seconds is full s seconds after its first value. It ends when the condition has not held for n values
+    or s seconds; then the window has to fill again. The condition never holds for a window without values.
+    """
+
+    def __init__(self, alert: Alert, window: Last | Seconds) -> None:
+        self.alert = alert
+        self.started: Change | None = None
+        self._window = window
+        # In the unit of positions.
+        self._size = window.count if isinstance(window, Last) else window.seconds
+        self._values: deque[tuple[float, float]] = deque()
+        self._statistic = Mean() if alert.quantile is None else Quantile(alert.quantile)
+        self._added = 0
+        self._begin = inf  # of the window, as it fills
+        self._held = -inf
+
+    def add(self, value: float, now: float) -> Change | None:
+        """Count a value and return what changed; `now` is in seconds, of any monotonic clock."""
+        self._begin = min(self._begin, self._position(now))
+        self._added += 1
+        self._values.append((self._position(now), value))
+        self._statistic.add(value)
+        return self.look(now)
+
+    def look(self, now: float) -> Change | None:
+        """Return what changed, if anything: time may also pass without values."""
+        position = self._position(now)
+        while self._values and self._values[0][0] <= position - self._size:
+            self._statistic.remove(self._values.popleft()[1])
+        value, alert = self._statistic.value, self.alert
+        is_full = position - self._begin >= self._size
+        if value is not None and is_full and OPERATORS[alert.operator](value, alert.bound):
+            self._held = position
+            if self.started is None:
+                self.started = self.change("started")
+                return self.started
+        elif self.started is not None and position - self._held >= self._size:
+            self.started = None
+            self._begin = position
+            return self.change("ended")
+        return None
+
+    def restore(self, value: float, arrived: float | None) -> None:
+        """Count one value of an earlier run; None stands for a time before all windows."""
+        if isinstance(self._window, Last):
+            self.add(value, 0.0)
+        elif arrived is not None:
+            self.add(value, arrived)
+
+    def resume(self, kept: Change | None, now: float) -> Change | None:
+        """Restore the alert, None if it was off; return what has changed since.
+
+        A window of seconds counts as full at once if the alert was on: it ends if it does not hold again.
+        """
+        is_on, self.started = self.started, kept
+        if isinstance(self._window, Last):
+            if is_on is None and kept is not None:
+                self.started = None
+                return self.change("ended")
+            if is_on is not None and kept is None:
+                self.started = self.change("started")
+                return self.started
+        elif kept is not None:
+            self._begin, self._held = -inf, now
+        return None
+
+    def change(self, state: Literal["started", "ended"]) -> Change:
+        samples = len(self._values)
+        return self.alert.change(state, value=self._statistic.value, window=self._window, samples=samples)
+
+    def _position(self, now: float) -> float:
+        """Return the position in units of the window: values or seconds."""
+        return self._added if isinstance(self._window, Last) else now
+
+
+class Silence:
+    """An alert that starts when no line has come for `bound` seconds, and ends at the next line."""
+
+    def __init__(self, alert: Alert) -> None:
+        self.alert = alert
+        self.started: Change | None = None
+        self._since: float | None = None
+        self._now = 0.0
+        self._lines: object = None
+
+    def resume(self, kept: Change | None, _now: float) -> None:
+        """Restore the alert: it stays on until a line comes."""
+        self.started = kept
+
+    def look(self, now: float, lines: object) -> Change | None:
+        """What changed, if anything; `lines` is another value than before if lines were read."""
+        is_first, self._now = self._since is None, now
+        if is_first or lines != self._lines:
+            self._since, self._lines = now, lines
+            if not is_first and self.started is not None:
+                self.started = None
+                return self.change("ended")
+        elif self.started is None and self._silent >= self.alert.bound:
+            self.started = self.change("started")
+            return self.started
+        return None
+
+    @property
+    def _silent(self) -> float:
+        return self._now - (self._now if self._since is None else self._since)
+
+    def change(self, state: Literal["started", "ended"]) -> Change:
+        return self.alert.change(state, value=self._silent, window=Seconds(self.alert.bound))
+
+
+class Alerts:
+    """All alerts of a run.
+
+    Attributes:
+        on_change: is called with each change.
+        log: the latest changes, the newest first.
+    """
+
+    def __init__(self, alerts: Iterable[Alert], window: Last | Seconds) -> None:
+        """`window` is for the alerts without one."""
+        self.on_change: Callable[[Change], object] = lambda _: None
+        self.log: deque[Change] = deque(maxlen=LOGGED)
+        alerts = [*alerts]
+        self._watched = [
+            Watched(alert, alert.window or window) for alert in alerts if alert.metric != NO_LINES
+        ]
+        self._silences = [Silence(alert) for alert in alerts if alert.metric == NO_LINES]
+
+    def _changed(self, change: Change) -> None:
+        self.log.appendleft(change)
+        self.on_change(change)
+
+    def restore(self, template: str, values: Values, arrived: float | None, *, failed: bool) -> None:
+        """Count one result of an earlier run; None stands for a time before all windows."""
+        for watched, value in self._seen(template, values, failed=failed):
+            watched.restore(value, arrived)
+
+    def resume(self, kept: Mapping[str, Change], now: float) -> None:
+        """Restore the alerts that were on at the end of an earlier run, after its results are restored."""
+        for watched in self._all:
+            if change := watched.resume(kept.get(watched.alert.text), now):
+                self._changed(change)
+
+    def add(self, template: str, values: Values, now: float, *, failed: bool) -> None:
+        """Count one result: its template, its metrics with values, and whether it is an error."""
+        for watched, value in self._seen(template, values, failed=failed):
+            if change := watched.add(value, now):
+                self._changed(change)
+
+    def _seen(self, template: str, values: Values, *, failed: bool) -> Iterator[tuple[Watched, float]]:
+        for watched in self._watched:
+            alert = watched.alert
+            if alert.template in (None, template):
+                seen = [(ERROR_RATE, int(failed))] if alert.metric == ERROR_RATE else values
+                for metric, value in seen:
+                    if metric == alert.metric:
+                        yield watched, value
+
+    def look(self, now: float, lines: object = None) -> None:
+        """Return what time alone has changed; `lines` differs from before if lines were read."""
+        changes = [watched.look(now) for watched in self._watched]
+        changes += [silence.look(now, lines) for silence in self._silences]
+        for change in filter(None, changes):
+            self._changed(change)
+
+    def facts(self) -> list[Change]:
+        """The alerts that have started and not ended: as they are now, with the time of their start."""
+        return [
+            watched.change("started") | {"time": watched.started["time"]}
+            for watched in self._all
+            if watched.started is not None
+        ]
+
+    def states(self) -> dict[str, bool]:
+        """Whether each alert has started and not ended, by its text."""
+        return {watched.alert.text: watched.started is not None for watched in self._all}
+
+    @property
+    def _all(self) -> tuple[Watched | Silence, ...]:
+        return *self._watched, *self._silences
