@@ -22,8 +22,9 @@ from graphrag_eval_async.judge.openai_endpoint import MAX_ERROR_BYTES
 from graphrag_eval_async.judge.openai_replies import MAX_BODY_VALUES, MAX_NUMBERS
 from graphrag_eval_async.judge.protocol import MAX_VALUES
 from graphrag_eval_async.monitor import (
+    board,
     counting,
-    dashboard,
+    dashboard_server,
     deliveries,
     evidence,
     gfm,
@@ -109,8 +110,8 @@ DEFAULTS = {
     "length of an error reply that is read": size(MAX_ERROR_BYTES),
     "latest results with a page of their own; the same of the worst": f"{kept.KEPT}",
     "text in the steps of a result that is kept for its page": f"{kept.MAX_CHARACTERS:,} characters",
-    "browsers that get updates": f"{dashboard.MAX_CLIENTS}",
-    "updates of the page": f"{1 / dashboard.UPDATE_SECONDS:g} a second",
+    "browsers that get updates": f"{dashboard_server.MAX_CLIENTS}",
+    "updates of the page": f"{1 / board.UPDATE_SECONDS:g} a second",
     "rows, columns and documents of a step on a page": f"{evidence.ROWS}, {evidence.COLUMNS}, "
     f"{evidence.DOCUMENTS}",
     "results with details in a report": (

@@ -16,7 +16,7 @@ import pytest
 
 from graphrag_eval_async import Dashboard, SourceError, UsageError, evaluate_stream
 from graphrag_eval_async.aggregates import Last
-from graphrag_eval_async.monitor import dashboard as module
+from graphrag_eval_async.monitor import dashboard_server as module
 from tests.cli.support import COLOURS, DEADLINE_SECONDS, REFERENCE, failed, finish, response, start
 from tests.metrics.test_panel import REFERENCE as JUDGED
 from tests.metrics.test_panel import RESPONSE as ANSWER

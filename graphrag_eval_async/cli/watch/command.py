@@ -28,8 +28,9 @@ from graphrag_eval_async.inference.running import Interval
 from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.monitor.alerts import Alert, Change, message, parse_alert
 from graphrag_eval_async.monitor.arrivals import Arrivals
+from graphrag_eval_async.monitor.board import Board
 from graphrag_eval_async.monitor.counting import Counting, Show
-from graphrag_eval_async.monitor.dashboard import Board, DashboardServer
+from graphrag_eval_async.monitor.dashboard_server import DashboardServer
 from graphrag_eval_async.monitor.deliveries import Deliveries
 from graphrag_eval_async.monitor.facts import Facts
 from graphrag_eval_async.monitor.prometheus import PrometheusCollector

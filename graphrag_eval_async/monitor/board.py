@@ -1,0 +1,101 @@
+"""What the pages of a dashboard show: rendered at most twice a second, however many people look."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.monitor.counting import Counting, is_wrong
+from graphrag_eval_async.monitor.facts import Facts, complete
+from graphrag_eval_async.monitor.kept import KeptResults
+from graphrag_eval_async.monitor.overview import (
+    LISTED,
+    History,
+    list_of_worst,
+    overview,
+    result_list,
+    result_metrics,
+)
+from graphrag_eval_async.monitor.rendering import render
+from graphrag_eval_async.monitor.windows import Trends
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+UPDATE_SECONDS = 0.5
+"""Least time between two updates of a page."""
+
+RENDER_SHARE = 0.1
+"""The share of the time that rendering may take: with thousands of templates, pages update less often."""
+
+RESULT_METRICS = 4
+"""How many metrics lists of results show."""
+
+
+class Board:
+    """What the pages show, rendered at most twice a second, however many people look."""
+
+    def __init__(self, facts: Facts, counting: Counting, title: str, output: str | None = None) -> None:
+        """`output` is the file that has all results, if there is one."""
+        self.title = title
+        self.output = output
+        self.kept = KeptResults(counting)
+        self._alerts = counting.alerts
+        self._facts = facts
+        self._trends = Trends(counting.window)
+        self._history = History()
+        self._lock = asyncio.Lock()
+        self._rendered: tuple[float, str] | None = None
+        self.pause = UPDATE_SECONDS
+        self._event: tuple[str, bytes] = ("", b"")
+
+    async def overview(self, base: str) -> str:
+        """The content of the first page, as it was at most `pause` seconds ago."""
+        async with self._lock:
+            if self._rendered is None or monotonic() - self._rendered[0] >= self.pause:
+                start = monotonic()
+                await self._facts.prepare()
+                collecting = monotonic()
+                facts = self._facts.collect()
+                self._trends.add_to(facts)
+                worst, latest = [*filter(is_wrong, self.kept.worst.facts())], self.kept.latest.facts()
+                busy = monotonic() - collecting
+                log = [*self._alerts.log]
+                html = await asyncio.to_thread(self._render, facts, worst, latest, log, base)
+                self._rendered = monotonic(), html
+                self.pause = max(UPDATE_SECONDS, (busy + monotonic() - start) / RENDER_SHARE / 2)
+            return self._rendered[1]
+
+    def event(self, content: str) -> bytes:
+        """Content as one line of JSON, encoded once for all clients."""
+        if self._event[0] is not content:
+            self._event = content, json.dumps(content).encode()
+        return self._event[1]
+
+    def _render(
+        self,
+        facts: dict[str, Any],
+        worst: Sequence[Mapping[str, Any]],
+        latest: Sequence[Mapping[str, Any]],
+        log: Sequence[Mapping[str, Any]],
+        base: str,
+    ) -> str:
+        complete(facts)
+        self._history.add(facts)
+        return render(
+            "_overview.html",
+            **overview(facts, worst),
+            base=base,
+            gates=[],
+            lists=[
+                list_of_worst(worst, more="All of the worst results"),
+                result_list("latest", "Latest results", latest[:LISTED], more="More of the latest results"),
+            ],
+            result_metrics=result_metrics([*worst, *latest], RESULT_METRICS),
+            charts=self._history.charts(),
+            alert_log=log,
+            validity="valid however often you look",
+        )

@@ -1,0 +1,277 @@
+"""Serves the pages of a dashboard over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from contextlib import suppress
+from ipaddress import ip_address
+from secrets import token_urlsafe
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Self
+
+from graphrag_eval_async.monitor.board import RESULT_METRICS
+from graphrag_eval_async.monitor.captions import about_result, shown_fields
+from graphrag_eval_async.monitor.counting import is_wrong
+from graphrag_eval_async.monitor.evidence import pairs_of, values_of
+from graphrag_eval_async.monitor.kept import KEPT
+from graphrag_eval_async.monitor.overview import (
+    result_metrics,
+)
+from graphrag_eval_async.monitor.rendering import STATIC, render, require_jinja, static
+from graphrag_eval_async.monitor.stored import result_at, results_of_question
+from graphrag_eval_async.sources.receiving import listen, require_web, server_of
+from graphrag_eval_async.threads import outlast
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from graphrag_eval_async.monitor.board import Board
+
+PING_SECONDS = 15.0
+"""Time without news after which a comment keeps the connection open."""
+
+CLOSING_SECONDS = 1.0
+MAX_CLIENTS = 200
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class DashboardServer:
+    """Serves the pages of a board on the event loop of the run, read-only.
+
+    Attributes:
+        url: the address to open; it has a random token unless only this machine can reach it.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        """Listen from now on; pages are answered from `start` on.
+
+        Raises:
+            UsageError: a package is missing, or the port cannot be opened.
+        """
+        require_jinja("a dashboard")
+        require_web("a dashboard")
+        self._listening = listen(host, port)
+        port = self._listening.getsockname()[1]
+        name = f"[{host}]" if ":" in host else host
+        is_local = _is_loopback(host)
+        self._base = "" if is_local else f"/{token_urlsafe(18)}"
+        self._hosts = (
+            {f"{each}:{port}" for each in ("localhost", "127.0.0.1", "[::1]", name)} if is_local else None
+        )
+        shown = socket.gethostname() if host in {"0.0.0.0", "::"} else name  # noqa: S104  (compared only)
+        self.url = f"http://{shown}:{port}{self._base}/"
+        self._clients = 0
+        self._board: Board
+        self._closing = asyncio.Event()
+        self._serving: asyncio.Task[None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._listening.close()
+
+    async def run(self, work: Coroutine[Any, Any, None], board: Board) -> None:
+        """Await `work` while the pages of `board` are served; then close."""
+        self.start(board)
+        try:
+            await work
+        finally:
+            await self.aclose()
+
+    def start(self, board: Board) -> None:
+        """Answer requests with the pages of `board` from now on; needs a running event loop."""
+        self._board = board
+        self._server = server_of(self._guarded(self._app()))
+        self._serving = asyncio.create_task(self._server.serve(sockets=[self._listening]))
+
+    async def aclose(self) -> None:
+        """End all connections and stop listening."""
+        self._closing.set()
+        if self._serving is not None:
+            self._server.should_exit = True
+            with suppress(Exception):
+                await outlast(self._serving, CLOSING_SECONDS)
+            self._server.force_exit = True
+            with suppress(Exception):
+                await outlast(self._serving, CLOSING_SECONDS)
+        self._listening.close()
+
+    def _app(self) -> Any:
+        from starlette.applications import Starlette
+        from starlette.routing import Mount, Route
+
+        routes = [
+            Route("/", self._first),
+            Route("/events", self._events),
+            Route("/results/at/{offset:int}", self._stored),
+            Route("/results/{number:int}", self._result),
+            Route("/question", self._question),
+            Route("/{name:str}", self._named),
+        ]
+        return Starlette(routes=[Mount(self._base, routes=routes)] if self._base else routes)
+
+    def _guarded(self, app: Any) -> Any:
+        """Refuse requests under another host name or from other pages; add headers to all responses."""
+        from starlette.responses import PlainTextResponse
+
+        extra = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+
+        async def guarded(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] != "http":
+                return
+
+            async def sending(message: Any) -> None:
+                if message["type"] == "http.response.start":
+                    message = {**message, "headers": [*message["headers"], *extra]}
+                await send(message)
+
+            headers = dict(scope["headers"])
+            host = headers.get(b"host", b"").decode("latin-1")
+            origin = headers.get(b"origin")
+            strange = self._hosts is not None and host not in self._hosts
+            if strange or (origin is not None and origin.decode("latin-1") != f"http://{host}"):
+                refusal = PlainTextResponse("unknown host or origin", 403)
+                await refusal(scope, receive, sending)
+            else:
+                await app(scope, receive, sending)
+
+        return guarded
+
+    async def _first(self, _: Request) -> Response:
+        from markupsafe import Markup
+
+        content = Markup(await self._board.overview(self._base))  # noqa: S704  (rendered by a template)
+        events = f"{self._base}/events"
+        return _page(
+            "overview.html", title=self._board.title, base=self._base, content=content, events=events
+        )
+
+    async def _events(self, _: Request) -> Response:
+        from starlette.responses import PlainTextResponse, StreamingResponse
+
+        if self._clients >= MAX_CLIENTS:
+            return PlainTextResponse("too many clients", 503, {"Retry-After": "10"})
+        return StreamingResponse(self._snapshots(), media_type="text/event-stream")
+
+    async def _snapshots(self) -> AsyncIterator[bytes]:
+        """Whole snapshots, each the newest: one that a slow client did not fetch in time is left out."""
+        self._clients += 1
+        sent, last = "", monotonic()
+        try:
+            while not self._closing.is_set():
+                content = await self._board.overview(self._base)
+                if content != sent:
+                    sent, last = content, monotonic()
+                    yield b"data: %b\n\n" % self._board.event(content)
+                elif monotonic() - last > PING_SECONDS:
+                    last = monotonic()
+                    yield b": nothing new\n\n"
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._board.pause):
+                        await self._closing.wait()
+        finally:
+            self._clients -= 1
+
+    async def _named(self, request: Request) -> Response:
+        from starlette.responses import Response
+
+        name = request.path_params["name"]
+        kept = self._board.kept
+        if name in STATIC:
+            return Response(static(name), media_type=STATIC[name])
+        if name == "worst":
+            return self._list("Worst results", [*filter(is_wrong, kept.worst.facts())])
+        if name == "latest":
+            return self._list("Latest results", kept.latest.facts())
+        return self._absent("There is no such page.")
+
+    def _list(self, title: str, results: Sequence[Mapping[str, Any]], note: str = "") -> Response:
+        metrics = result_metrics(results, RESULT_METRICS)
+        return _page(
+            "list.html", title=title, base=self._base, note=note, results=results, result_metrics=metrics
+        )
+
+    async def _result(self, request: Request) -> Response:
+        entry = self._board.kept.find(request.path_params["number"])
+        if entry is None:
+            return self._absent(
+                f"Only the latest {KEPT} and the worst {KEPT} results are kept. "
+                "Open question?id=QUESTION_ID to find others in the file of results."
+            )
+        if entry["result"] is None:
+            return self._absent("The result is too large to be kept. It is in the file of results.")
+        return await self._shown(entry["result"])
+
+    async def _stored(self, request: Request) -> Response:
+        if self._board.output is None:
+            return self._absent("The run writes no file of results (-o).")
+        result = await asyncio.to_thread(result_at, self._board.output, request.path_params["offset"])
+        if result is None:
+            return self._absent("No result begins at this offset.")
+        return await self._shown(result)
+
+    async def _question(self, request: Request) -> Response:
+        question = request.query_params.get("id", "")
+        results: Sequence[Mapping[str, Any]] = self._board.kept.of_question(question)
+        note = f"Of those kept: the latest {KEPT} and the worst {KEPT}."
+        if self._board.output is not None:
+            results = await asyncio.to_thread(results_of_question, self._board.output, question)
+            note = f"In {os.path.basename(self._board.output)}."
+        if not results:
+            return self._absent(f"There is no result of question {question}. {note}")
+        return self._list(f"Results of {question}", results, note)
+
+    async def _shown(self, result: Mapping[str, Any]) -> Response:
+        return await asyncio.to_thread(_result_page, result, self._base)
+
+    def _absent(self, text: str) -> Response:
+        page = _page(
+            "list.html", title="Not found", base=self._base, note=text, results=[], result_metrics=[]
+        )
+        page.status_code = 404
+        return page
+
+
+def _result_page(result: Mapping[str, Any], base: str) -> Response:
+    return _page(
+        "result.html",
+        title=f"{result.get('question_id')}",
+        base=base,
+        about=about_result(result),
+        result=shown_fields(result),
+        values=[*values_of(result)],
+        pairs=pairs_of(result),
+    )
+
+
+def _page(template: str, **names: Any) -> Response:
+    from starlette.responses import HTMLResponse
+
+    return HTMLResponse(render(template, **names).encode("utf-8", "backslashreplace"))
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
