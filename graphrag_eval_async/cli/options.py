@@ -5,6 +5,7 @@ the types of fields, also inherited ones, so modules of commands cannot have `fr
 annotations`.
 """
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -64,7 +65,9 @@ def with_address(arguments: Sequence[str]) -> list[str]:
     filled = []
     for place, argument in enumerate(arguments):
         filled.append(argument)
-        if argument == "--web" and not _ADDRESS.fullmatch(next(iter(arguments[place + 1 :]), "")):
+        following = next(iter(arguments[place + 1 :]), "")
+        is_address = _ADDRESS.fullmatch(following) or (":" in following and not os.path.exists(following))
+        if argument == "--web" and not is_address:
             filled.append(WEB)
     return filled
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import os
 import socket
 from collections import deque
 from contextlib import contextmanager, suppress
@@ -289,7 +290,10 @@ def listen(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
-        raise UsageError(f"cannot listen on {host}:{port}: {error}") from None
+        # Without the address once more, which `create_server` adds.
+        number = error.errno if isinstance(error, OSError) else None
+        why = error if number is None or number < 0 else os.strerror(number)
+        raise UsageError(f"cannot listen on {host}:{port}: {why}") from None
 
 
 def server_of(app: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from graphrag_eval_async.cli.options import parse_address
+from graphrag_eval_async.cli.options import WEB, parse_address, with_address
 from tests.cases import each
 from tests.cli.support import COLOURS, DEADLINE_SECONDS, finish, response, run, start
 from tests.cli.watch.support import append
@@ -113,3 +113,19 @@ def test_addresses(text: str, address: tuple[str, int] | None) -> None:
         return
     with pytest.raises(ValueError, match="expected HOST:PORT"):
         parse_address(text)
+
+
+@each(
+    ("given", "filled"),
+    [
+        (["--web"], ["--web", WEB]),
+        (["--web", "logs/", "a.jsonl"], ["--web", WEB, "logs/", "a.jsonl"]),
+        (["--web", "--resume"], ["--web", WEB, "--resume"]),
+        (["--web", "8081", "logs/"], ["--web", "8081", "logs/"]),
+        (["--web", ":0"], ["--web", ":0"]),
+        (["--web", "host:x"], ["--web", "host:x"]),
+        (["--web=[::1]:8080"], ["--web=[::1]:8080"]),
+    ],
+)
+def test_the_address_of_the_page_may_be_left_out(given: list[str], filled: list[str]) -> None:
+    assert with_address(given) == filled
