@@ -108,6 +108,10 @@ class Evaluate(RunOptions):
         return self.no_reference or self.responses or ""
 
     @property
+    def more_outputs(self) -> list[str | None]:
+        return [self.html]
+
+    @property
     def interval_kind(self) -> Interval | None:
         kind: Interval | None = self.interval
         return kind

@@ -38,7 +38,6 @@ class RunOptions(ReportOptions):
     reference: options.OptionalReferencePath = None
     no_reference: options.NoReference = None
     output: str | None = None
-    html: str | None = None
     resume: Annotated[
         bool,
         options.resume_option(
@@ -135,6 +134,11 @@ class RunOptions(ReportOptions):
     ] = MAX_IN_FLIGHT
     max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES
 
+    @property
+    def more_outputs(self) -> list[str | None]:
+        """Other files that the command writes."""
+        return []
+
     def load_reference(self) -> Reference:
         """Return the reference set, or what stands for none."""
         return NoReference() if self.reference is None else load_reference(self.reference)
@@ -160,7 +164,7 @@ class RunOptions(ReportOptions):
             check_export()
         elif self.otel_metric and self.otlp_json is None:
             raise UsageError("--otel-metric needs --otel or --otlp-json")
-        written = [self.output, self.rejects, self.aggregates, self.html, self.otlp_json]
+        written = [self.output, self.rejects, self.aggregates, self.otlp_json, *self.more_outputs]
         if self.is_resumable:
             if self.output in (None, "-") or self.rejects == "-":
                 raise UsageError("--resume needs -o FILE, and no --rejects on standard output")
@@ -189,7 +193,7 @@ class RunOptions(ReportOptions):
         lines = [] if self.is_resumable else [self.output, self.rejects]
         return [
             path
-            for path in (self.aggregates, self.html, self.otlp_json, *lines)
+            for path in (self.aggregates, self.otlp_json, *self.more_outputs, *lines)
             if path is not None and path != "-"
         ]
 

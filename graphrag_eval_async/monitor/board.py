@@ -63,8 +63,8 @@ class Board:
                 self._trends.add_to(facts)
                 worst, latest = [*filter(is_wrong, self.kept.worst.facts())], self.kept.latest.facts()
                 busy = monotonic() - collecting
-                log = [*self._alerts.log]
-                html = await asyncio.to_thread(self._render, facts, worst, latest, log, base)
+                log, states = [*self._alerts.log], self._alerts.states()
+                html = await asyncio.to_thread(self._render, facts, worst, latest, log, states, base)
                 self._rendered = monotonic(), html
                 self.pause = max(UPDATE_SECONDS, (busy + monotonic() - start) / RENDER_SHARE / 2)
             return self._rendered[1]
@@ -81,6 +81,7 @@ class Board:
         worst: Sequence[Mapping[str, Any]],
         latest: Sequence[Mapping[str, Any]],
         log: Sequence[Mapping[str, Any]],
+        states: Mapping[str, bool],
         base: str,
     ) -> str:
         complete(facts)
@@ -97,5 +98,6 @@ class Board:
             result_metrics=result_metrics([*worst, *latest], RESULT_METRICS),
             charts=self._history.charts(),
             alert_log=log,
+            alert_states=states,
             validity="valid however often you look",
         )

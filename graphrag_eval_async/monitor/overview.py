@@ -11,6 +11,7 @@ from graphrag_eval_async.monitor.kept import one_of_each
 from graphrag_eval_async.monitor.windows import duration_name
 from graphrag_eval_async.monitor.wording import RESOURCE_HEADINGS, greatest_losses
 from graphrag_eval_async.records.metrics import COST, is_score, metric_position
+from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.steps.failure import failure_counts
 
 if TYPE_CHECKING:
@@ -189,7 +190,9 @@ def _summary(
         return
     score = scores[name]
     interval = "" if score.low is None else f" [{score.low:.2f}, {score.high:.2f}]"
-    yield "Score", f"{name} {score.mean:.3f}{interval} over {every.samples} results", None
+    values = facts["overall"]["coverage"].get(name, {}).get("values", every.samples)
+    of = "" if values == every.samples else f"{values} of "
+    yield "Score", f"{name} {score.mean:.3f}{interval} over {of}{every.samples} results", None
     if facts["window"] is not None:
         yield "Getting worse?", _recently(facts, score), None
     if every.errors:
@@ -207,10 +210,22 @@ def _summary(
     if len(ranked) > 1:
         mean, template = min(ranked)
         yield "Lowest template", f"{template}: {name} {mean:.3f}", None
-    for name, count in [*failure_counts(facts["overall"]).items()][:1]:
-        yield "Most frequent failure", f"{name}: {count} of {every.samples} results", None
+    failures = failure_counts(facts["overall"])
+    if failures:
+        most = max(failures.values())
+        first = [reason for reason, count in failures.items() if count == most]
+        each = " each" if len(first) > 1 else ""
+        yield "Most frequent failure", f"{', '.join(first)}: {most} of {every.samples} results{each}", None
     if worst:
-        yield "Worst question", worst[0]["question_id"], worst[0]
+        yield "Worst question", _why_wrong(worst[0], name), worst[0]
+
+
+def _why_wrong(result: Mapping[str, Any], metric: str) -> str:
+    if result["status"] == "error":
+        return f"error: {result.get('error', 'no message')}"
+    value = result["metrics"].get(metric)
+    score = [] if value is None else [f"{metric} {value:.3f}"]
+    return ", ".join([*score, *([result[REASON]] if result.get(REASON) else [])])
 
 
 def _recently(facts: Mapping[str, Any], score: Score) -> str:

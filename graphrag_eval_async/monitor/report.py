@@ -146,6 +146,7 @@ def html_report(
         inline={"policy": policy, "style": Markup(style), "script": Markup(script)},  # noqa: S704  (our own)
         charts={},
         alert_log=[],
+        alert_states={},
         validity="; ".join(VALIDITY[kind] for kind in sorted(kinds)),
         gates=gates,
         lists=[list_of_worst(worst), result_list("results", f"Results{more}", listed, has_filter=True)],

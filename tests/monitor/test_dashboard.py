@@ -32,6 +32,7 @@ pytest.importorskip("jinja2")
 pytest.importorskip("uvicorn")
 
 RESPONSES = [response("q1"), response("q2", False), response("q3"), failed("q3")]
+ALERTS = ["error_rate > 0 over 1", "p95 elapsed_sec > 9"]
 
 
 class Cells(HTMLParser):
@@ -89,7 +90,9 @@ async def finished(
 
 async def test_the_page_has_the_numbers_of_the_snapshot() -> None:
     stream = evaluate_stream(REFERENCE, RESPONSES, ordered=True)
-    async with Dashboard(stream, port=0, title="Nightly", alerts=["error_rate > 0 over 1"]) as dashboard:
+    async with Dashboard(
+        stream, port=0, title="Nightly", alerts=["error_rate > 0 over 1", "p95 elapsed_sec > 9"]
+    ) as dashboard:
         results = [result async for result in dashboard]
         status, headers, html = await get(dashboard.url)
     assert len(results) == 4
@@ -99,11 +102,13 @@ async def test_the_page_has_the_numbers_of_the_snapshot() -> None:
     assert shown.of("h1") == ["Nightly"]
     interval = detailed["interval"]
     ends = "[{low:.2f}, {high:.2f}]".format_map(interval)
-    assert f"steps_score {detailed['mean']:.3f} {ends} over 4 results" in html
+    assert f"steps_score {detailed['mean']:.3f} {ends} over 3 of 4 results" in html
     assert f"{detailed['mean']:.3f}" in shown.of("span")
     assert "1 of 4 responses are errors (25.0%)" in shown.of("dd")
     assert f"{COLOURS}: steps_score 0.500" in shown.of("dd")
     assert "1 active" in shown.of("strong")
+    assert "<br>error: no answer" in html
+    assert "Not active: p95 elapsed_sec > 9. An alert can start once its window is full." in shown.of("p")
 
 
 async def test_a_result_has_a_page_of_its_own() -> None:
@@ -255,7 +260,7 @@ def test_watch_ends_at_once_with_a_browser_attached(folder: Folder) -> None:
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=DEADLINE_SECONDS)
     connection.request("GET", "/events")
     events = connection.getresponse()
-    while b"over 4 results" not in events.readline():
+    while b"over 3 of 4 results" not in events.readline():
         pass
     listed = fetch(f"{url}question?id=q3")[2]
     offset = listed.partition("/results/at/")[2].partition('"')[0]
