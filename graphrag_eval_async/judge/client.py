@@ -74,14 +74,16 @@ def judge_setup(
         openai_client.check(llm, name)
         generation = llm.model(name)
         model = "" if generation is None else str(generation.model)
-        identities = {"complete": _identity(generation), "embed": _identity(llm.embedding)}
+        # Judges of a panel may differ in nothing but their server, or be asked twice for a second opinion.
+        own = _identity(generation) if name == "generation" else [name, _identity(generation)]
+        identities = {"complete": own, "embed": _identity(llm.embedding)}
     else:
         for method in ("complete", "embed") if embeds else ("complete",):
             if not callable(getattr(judge, method, None)):
                 raise UsageError(f"judge: expected an object with a method {method}, got {judge!r}")
         model = in_utf8(str(getattr(judge, "model", type(judge).__name__)))
         own = [type(judge).__module__, type(judge).__qualname__, model]
-        own += [name] if name in llm.judges else []
+        own += [] if name == "generation" else [name]
         identities = {"complete": own, "embed": own}
 
     def open_judge() -> Judge:

@@ -100,6 +100,19 @@ async def test_scores_are_means_and_each_judge_is_shown() -> None:
     }
 
 
+@pytest.mark.parametrize("config", [{"llm": {}}, settings({}, names="ab")])
+async def test_judges_of_the_same_model_are_all_asked(config: dict[str, Any]) -> None:
+    judges: Any = {"a": Judge("m", claims(1, 1, 1)), "b": Judge("m", claims(1, 1, 0))}
+    metrics = {"answer_correctness": {"judges": ["a", "b"]}}
+    async with evaluate_stream(REFERENCE, [RESPONSE], config=config | metrics, judge=judges) as stream:
+        (result,) = [result async for result in stream]
+    assert {name: each["answer_f1"] for name, each in result["answer_correctness_by"].items()} == {
+        "a": 1,
+        "b": 0,
+    }
+    assert stream.usage.calls == 2
+
+
 @pytest.mark.parametrize(
     ("vote", "values", "expected"),
     [
