@@ -9,6 +9,7 @@ from graphrag_eval_async.config import config_for, load_config
 from graphrag_eval_async.config.model import METRICS
 from graphrag_eval_async.errors import ConfigError, JudgeUnavailable, UsageError
 from graphrag_eval_async.judge.openai_endpoint import Sdk
+from graphrag_eval_async.judge.retry import ADVICE, advice
 from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.metrics.judging import loader
 from graphrag_eval_async.records.outcomes import OF_PENDING
@@ -109,7 +110,8 @@ def nothing_judged(
         return None
     kind, message = next(iter(usage.examples.items()))
     count = "the only metric" if failed == 1 else f"all {failed} metrics"
-    return JudgeUnavailable(f"{count} to judge failed, the first: {kind}: {message}")
+    check = f"; {advice(kind, 'llm.generation')}" if kind in ADVICE and "; check " not in message else ""
+    return JudgeUnavailable(f"{count} to judge failed, the first: {kind}: {message}{check}")
 
 
 def judging(model: str, usage: JudgeUsage) -> list[str]:

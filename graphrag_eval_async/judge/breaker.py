@@ -26,8 +26,11 @@ class Breaker:
     `max_outage_sec`, the run ends.
     """
 
-    def __init__(self, limits: LimitsConfig, end: Callable[[str], JudgeUnavailable]) -> None:
-        """Call `end` with the reason when no more calls are worth a try; it returns the error to raise."""
+    def __init__(self, limits: LimitsConfig, end: Callable[[str, JudgeError], JudgeUnavailable]) -> None:
+        """Call `end` when no more calls are worth a try: with the reason and the last failure.
+
+        It returns the error to raise.
+        """
         self._limits = limits
         self._most_failed = limits.max_failed_calls or inf
         self._end = end
@@ -67,7 +70,7 @@ class Breaker:
             self._failed += 1
             if not self._is_proven and self._failed >= self._most_failed:
                 first = f"none of the first {self._failed} calls succeeded"
-                error = self._end(f"{first}; the last: {error.message}")
+                error = self._end(f"{first}; the last: {error.message}", error)
         self._finish()
         return error
 
@@ -78,13 +81,14 @@ class Breaker:
         now, asked = asyncio.get_running_loop().time(), error.retry_after or 0.0
         if asked > self._limits.max_pause_sec:
             limit = f"{self._limits.max_pause_sec:g} s that llm.limits.max_pause_sec allows"
-            return self._end(f"the server asks to wait {asked:g} s, longer than the {limit}: {error.message}")
+            text = f"the server asks to wait {asked:g} s, longer than the {limit}: {error.message}"
+            return self._end(text, error)
         self._since = now if self._since is None else self._since
         self._longest_pause = max(self._longest_pause, asked)
         lasted, longest = now - self._since - self._longest_pause, self._limits.max_outage_sec
         if longest is None or lasted <= longest:
             return error
-        return self._end(f"no call succeeded for {lasted:.0f} s; the last failure: {error.message}")
+        return self._end(f"no call succeeded for {lasted:.0f} s; the last failure: {error.message}", error)
 
     def close(self) -> None:
         """Admit all calls, since they will fail without a request."""

@@ -31,8 +31,11 @@ LADDER = [*FORMATS]
 RENAMED = {"max_tokens": "max_completion_tokens"}
 """Newer names of parameters."""
 
-FORMAT_WORDS = re.compile(rb"response_format|json_schema|json_object|structured.?output|tool|function")
+FORMAT_WORDS = re.compile(
+    rb"response_format|json_schema|json_object|structured.?output|tool|function|requested.parameters"
+)
 TOO_LONG = frozenset({"context_length_exceeded", "string_above_max_length", "request_too_large"})
+TOO_LONG_WORDS = re.compile(rb"context.(length|window|size)|prompt is too long|too many (input )?tokens")
 
 CONFIRMATIONS = 2
 """Requests that must need another format before it is remembered, if the server did not say why it failed."""
@@ -46,16 +49,25 @@ class Variant(NamedTuple):
         names: names under which default parameters are sent if it is not their own; None for omitted ones.
         errors: how often the server answered this format with an internal error.
         is_guess: whether the server did not say that it refuses the format.
-        reason: what it said.
-        is_repeated: whether the request was repeated since its connection was closed.
+        reasons: what the server said of a parameter, by its name, and of the "format". A parameter that
+            changed without a reason did so for this request only.
+        repeats: how often the request was repeated since its connection was closed.
     """
 
     format: int = 0
     names: Mapping[str, str | None] = {}
     errors: int = 0
     is_guess: bool = False
-    reason: str = ""
-    is_repeated: bool = False
+    reasons: Mapping[str, str] = {}
+    repeats: int = 0
+
+    def because(self, reason: str, **changed: Any) -> Variant:
+        """Return the variant with another format, for a reason."""
+        return self._replace(reasons={**self.reasons, "format": reason}, **changed)
+
+    def renamed(self, name: str, sent: str | None) -> Variant:
+        """Return the variant with a parameter sent under another name, or omitted."""
+        return self._replace(names={**self.names, name: sent})
 
 
 class Dialect:
@@ -139,13 +151,16 @@ class Dialect:
             schema: the schema of the reply; None for embeddings.
             reason: the server's message.
         """
-        if response.status in {400, 404, 422}:
-            for name in sorted(self._own | {*self._defaults}):
-                sent = variant.names.get(name, name)
-                if sent is not None and sent in body and response.mentions(sent):
-                    other = RENAMED.get(sent)
-                    if other is not None or name in self._own:
-                        return variant._replace(names={**variant.names, name: other}, reason=reason)
+        if _is_too_long(response):
+            sent = variant.names.get("max_tokens", "max_tokens")
+            return variant.renamed("max_tokens", None) if "max_tokens" in self._own and sent in body else None
+        name = self.refused(response, body, variant)
+        if name is not None:
+            other = RENAMED.get(variant.names.get(name, name) or "")
+            if other is None and name not in self._own:
+                return None
+            changed = variant.renamed(name, other)
+            return changed._replace(reasons={**variant.reasons, name: reason})
         if schema is None or variant.format + 1 == len(LADDER):
             return None
         told = _tells_of_format(response)
@@ -158,36 +173,48 @@ class Dialect:
             if not (guessed or variant.errors or variant.is_guess):
                 return variant._replace(errors=1)  # It may be an accident.
             place = min(guessed, default=place)
-        return variant._replace(format=place, errors=0, is_guess=is_guess, reason=reason)
+        return variant.because(reason, format=place, errors=0, is_guess=is_guess)
+
+    def refused(self, response: Response, body: Mapping[str, Any], variant: Variant) -> str | None:
+        """Return the name of the parameter that the server refuses, if it is about one."""
+        if response.status not in {400, 404, 422} or _is_too_long(response):
+            return None
+        for name in sorted(self._own | {*self._defaults}):
+            sent = variant.names.get(name, name)
+            if sent is not None and sent in body and response.mentions(sent):
+                return name
+        others = (name for name in self._configured if name in body and name != "model")
+        return next((name for name in others if response.mentions(name, quoted=True)), None)
 
     def after_prose(self, variant: Variant, schema: Mapping[str, Any], reason: str) -> Variant | None:
         """Return how to repeat a request answered in prose: perhaps the server ignores the format."""
         if LADDER[variant.format] in {"json_object", "text"} or self._is_proven(schema, variant):
             return None
         place = LADDER.index("json_object")
-        return variant._replace(format=place, errors=0, is_guess=True, reason=reason)
+        return variant.because(reason, format=place, errors=0, is_guess=True)
 
     def accepted(self, variant: Variant, schema: Mapping[str, Any] | None) -> list[str]:
         """Remember what the server accepted; return what is new, in words."""
         new = []
-        for name, sent in variant.names.items():
-            if self.names.get(name, name) != sent:
+        for name, reason in variant.reasons.items():
+            if name in variant.names and self.names.get(name, name) != (sent := variant.names[name]):
+                self.names = {**self.names, name: sent}
                 does = "is left out" if sent is None else f"is sent as {sent}"
-                new.append(f"{name} {does}")
-        if new:
-            self.names = {**self.names, **variant.names}
+                new.append(f"{name} {does} ({reason})")
         if schema is None:
             return new
         name, place = self._name(schema), variant.format
-        if variant.is_guess and place > self.formats.get(name, 0):
-            self._guessed[name, place] += 1
-            if self._guessed[name, place] < CONFIRMATIONS:
-                return new
-        self._proven.add((name, place))
-        better = any((name, other) in self._proven for other in range(place))
-        if not better and place > self.formats.get(name, 0):
+        if place > self.formats.get(name, 0):
+            # One refusal may be an accident if it is unclear, or if a better format was accepted before.
+            if variant.is_guess or any((name, better) in self._proven for better in range(place)):
+                self._guessed[name, place] += 1
+                if self._guessed[name, place] < CONFIRMATIONS:
+                    return new
             self.formats[name] = place
-            new.append(f"replies of the form {schema['title']} are requested as {FORMATS[LADDER[place]]}")
+            kind = FORMATS[LADDER[place]]
+            reason = variant.reasons.get("format", "")
+            new.append(f"replies of the form {schema['title']} are requested as {kind} ({reason})")
+        self._proven.add((name, place))
         return new
 
     @property
@@ -240,7 +267,14 @@ def _tells_of_format(response: Response) -> bool:
 def _may_be_format(response: Response) -> bool:
     """Whether the server may refuse the format without saying so."""
     unclear = response.status in {400, 422, 500, 501}
-    return unclear and not response.codes & (FILTERED | NO_QUOTA | NO_MODEL | TOO_LONG)
+    return unclear and not response.codes & (FILTERED | NO_QUOTA | NO_MODEL)
+
+
+def _is_too_long(response: Response) -> bool:
+    """Whether the server refuses this one request for its length."""
+    if response.status not in {400, 413, 422}:
+        return False
+    return bool(response.codes & TOO_LONG) or TOO_LONG_WORDS.search(response.body.lower()) is not None
 
 
 def with_layout(messages: Sequence[Message], schema: Mapping[str, Any]) -> list[Message]:

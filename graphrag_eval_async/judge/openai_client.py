@@ -52,6 +52,9 @@ CLOSED = {
 }
 """Exceptions of transports when the server has closed a connection."""
 
+MAX_REPEATS = 5
+"""How often a request is repeated at once since its connection was closed; each may meet another idle one."""
+
 LARGE = 1 << 17
 """Size in bytes above which a reply takes milliseconds to read."""
 
@@ -255,13 +258,16 @@ class _Remote:
         failure = failure_of(response, self.target)
         other = self.dialect.after_refusal(response, body, variant, schema, failure.message)
         if other is None:
+            if (name := self.dialect.refused(response, body, variant)) is not None:
+                text = f"{failure.message}; change or remove {self.target.key}.{name}"
+                failure = JudgeError(failure.kind, text, final=failure.final)
             raise failure
         raise TryAgain(failure, partial(send, other), counts=other.errors > variant.errors)
 
     def accepted(self, variant: Variant, schema: Mapping[str, Any] | None) -> None:
         """Remember what the server accepted, and warn of it once."""
         for text in self.dialect.accepted(variant, schema):
-            warn(f"judge {self.where}: {text} ({variant.reason})", GraphragEvalWarning, stacklevel=2)
+            warn(f"judge {self.where}: {text}", GraphragEvalWarning, stacklevel=2)
 
     def _no_reply(self, error: Exception, variant: Variant, send: SendVariant) -> JudgeError:
         """Return the error for a failed connection; `TryAgain` if the server may have closed an idle one.
@@ -276,8 +282,8 @@ class _Remote:
         kind: Failure = "timeout" if isinstance(cause, TimeoutError) else "unavailable"
         text = self._scrub(f"{self.target.base_url}: {type(cause).__name__}: {cause}")
         failure = JudgeError(kind, text)
-        if self._has_served and not variant.is_repeated and type(cause).__name__ in CLOSED:
-            return TryAgain(failure, partial(send, variant._replace(is_repeated=True)))
+        if self._has_served and variant.repeats < MAX_REPEATS and type(cause).__name__ in CLOSED:
+            return TryAgain(failure, partial(send, variant._replace(repeats=variant.repeats + 1)))
         return failure
 
 

@@ -10,10 +10,11 @@ import re
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from json import JSONDecoder
+from json import JSONDecodeError, JSONDecoder
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
+import orjson
 from msgspec import DecodeError, Struct, json
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
@@ -67,12 +68,22 @@ STATUS_WORDS = {
 }
 """Words in the code or type of an error, by the status that it should have had."""
 
-FENCE = re.compile(r"```[A-Za-z]*\n(.*?)```", re.DOTALL)
+REASONED = re.compile(r"</(?:think|thinking|thought|reasoning)>")
+"""The end of the reasoning before a reply."""
 
 MAX_BRACES = 20
 """Maximum opening braces at which an object is looked for in the text of a reply."""
 
-DECODER = JSONDecoder()
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object, unless it has the same key twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("ambiguous: an object has the same key twice")
+    return found
+
+
+DECODER = JSONDecoder(object_pairs_hook=_unique)
 
 FAILURE_BY_STATUS: Mapping[int, Failure] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
 
@@ -160,14 +171,15 @@ class Response(NamedTuple):
         """The beginning of the body, scrubbed for display."""
         return self.scrub(self.body.decode(errors="replace"), EXCERPT)
 
-    def mentions(self, parameter: str) -> bool:
-        """Whether the error is about a parameter of the request."""
+    def mentions(self, parameter: str, *, quoted: bool = False) -> bool:
+        """Whether the error is about a parameter of the request, named there, perhaps only in quotes."""
         details = self.details
         if details.get("param") == parameter:
             return True
         message = details.get("message")
         text = message if isinstance(message, str) else self.body.decode(errors="replace")
-        return re.search(rf"(?<!\w){parameter}(?!\w)", text) is not None
+        start, end = ("[\"'`]", "[\"'`]") if quoted else (r"(?<!\w)", r"(?!\w)")
+        return re.search(f"{start}{re.escape(parameter)}{end}", text) is not None
 
     @property
     def unmasked(self) -> Response:
@@ -308,6 +320,8 @@ def _content(message: Mapping[str, Any]) -> tuple[str | None, bool]:
     match message:
         case {"tool_calls": [{"function": {"arguments": str(text)}}]}:
             return text, False
+        case {"tool_calls": [{"function": {"arguments": {} as value}}]}:
+            return orjson.dumps(value).decode(), False
         case {"content": str(text)}:
             return text, False
         case {"content": [_, *_] as parts}:
@@ -324,34 +338,36 @@ def _content(message: Mapping[str, Any]) -> tuple[str | None, bool]:
 def json_of(text: str) -> tuple[Any, bool]:
     """Return the JSON value in the text of a reply, and whether other text had to be removed.
 
-    Models put reasoning between ``<think>`` and ``</think>``, a value into a Markdown fence, or sentences
-    before and after it.
+    Models put reasoning between ``<think>`` and ``</think>`` before an object, a Markdown fence around it, or
+    sentences before and after it.
 
     Raises:
-        InvalidRecord: the text holds no JSON value, or several objects.
+        InvalidRecord: the text holds no JSON value.
+        ValueError: it holds several objects, or one with the same key twice.
     """
     try:
-        return decode(text.encode()), False
+        value = decode(text.encode())
     except InvalidRecord as error:
         problem = error
-    rest = text.rpartition("</think>")[2]
-    fences = FENCE.findall(rest)
-    found = [value for part in (fences or [rest]) for value in _objects(part)]
-    if len(found) != 1:
+    else:
+        if text.count('"') != orjson.dumps(value).count(b'"'):  # A key is missing, or a quote was escaped.
+            DECODER.decode(text)
+        return value, False
+    found = [*_objects(REASONED.split(text)[-1])]
+    if len(found) > 1:
+        raise ValueError(f"ambiguous: the reply has {len(found)} JSON objects")
+    if not found:
         raise problem
     return found[0], True
 
 
 def _objects(text: str) -> Iterator[Any]:
-    """Yield the JSON objects in a text, or its only value."""
-    with suppress(InvalidRecord):
-        yield decode(text.strip().encode())
-        return
+    """Yield the JSON objects in a text."""
     start, tries = text.find("{"), 0
     while start >= 0 and tries < MAX_BRACES:
         tries += 1
         end = start + 1
-        with suppress(ValueError, RecursionError):
+        with suppress(JSONDecodeError, RecursionError):
             _, end = DECODER.raw_decode(text, start)
             with suppress(InvalidRecord):
                 yield decode(text[start:end].encode())

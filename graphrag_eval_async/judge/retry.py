@@ -29,6 +29,15 @@ KINDS = ("completion", "embedding")
 
 RETRIED = frozenset({"timeout", "rate_limited", "unavailable"})
 
+ADVICE = {
+    "unavailable": "{key}.base_url, and that the server works",
+    "timeout": "{key}.base_url, that the server works, and llm.limits.call_timeout_sec",
+    "rate_limited": "the limits and the quota of the account, and llm.limits.requests_per_minute",
+    "invalid_request": "{key}.model, its parameters and {key}.base_url",
+    "invalid_reply": "that {key}.model can reply in JSON, and {key}.base_url",
+}
+"""What to check if all calls fail, by the kind of the failure."""
+
 BACKOFF_SECONDS = 0.5
 """Maximum wait after the first failure; doubles with each further failure."""
 
@@ -190,10 +199,9 @@ class Retry:
         self.limiter.dismiss(kind, error)
         self.breakers[kind].close()
 
-    def _give_up(self, kind: str, text: str) -> JudgeUnavailable:
+    def _give_up(self, kind: str, text: str, last: JudgeError) -> JudgeUnavailable:
         key = "llm.embedding" if kind == "embedding" else self._key
-        check = f"check {key}.base_url, {key}.model and {key}.api_key, and that the server works"
-        error = JudgeUnavailable(f"{self.where(kind)}: {text}; {check}")
+        error = JudgeUnavailable(f"{self.where(kind)}: {text}; {advice(last.kind, key)}")
         self._end(kind, error)
         return error
 
@@ -214,6 +222,11 @@ class Retry:
             return JudgeError("timeout", text or late)
         final = not isinstance(error, OSError)
         return JudgeError("unavailable", describe_exception(error), final=final)
+
+
+def advice(kind: str, key: str) -> str:
+    """Return what to check where all calls of the model configured at `key` fail in this way."""
+    return f"check {ADVICE[kind].format(key=key)}"
 
 
 def _is_pause(error: JudgeError) -> bool:

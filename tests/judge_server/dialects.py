@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from tests.judge_server.replies import chat, completion, error, json_reply
@@ -21,6 +22,9 @@ REFUSALS: Mapping[str, Reply] = {
     "422": json_reply({"detail": "unprocessable"}, status=422),
     "500": error(500, "Internal server error"),
     "no endpoints": error(404, "No endpoints found that support response_format", code=404),
+    "requested parameters": error(
+        404, "No endpoints found that can handle the requested parameters.", code=404
+    ),
 }
 """How servers refuse a format of replies."""
 
@@ -58,12 +62,25 @@ def without(parameters: Collection[str], otherwise: Maker) -> Maker:
     return script
 
 
+def limited_to(tokens: int, otherwise: Maker) -> Maker:
+    """Refuses requests whose prompt and `max_tokens` together are too long, as vLLM does."""
+
+    def script(request: Request) -> Reply | Fault:
+        prompt = sum(len(message["content"]) for message in request.body["messages"]) // 4
+        if prompt + request.body.get("max_tokens", 0) > tokens:
+            text = f"'max_tokens' is too large: this model's maximum context length is {tokens} tokens"
+            return error(400, text, type="BadRequestError", code=400)
+        return otherwise(request)
+
+    return script
+
+
 def _parts(text: str) -> Reply:
     parts = [{"type": "thinking", "thinking": "hm {}"}, {"type": "text", "text": text}]
     return chat([{"message": {"role": "assistant", "content": parts}, "finish_reason": "stop"}])
 
 
-def _tool_call(text: str) -> Reply:
+def _tool_call(text: Any) -> Reply:
     calls = [{"id": "1", "type": "function", "function": {"name": "reply", "arguments": text}}]
     message = {"role": "assistant", "content": None, "tool_calls": calls}
     return chat([{"message": message, "finish_reason": "tool_calls"}])
@@ -74,10 +91,12 @@ WRAPPINGS: Mapping[str, Callable[[str], Reply]] = {
     "fence in prose": lambda text: completion(f"Here it is:\n```\n{text}\n```\nAnything else?"),
     "reasoning": lambda text: completion(f'<think>Is it {{"a": 1}}? No.</think>\n{text}'),
     "reasoning without a start": lambda text: completion(f"Is it so? Yes.</think>{text}"),
+    "thinking": lambda text: completion(f'<thinking>Is it {{"a": 1}}?</thinking>\n{text}'),
     "prose": lambda text: completion(f"Here is the {{JSON}}: {text} Hope this helps."),
     "extra key": lambda text: completion(f'{{"extra": [1], {text[1:]}'),
     "parts": _parts,
     "tool call": _tool_call,
+    "tool call with an object": lambda text: _tool_call(json.loads(text)),
 }
 """How servers and models wrap a reply."""
 
@@ -85,5 +104,9 @@ AMBIGUOUS: Mapping[str, Callable[[str], Reply]] = {
     "twice": lambda text: completion(f"First: {text} Second: {text}"),
     "two fences": lambda text: completion(f"```json\n{text}\n```\n```json\n{text}\n```"),
     "array": lambda text: completion(f"[{text}, {text}]"),
+    "fence and more": lambda text: completion(f"```json\n{text}\n```\nNo, rather {text}"),
+    "more and fence": lambda text: completion(f"{text}\n```json\n{text}\n```"),
+    "key twice": lambda text: completion(f"{text[:-1]}, {text[1:]}"),
+    "key twice in prose": lambda text: completion(f"Here: {text[:-1]}, {text[1:]}"),
 }
 """Replies that may mean several things."""

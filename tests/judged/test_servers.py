@@ -12,7 +12,15 @@ import pytest
 
 from graphrag_eval_async import GraphragEvalWarning, JudgeUnavailable, evaluate_stream
 from tests.judge_server import FAULTS, JudgeServer, completion, error, json_reply
-from tests.judge_server.dialects import AMBIGUOUS, REFUSALS, WRAPPINGS, format_of, knowing, without
+from tests.judge_server.dialects import (
+    AMBIGUOUS,
+    REFUSALS,
+    WRAPPINGS,
+    format_of,
+    knowing,
+    limited_to,
+    without,
+)
 from tests.judged.support import (
     METRICS,
     REPLIES,
@@ -84,9 +92,62 @@ async def test_a_configured_parameter_is_never_left_out() -> None:
         settings = config(server, answer_correctness={}, limits={"max_failed_calls": 10})
         settings["llm"]["generation"]["temperature"] = 0.5
         stream = evaluate_stream(templates(30), map(response, range(30)), config=settings)
-        with pytest.raises(JudgeUnavailable, match=r"Unsupported parameter: 'temperature'"):
+        with pytest.raises(JudgeUnavailable, match=r"'temperature'.*; change or remove llm\.generation"):
             await collect(stream)
+        assert len(server.requests) == 10
         assert all(request.body["temperature"] == 0.5 for request in server.requests)
+
+
+@without_waiting
+async def test_another_configured_parameter_is_named_by_the_error() -> None:
+    async with serving(without(["top_k"], sensible)) as server:
+        settings = config(server, answer_correctness={}, limits={"max_failed_calls": 3})
+        settings["llm"]["generation"]["top_k"] = 5
+        stream = evaluate_stream(templates(30), map(response, range(30)), config=settings)
+        with pytest.raises(JudgeUnavailable, match=r"change or remove llm\.generation\.top_k"):
+            await collect(stream)
+        assert len(server.requests) == 3
+
+
+@without_waiting
+async def test_a_request_that_is_too_long_does_not_change_the_others() -> None:
+    async with serving(limited_to(20_000, sensible)) as server:
+        settings = config(server, answer_correctness={}, limits={"max_concurrency": 1})
+        long = response(0) | {"actual_answer": "word " * 15_000}
+        responses = [long, *map(response, range(1, 4)), response(4) | {"actual_answer": "word " * 20_000}]
+        async with evaluate_stream(templates(5), responses, config=settings) as stream:
+            results = await collect(stream)
+    assert stream.usage.outcomes == {"ok": 4, "invalid_request": 1, "skipped": 0}
+    assert [request.body.get("max_tokens") for request in server.requests].count(None) == 2
+    assert len(server.requests) == 7
+    assert len(prompts_of(results)) == 1
+
+
+@without_waiting
+async def test_a_format_that_is_refused_later_is_left_for_good() -> None:
+    def script(request: Request) -> Any:
+        if request.number > 8 and format_of(request.body) != "text":
+            return REFUSALS["by name"]
+        return sensible(request)
+
+    async with serving(script) as server:
+        with pytest.warns(GraphragEvalWarning, match=r"requested as text, with .* \(HTTP 400"):
+            async with judged(server, 20, max_concurrency=1) as stream:
+                results = await collect(stream)
+    assert stream.usage.outcomes == {"ok": 40, "skipped": 0}
+    assert stream.usage.attempts <= 40 + 3 * 2 * 4
+    assert len(prompts_of(results)) > 1
+
+
+@without_waiting
+async def test_each_warning_quotes_its_own_refusal() -> None:
+    script = without(["max_tokens"], knowing(["json_object"], REFUSALS["by name"], sensible))
+    async with serving(script) as server:
+        with pytest.warns(GraphragEvalWarning) as told:
+            async with judged(server, 2) as stream:
+                await collect(stream)
+    for warning in map(str, [warning.message for warning in told]):
+        assert ("max_tokens" if "is sent as" in warning else "response_format") in warning.partition("(")[2]
 
 
 @without_waiting
@@ -115,7 +176,7 @@ async def test_a_wrapped_reply_is_read(name: str) -> None:
         await collect(stream)
         assert stream.usage.outcomes == {"ok": 24, "skipped": 0}
         assert stream.usage.attempts == 24
-        assert stream.usage.repaired == (0 if name == "tool call" else 24)
+        assert stream.usage.repaired == (0 if name.startswith("tool call") else 24)
 
 
 @pytest.mark.parametrize("name", AMBIGUOUS)
@@ -127,6 +188,7 @@ async def test_an_ambiguous_reply_is_invalid(name: str) -> None:
     async with serving(script) as server, judged(server, 2) as stream:
         results = await collect(stream)
         assert stream.usage.outcomes == {"invalid_reply": 4, "skipped": 0}
+        assert stream.usage.repaired == 0
         assert all(result["answer_eval_error"].startswith("invalid_reply: ") for result in results.values())
 
 
@@ -249,7 +311,7 @@ async def test_a_long_pause_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 @without_waiting
 async def test_a_connection_that_was_closed_while_idle_counts_as_no_attempt() -> None:
     def script(request: Request) -> Any:
-        return FAULTS["reset"](request) if request.number == 3 else sensible(request)
+        return FAULTS["reset"](request) if 3 <= request.number < 6 else sensible(request)
 
     async with serving(script) as server:
         async with judged(server, 4, max_concurrency=1, max_attempts=1) as stream:
