@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import getitem
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 ASSUMED_OUTPUT_TOKENS = 250
 """Assumed length of a reply: a few sentences as JSON. Reasoning models may use far more."""
 
+_ID = re.compile(r'\{"id":(\d+),')
+
 SCALARS = {"string": "text", "number": 0, "integer": 0, "boolean": False, "null": None}
 
 Schema: TypeAlias = Mapping[str, Any]
@@ -27,26 +30,32 @@ class DryJudge:
     async def complete(self, messages: Sequence[Message], schema: Schema) -> tuple[Any, TokenUsage]:
         """Return a reply; input tokens count messages and schema, output is `ASSUMED_OUTPUT_TOKENS`."""
         usage = TokenUsage(estimate_prompt(messages, schema), ASSUMED_OUTPUT_TOKENS)
-        return fitting(schema, schema), usage
+        # Documents are numbered; a quote within a text is escaped.
+        ids = [int(number) for message in messages for number in _ID.findall(message["content"])]
+        return fitting(schema, schema, ids), usage
 
     async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], TokenUsage]:
         """Return the same unit vector for each text."""
         return [[1.0] for _ in texts], TokenUsage(sum(map(estimate_tokens, texts)))
 
 
-def fitting(schema: Schema, root: Schema) -> Any:
+def fitting(schema: Schema, root: Schema, ids: Sequence[int] = ()) -> Any:
     """Return a small value that fits a metric's schema: the first alternative, one item per list.
 
     Args:
         schema: a part of `root`.
         root: the whole schema, to resolve references.
+        ids: a list of objects with an `id` has one for each of these.
     """
     if "$ref" in schema:
-        return fitting(reduce(getitem, schema["$ref"].split("/")[1:], root), root)
+        return fitting(reduce(getitem, schema["$ref"].split("/")[1:], root), root, ids)
     if "anyOf" in schema:
-        return fitting(schema["anyOf"][0], root)
+        return fitting(schema["anyOf"][0], root, ids)
     if schema["type"] == "object":
-        return {name: fitting(part, root) for name, part in schema["properties"].items()}
+        return {name: fitting(part, root, ids) for name, part in schema["properties"].items()}
     if schema["type"] == "array":
-        return [fitting(schema["items"], root)]
+        item = fitting(schema["items"], root, ids)
+        if isinstance(item, dict) and "id" in item:
+            return [item | {"id": number} for number in ids]
+        return [item] if item != 0 else []  # Numbers are ids of something.
     return SCALARS[schema["type"]]

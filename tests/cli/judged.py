@@ -40,8 +40,13 @@ def blocks(request: Request) -> dict[str, str]:
 
 
 def honest(request: Request) -> Reply:
-    """Judges answer correctness by `claims`, and all else somehow."""
-    if "AnswerClaims" not in json.dumps(request.body.get("response_format")):
+    """Judges answer correctness by `claims`, all documents as useful, and all else somehow."""
+    form = json.dumps(request.body.get("response_format"))
+    if "RetrievedDocuments" in form or "RatedDocuments" in form:
+        ids = [document["id"] for document in json.loads(blocks(request)["documents"])]
+        verdicts = [{"id": number, "reason": "r", "useful": True, "rating": 2} for number in ids]
+        return completion({"documents": verdicts, "statements": [{"statement": "s", "documents": ids}]})
+    if "AnswerClaims" not in form:
         return reply_to(request)
     data = blocks(request)
     return completion(claims(data["question"], data["reference_answer"], data["actual_answer"]))

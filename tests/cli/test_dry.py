@@ -75,38 +75,55 @@ def number(pattern: str, text: str) -> float:
     return float(found[1])
 
 
-@pytest.mark.ragas
-def test_a_run_makes_as_many_calls(folder: Folder, dry: Dry) -> None:
+JOINT: dict[str, Any] = {
+    "answer_correctness": {},
+    "retrieval_answer": {"mode": "joint"},
+    "retrieval_context": {"mode": "joint"},
+    "faithfulness": {},
+    "context_relevance": {},
+    "sparql_groundedness": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "completed", "embedded"),
+    [pytest.param(METRICS, 30, 5, marks=pytest.mark.ragas), (JOINT, 10, 0)],
+    ids=["ragas", "joint"],
+)
+def test_a_run_makes_as_many_calls(
+    folder: Folder, dry: Dry, metrics: dict[str, Any], completed: int, embedded: int
+) -> None:
     # One of each, since equal calls that happen to be in flight together are one call.
     responses = from_jsonl(Path(EXAMPLES[1]).read_bytes())
     one_of_each = {response["question_id"]: response for response in responses}.values()
     names = [EXAMPLES[0], folder.lines(*one_of_each)]
-    shown = dry(*names, "-c", config(folder.path, None, **METRICS))
+    shown = dry(*names, "-c", config(folder.path, None, **metrics))
     with serving() as server:
-        path = config(folder.path, server, **METRICS)
+        path = config(folder.path, server, **metrics)
         assert run("evaluate", *names, "-o", "out", "-c", path) == 0
         paths = [request.path for request in server.requests]
         sizes = sum(len(request.raw) for request in server.requests if request.path.endswith("completions"))
     completions = number(r"(\d+) completions of gpt-4o-mini\n", shown)
-    assert completions == paths.count("/v1/chat/completions") > 30
+    assert completions == paths.count("/v1/chat/completions") > completed
     embeddings = number(r"(\d+) embeddings of text-embedding-3-small\n", shown)
-    assert embeddings == paths.count("/v1/embeddings") > 5
-    tokens_in, embedded = (int(n) for n in re.findall(r"input: about (\d+) tokens", shown))
+    assert embeddings == paths.count("/v1/embeddings") >= embedded
+    tokens_in, tokens_embedded = (int(n) for n in re.findall(r"input: about (\d+) tokens", shown))
     assert 0.5 < tokens_in / (sizes / 4) < 1.5
     tokens_out = number(r"output: (\d+) tokens, if each has 250\n", shown)
     assert tokens_out == completions * ASSUMED_OUTPUT_TOKENS
     cost = number(r"cost: about \$([\d.]+)\n", shown)
     prices = PRICES.values()
     assert cost == pytest.approx(
-        sum(n * price for n, price in zip((tokens_in, tokens_out, embedded), prices, strict=True)) / 1e6,
+        sum(n * price for n, price in zip((tokens_in, tokens_out, tokens_embedded), prices, strict=True)) / 1e6,
         rel=1e-3,
     )
     parts = dict(re.findall(r"^    (\w+): \$([\d.]+)$", shown, re.MULTILINE))
-    assert set(parts) == {
-        *("answer_correctness", "answer_relevance", "ragas_answer_correctness", "tone"),
-        *(f"retrieval_{name}" for name in ("answer_recall", "answer_precision")),
-        *(f"retrieval_{name}" for name in ("context_recall", "context_precision")),
+    names_of_costs = {"custom_evaluations": ["tone"]} | {
+        name: [f"{name}_recall", f"{name}_precision"]
+        for name in ("retrieval_answer", "retrieval_context")
+        if "mode" not in metrics[name]
     }
+    assert {*parts} == {part for name in metrics for part in names_of_costs.get(name, [name])}
     assert sum(map(float, parts.values())) == pytest.approx(cost, rel=0.01)
 
 
