@@ -227,6 +227,7 @@ class Judging:
             [Verdict(outcome, calls.cost) for outcome, (_, calls) in zip(outcomes, asked, strict=True)]
         )
         for task in plan.due:
+            session.usage.asked[task.metric] += 1
             panel = self._panels[task.metric]
             verdicts = [*islice(found, len(panel.judges))]
             errors = [outcome for outcome, _ in verdicts if isinstance(outcome, JudgeError)]
@@ -234,7 +235,7 @@ class Judging:
                 for error in errors:
                     if isinstance(error, JudgeUnavailable):
                         raise error
-            _add(judged, task, panel.keys(task, verdicts))
+            _add(judged, task, panel.keys(task, verdicts), panel)
             session.usage.outcomes[errors[0].kind if errors else "ok"] += 1
             for error in errors:
                 session.usage.examples.setdefault(error.kind, error.message)
@@ -290,7 +291,7 @@ async def _outcomes(asked: Sequence[Asked], result: ResultCalls) -> list[Outcome
     return outcomes
 
 
-def _add(judged: Judged, task: MetricTask, keys: dict[str, Any]) -> None:
+def _add(judged: Judged, task: MetricTask, keys: dict[str, Any], panel: Panel) -> None:
     """Add the keys of a task to those of the result or of its step."""
     if task.step is None:
         judged.keys.update(keys)
@@ -301,5 +302,9 @@ def _add(judged: Judged, task: MetricTask, keys: dict[str, Any]) -> None:
         keys[by] = {name: known[by][name] | own for name, own in keys[by].items()}
         keys[apart] = max(known.get(apart, 0.0), keys.get(apart, 0.0))
     known |= keys
-    for each in (known, *keys.get(by, {}).values()):
-        add_f1(each, task.metric)
+    each = [*keys.get(by, {}).values()]
+    for own in (known, *each):
+        add_f1(own, task.metric)
+    if each:
+        known.pop(f"{task.metric}_f1", None)
+        panel.vote_on(f"{task.metric}_f1", task.metric, known, each)

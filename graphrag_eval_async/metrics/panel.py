@@ -40,7 +40,8 @@ class Panel(NamedTuple):
         """Return the keys that the metric adds to a result or step.
 
         With several judges, a score is the mean or the median of theirs, and a text is what most of them say.
-        If one fails, the metric fails: the mean of the others would not be comparable.
+        If one fails, the metric fails, and if one gives no score, there is none: the mean of the others would
+        not be comparable.
         """
         if len(verdicts) == 1:
             return _keys(task, verdicts[0])
@@ -63,15 +64,20 @@ class Panel(NamedTuple):
             text = "; ".join(f"judge {name}: {error.message}" for name, error in failed.items())
             return _failed(task, JudgeError(next(iter(failed.values())).kind, text))
         keys: dict[str, Any] = {}
-        apart = 0.0
         for key in dict.fromkeys(key for own in each.values() for key in own):
             values = {name: own[key] for name, own in each.items() if key in own}
             if key in self.values:
-                keys[key] = _vote([*values.values()], self.vote)
-                apart = max(apart, _range([*values.values()]))
+                self.vote_on(key, task.metric, keys, [*each.values()])
             elif key.endswith("_reason"):
                 keys[key] = "\n".join(f"{name}: {reason}" for name, reason in values.items())
-        return keys | {f"{task.metric}{DISAGREEMENT}": apart}
+        return keys
+
+    def vote_on(self, key: str, metric: str, keys: dict[str, Any], each: Sequence[Mapping[str, Any]]) -> None:
+        """Add a score and the disagreement to the keys of a result or step, if every judge has the score."""
+        if all(key in own for own in each):
+            values, apart = [own[key] for own in each], f"{metric}{DISAGREEMENT}"
+            keys[key] = _vote(values, self.vote)
+            keys[apart] = max(keys.get(apart, 0.0), _range(values))
 
 
 def _keys(task: MetricTask, verdict: Verdict) -> dict[str, Any]:

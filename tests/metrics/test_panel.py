@@ -155,6 +155,24 @@ async def test_a_metric_fails_if_one_judge_fails() -> None:
     assert "agreement" not in stream.aggregates.snapshot()
 
 
+async def test_there_is_no_score_if_one_judge_gives_none() -> None:
+    def reply(*claims: bool) -> dict[str, Any]:
+        found = [{"claim": "c", "reason": "r", "supported": supported} for supported in claims]
+        return {"FaithfulnessClaims": {"claims": found}}
+
+    section = {"judges": ["a", "b", "c"]}
+    judges = [Judge("m", reply(True, False)), Judge("m", reply()), Judge("m", reply(True))]
+    result, stream = await judged({"faithfulness": section}, *judges)
+    assert not {"faithfulness", "faithfulness_disagreement"} & {*result}
+    assert result["faithfulness_reason"] == "a: + c (r)\n- c (r)\nb: the answer makes no claims\nc: + c (r)"
+    assert {name: own.get("faithfulness") for name, own in result["faithfulness_by"].items()} == {
+        "a": 0.5,
+        "b": None,
+        "c": 1,
+    }
+    assert "faithfulness" not in stream.aggregates.snapshot()["micro"]
+
+
 async def test_a_judge_that_is_unavailable_ends_the_run() -> None:
     judges = [Judge("m", claims(1, 1, 1)), Judge("m", JudgeUnavailable("wrong key"))]
     with pytest.raises(JudgeUnavailable, match="wrong key"):
@@ -172,7 +190,7 @@ async def test_recall_and_precision_of_a_step() -> None:
     result, stream = await judged({"retrieval_answer": section}, *judges)
     (step,) = result["actual_steps"]
     assert (step["retrieval_answer_recall"], step["retrieval_answer_precision"]) == (1, 0.5)
-    assert step["retrieval_answer_f1"] == pytest.approx(2 / 3)
+    assert step["retrieval_answer_f1"] == 0.5  # The mean of theirs, 1 and 0.
     assert step["retrieval_answer_disagreement"] == 1
     assert step["retrieval_answer_by"]["b"]["retrieval_answer_f1"] == 0
     agreement = stream.aggregates.snapshot()["agreement"]
