@@ -47,11 +47,14 @@ FORM = format_of(RatedDocuments)
 
 
 def context_relevance(config: ContextRelevanceConfig) -> Metric:
-    """Return the metric `context_relevance`: the mean rating of the retrieved texts, from 0 to 1."""
+    """Return the metric `context_relevance`: the mean rating of the retrieved documents, from 0 to 1.
+
+    A document without text is rated 0.
+    """
 
     def call_for(case: Case) -> Call | None:
-        texts = retrieved_texts(case)
-        is_complete = has_text(case.question) and texts
+        texts = retrieved_texts(case, blank=True)
+        is_complete = has_text(case.question) and any(texts)
         return partial(_relevance, config.seed, case.question, texts) if is_complete else None
 
     prompts = [f"seed {config.seed}", *prompts_of(INSTRUCTIONS, FORM)]
@@ -59,15 +62,16 @@ def context_relevance(config: ContextRelevanceConfig) -> Metric:
 
 
 async def _relevance(seed: int, question: str, texts: Sequence[str], judge: MetricJudge) -> dict[str, Any]:
-    ranks = [*range(len(texts))]
+    ranks = [rank for rank, text in enumerate(texts) if text]
     Random(f"{seed} {question}").shuffle(ranks)  # noqa: S311
     shown = [{"id": number, "text": texts[rank]} for number, rank in enumerate(ranks, 1)]
     blocks = {"question": question, "documents": dumps(shown)}
-    form = ResponseFormat(FORM.schema, partial(_checked, count=len(texts)))
+    form = ResponseFormat(FORM.schema, partial(_checked, count=len(ranks)))
     found = await judge.ask(partial(messages, INSTRUCTIONS, blocks), form)
-    rated = sorted((ranks[each.id - 1] + 1, each.rating, each.reason) for each in found.documents)
-    lines = [f"{rank}: {rating} ({reason})" for rank, rating, reason in rated]
-    score = sum(rating for _, rating, _ in rated) / (2 * len(rated))
+    rated = {ranks[each.id - 1]: (each.rating, each.reason) for each in found.documents}
+    each = [rated.get(rank, (0, "no text")) for rank in range(len(texts))]
+    lines = [f"{rank}: {rating} ({reason})" for rank, (rating, reason) in enumerate(each, 1)]
+    score = sum(rating for rating, _ in each) / (2 * len(each))
     return {NAME: score, f"{NAME}_reason": "\n".join(lines)}
 
 

@@ -73,10 +73,13 @@ def _retrieval(
     return Metric(name, prompts, tasks)
 
 
-def retrieved_texts(case: Case) -> list[str]:
-    """Return the texts that all successful retrieval steps of a response returned, each once."""
-    texts = [text for step in case.actual_steps or () if _is_retrieval(step) for text in _texts(step) if text]
-    return [*dict.fromkeys(texts)]
+def retrieved_texts(case: Case, *, blank: bool = False) -> list[str]:
+    """Return the texts that all successful retrieval steps of a response returned, each once.
+
+    With `blank`, also "" for each document without text.
+    """
+    texts = [text for step in case.actual_steps or () if _is_retrieval(step) for text in _texts(step)]
+    return [*{text or place: text for place, text in enumerate(texts) if text or blank}.values()]
 
 
 def _is_retrieval(step: Mapping[str, Any]) -> bool:

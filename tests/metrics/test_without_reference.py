@@ -92,6 +92,16 @@ async def test_ratings_that_are_none_are_asked_for_once_more(rated: list[tuple[i
     assert (await evaluate(metric, asking, case(None, retrieval("a", "b"))))["context_relevance"] == 1
 
 
+async def test_a_document_without_text_is_not_relevant() -> None:
+    metric = context_relevance(ContextRelevanceConfig())
+    replies = ScriptedMetricJudge(
+        {"documents": [{"id": number, "reason": "", "rating": 2} for number in (1, 2)]}
+    )
+    keys = await evaluate(metric, replies, case(None, retrieval("a", None, "b"), retrieval(" ", "a")))
+    assert keys["context_relevance"] == 0.5
+    assert keys["context_relevance_reason"].splitlines()[1] == "2: 0 (no text)"
+
+
 # SPARQL groundedness
 
 
