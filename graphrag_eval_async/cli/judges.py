@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.config import config_for, load_config
 from graphrag_eval_async.config.model import METRICS
-from graphrag_eval_async.errors import ConfigError, JudgeUnavailable, UsageError
+from graphrag_eval_async.errors import ConfigError, GraphragEvalError, JudgeUnavailable, UsageError
 from graphrag_eval_async.judge.openai_endpoint import Sdk
 from graphrag_eval_async.judge.retry import ADVICE, advice
 from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.metrics.judging import loader
+from graphrag_eval_async.records.metrics import JUDGED
 from graphrag_eval_async.records.outcomes import OF_PENDING
 from graphrag_eval_async.text import counts, dollars, one_line
 
@@ -97,17 +98,38 @@ def load_for(config: Config | None) -> None:
         gc.freeze()
 
 
+def never_judged(config: Config | None, usage: JudgeUsage, metrics: Collection[str]) -> list[str]:
+    """Return a line for each metric that was skipped in every result; for `metrics` see `nothing_judged`."""
+    if config is None:
+        return []
+    needs = {metric.name: metric.needs for metric in JUDGED}
+    needs |= {each.name: ", ".join(each.inputs).replace("_", " ") for each in config.custom_evaluations}
+    names = needs.keys() & {*config.metrics, *(each.name for each in config.custom_evaluations)}
+    names -= {*usage.asked, *_with_values(config, metrics)}
+    return [f"{name} needs {need}, which no result has" for name, need in needs.items() if name in names]
+
+
+def _with_values(config: Config, metrics: Collection[str]) -> list[str]:
+    """Return the configured metrics that have values."""
+    values = {name: OF_PENDING[name] for name in config.metrics}
+    values |= {evaluation.name: tuple(evaluation.outputs) for evaluation in config.custom_evaluations}
+    return [name for name, keys in values.items() if {*keys} & {*metrics}]
+
+
 def nothing_judged(
     config: Config | None, usage: JudgeUsage, metrics: Collection[str]
-) -> JudgeUnavailable | None:
-    """Return the error if every judged metric failed; `metrics` are those with values, restored ones too."""
+) -> GraphragEvalError | None:
+    """Return the error if no judged metric has a value.
+
+    `metrics` are those with values, restored ones too.
+    """
     failed = sum(usage.errors.values())
-    if config is None or usage.outcomes["ok"] or not failed:
+    if config is None or usage.outcomes["ok"] or _with_values(config, metrics):
         return None
-    own = {metric for name in config.metrics for metric in OF_PENDING.get(name, (name,))}
-    own |= {output for evaluation in config.custom_evaluations for output in evaluation.outputs}
-    if own & {*metrics}:
-        return None
+    if not failed:
+        text = "; ".join(never_judged(config, usage, metrics))
+        is_none = text and usage.outcomes["skipped"]
+        return GraphragEvalError(f"nothing was judged: {text}") if is_none else None
     kind, message = next(iter(usage.examples.items()))
     count = "the only metric" if failed == 1 else f"all {failed} metrics"
     check = f"; {advice(kind, 'llm.generation')}" if kind in ADVICE and "; check " not in message else ""

@@ -13,7 +13,7 @@ import typer
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
 from graphrag_eval_async.cli.files import check_distinct, is_among, open_lines, resumable_path
-from graphrag_eval_async.cli.judges import judge_config, judging, load_for, nothing_judged
+from graphrag_eval_async.cli.judges import judge_config, judging, load_for, never_judged, nothing_judged
 from graphrag_eval_async.cli.report import ReportOptions, deciding, end, journaling
 from graphrag_eval_async.config import Config
 from graphrag_eval_async.errors import UsageError
@@ -308,12 +308,16 @@ class RunOptions(ReportOptions):
         if not self.has_begun(stream):
             return end(ending)
         model, decision = judge_of(config), stream.decision
+        skipped: list[str] = []
         if model is not None and ending.error is None:
             metrics = stream.aggregates.snapshot()["micro"]
             ending = ending._replace(error=nothing_judged(config, stream.usage, metrics))
+            if ending.error is None and metrics["number_of_success_samples"]:
+                skipped = never_judged(config, stream.usage, metrics)
         about = [
             *journaling(stream),
             *(judging(model, stream.usage) if model is not None else ()),
+            *(f"not judged: {text}" for text in skipped),
             *(deciding(decision, judged=model is not None) if decision is not None else ()),
         ]
         return self.report(

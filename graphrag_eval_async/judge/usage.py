@@ -35,6 +35,7 @@ class JudgeUsage:
         repaired: replies from which other text, such as reasoning or a Markdown fence, had to be removed.
         retries: failed attempts that were retried, by kind of failure.
         outcomes: metrics by outcome: "ok", "skipped" (an input is missing), or a kind of failure.
+        asked: for how many responses or steps each metric asked the judge, by its name in the configuration.
         examples: message of the first failed metric, by kind of failure.
         in_flight: requests in flight now.
         waiting: requests now waiting for a slot.
@@ -56,6 +57,7 @@ class JudgeUsage:
         self.repaired = 0
         self.retries: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter()
+        self.asked: Counter[str] = Counter()
         self.examples: dict[str, str] = {}
         self.in_flight = 0
         self.waiting = 0
@@ -99,6 +101,7 @@ class JudgeUsage:
         counts |= {
             "retries": dict(self.retries),
             "outcomes": dict(self.outcomes),
+            "asked": dict(self.asked),
             "examples": dict(self.examples),
             "errors": self.errors,
         }

@@ -15,6 +15,7 @@ class JudgedMetric(NamedTuple):
     Attributes:
         name: its section of the configuration.
         values: the keys of its values in a result or a retrieval step.
+        needs: what a response and its question must have, in words; without it, the metric is skipped.
         more: other keys that it may add.
         errors: by key of an error, the values that the error leaves out; without entries, the error has the
             key ``<name>_error`` and leaves out all.
@@ -26,6 +27,7 @@ class JudgedMetric(NamedTuple):
 
     name: str
     values: tuple[str, ...]
+    needs: str
     more: tuple[str, ...] = ()
     errors: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     needs_reference: bool = False
@@ -34,12 +36,12 @@ class JudgedMetric(NamedTuple):
     is_bounded: bool = True
 
 
-def _retrieval(name: str) -> JudgedMetric:
+def _retrieval(name: str, needs: str) -> JudgedMetric:
     parts = [f"{name}_{part}" for part in ("recall", "precision", "f1")]
     errors = {f"{part}_error": (part, parts[2]) for part in parts[:2]}
     more = [f"{part}{suffix}" for part in parts for suffix in ("_reason", "_error", "_cost")]
     return JudgedMetric(
-        name, tuple(parts), tuple(more), {f"{name}_error": tuple(parts), **errors}, of_step=True
+        name, tuple(parts), needs, tuple(more), {f"{name}_error": tuple(parts), **errors}, of_step=True
     )
 
 
@@ -47,6 +49,7 @@ JUDGED = (
     JudgedMetric(
         "answer_correctness",
         ("answer_recall", "answer_precision", "answer_f1"),
+        "an answer and a reference answer",
         (
             *("answer_reference_claims_count", "answer_actual_claims_count", "answer_matching_claims_count"),
             *("answer_correctness_reason", "answer_eval_error"),
@@ -55,20 +58,23 @@ JUDGED = (
         needs_reference=True,
         counts_unanswered=True,
     ),
-    JudgedMetric("answer_relevance", ("answer_relevance",), counts_unanswered=True, is_bounded=False),
+    JudgedMetric(
+        "answer_relevance", ("answer_relevance",), "an answer", counts_unanswered=True, is_bounded=False
+    ),
     JudgedMetric(
         "ragas_answer_correctness",
         ("ragas_answer_correctness",),
+        "an answer and a reference answer",
         tuple(f"ragas_answer_correctness{suffix}" for suffix in ("_tp", "_fp", "_fn", "_similarity")),
         needs_reference=True,
         counts_unanswered=True,
         is_bounded=False,
     ),
-    JudgedMetric("faithfulness", ("faithfulness",)),
-    JudgedMetric("context_relevance", ("context_relevance",)),
-    JudgedMetric("sparql_groundedness", ("sparql_groundedness",)),
-    _retrieval("retrieval_answer"),
-    _retrieval("retrieval_context"),
+    JudgedMetric("faithfulness", ("faithfulness",), "an answer and the texts of a retrieval step"),
+    JudgedMetric("context_relevance", ("context_relevance",), "the texts of a retrieval step"),
+    JudgedMetric("sparql_groundedness", ("sparql_groundedness",), "an answer and the rows of a SPARQL query"),
+    _retrieval("retrieval_answer", "the texts of a retrieval step and a reference answer"),
+    _retrieval("retrieval_context", "the texts of a retrieval step that matches one of the reference"),
 )
 """The built-in metrics that a judge computes, in the order in which aggregates show them."""
 

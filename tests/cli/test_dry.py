@@ -107,14 +107,14 @@ def test_a_run_makes_as_many_calls(
     assert completions == paths.count("/v1/chat/completions") > completed
     embeddings = number(r"(\d+) embeddings of text-embedding-3-small\n", shown)
     assert embeddings == paths.count("/v1/embeddings") >= embedded
-    tokens_in, tokens_embedded = (int(n) for n in re.findall(r"input: about (\d+) tokens", shown))
-    assert 0.5 < tokens_in / (sizes / 4) < 1.5
+    sent, embedded = (int(n) for n in re.findall(r"input: about (\d+) tokens", shown))
+    assert 0.5 < sent / (sizes / 4) < 1.5
     tokens_out = number(r"output: (\d+) tokens, if each has 250\n", shown)
     assert tokens_out == completions * ASSUMED_OUTPUT_TOKENS
     cost = number(r"cost: about \$([\d.]+)\n", shown)
     prices = PRICES.values()
     assert cost == pytest.approx(
-        sum(n * price for n, price in zip((tokens_in, tokens_out, tokens_embedded), prices, strict=True)) / 1e6,
+        sum(n * price for n, price in zip((sent, tokens_out, embedded), prices, strict=True)) / 1e6,
         rel=1e-3,
     )
     parts = dict(re.findall(r"^    (\w+): \$([\d.]+)$", shown, re.MULTILINE))

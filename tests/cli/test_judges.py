@@ -429,6 +429,31 @@ def test_without_a_reference_set(folder: Folder, capfd: pytest.CaptureFixture[st
     assert len((folder.path / "other").read_text().splitlines()) == 3
 
 
+@pytest.mark.parametrize("helps", [False, True])
+def test_metrics_that_no_response_can_have_are_named(
+    folder: Folder, capfd: pytest.CaptureFixture[str], helps: bool
+) -> None:
+    path = folder.path / "open.jsonl"
+    path.write_text(json.dumps({"question": "Why?", "actual_answer": "So."}) + "\n")
+    metrics: dict[str, Any] = {"answer_correctness": {}, "context_relevance": {}}
+    if helps:
+        inputs = {"inputs": ["actual_answer"], "instructions": "?", "outputs": {"politeness": "0-9"}}
+        metrics["custom_evaluations"] = [{"name": "tone", **inputs}]
+    with serving() as server:
+        config_path = config(folder.path, server, **metrics)
+        code = run("evaluate", "--no-reference", str(path), "-o", folder.file("out"), "-c", config_path)
+    out, err = capfd.readouterr()
+    lacking = [
+        "answer_correctness needs an answer and a reference answer, which no result has",
+        "context_relevance needs the texts of a retrieval step, which no result has",
+    ]
+    if helps:
+        assert (code, err) == (0, "")
+        assert all(f"\nnot judged: {text}\n" in out for text in lacking)
+    else:
+        assert (code, err) == (4, f"Error: nothing was judged: {'; '.join(lacking)}\n")
+
+
 @pytest.mark.parametrize("count", [0, 1])
 def test_missing_arguments_are_named(count: int, names: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     assert run("evaluate", *names[:count]) == 2
