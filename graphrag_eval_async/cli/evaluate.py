@@ -332,8 +332,9 @@ async def _write_results(
 def _estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]:
     micro, usage, model = stream.aggregates.snapshot()["micro"], stream.usage, judge_of(config)
     responses, _ = counts_of(micro)
+    evaluating = f"evaluating {'this response' if responses == 1 else f'these {responses} responses'}"
     if config is None or config.llm is None or model is None:
-        yield f"evaluating these {responses} responses would take no calls: no metric is judged"
+        yield f"{evaluating} would take no calls: no metric is judged"
         return
     cache = config.llm.cache
     # The repr has a path as the configuration has it, not what ${NAME} held.
@@ -341,7 +342,7 @@ def _estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]
         "" if cache is None else f" at most (what is in the cache {one_line(repr(cache))} costs nothing), and"
     )
     completions = usage.output_tokens // ASSUMED_OUTPUT_TOKENS
-    yield f"evaluating these {responses} responses would take,{most} if no call has to be repeated:"
+    yield f"{evaluating} would take,{most} if no call has to be repeated:"
     yield f"  {completions} completions of {model}"
     yield f"    input: about {usage.input_tokens} tokens"
     yield f"    output: {usage.output_tokens} tokens, if each has {ASSUMED_OUTPUT_TOKENS}"

@@ -11,10 +11,10 @@ from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import open_output
 from graphrag_eval_async.cli.report import end
-from graphrag_eval_async.errors import GraphragEvalWarning, ReferenceDataError
+from graphrag_eval_async.errors import GraphragEvalWarning, ReferenceDataError, UsageError
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.records import Reject, Rejects
-from graphrag_eval_async.reference import Reference, load_reference
+from graphrag_eval_async.reference import NoReference, Reference, load_reference
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import open_source
 from graphrag_eval_async.stream import MAX_LINE_BYTES
@@ -31,8 +31,9 @@ class Validate:
 
     example: ClassVar = "validate reference.yaml responses.jsonl"
 
-    reference: options.ReferencePath
+    reference: options.OptionalReferencePath = None
     responses: Annotated[str | None, options.RESPONSES] = None
+    no_reference: options.NoReference = None
     strict: Annotated[
         bool,
         options.input_option("--strict", help="Treat probable mistakes, such as unknown keys, as problems."),
@@ -45,7 +46,12 @@ class Validate:
     max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
-        problems = open_output(LineFile, "-")
+        if self.no_reference is not None:
+            if self.reference is not None:
+                raise UsageError("--no-reference RESPONSES cannot be combined with REFERENCE")
+            return self._check(NoReference(), self.no_reference, "no reference set", interrupts)
+        if self.reference is None:
+            raise UsageError("expected REFERENCE, or --no-reference RESPONSES")
         try:
             with catch_warnings(action="ignore", category=GraphragEvalWarning):  # They are listed below.
                 reference = load_reference(self.reference, strict=self.strict)
@@ -61,14 +67,19 @@ class Validate:
         if self.responses is None:
             tell(sys.stdout, valid)
             return Exit.OK
+        return self._check(reference, self.responses, valid, interrupts)
+
+    def _check(self, reference: Reference, responses: str, valid: str, interrupts: Interrupts) -> Exit:
+        problems = open_output(LineFile, "-")
         rejects, answered = Rejects(), Counter[str]()
-        ending = run_to_end(self._read(self.responses, reference, problems, rejects, answered), interrupts)
+        ending = run_to_end(self._read(responses, reference, problems, rejects, answered), interrupts)
         summary = f"{valid}; responses: {answered.total()}, rejected lines: {rejects.total}"
         if ending.error is None and not interrupts.came:
             missing = [question_id for question_id in reference.questions if question_id not in answered]
             for question_id in missing:
                 tell(sys.stdout, one_line(f"question {question_id!r}: no response"))
-            tell(sys.stdout, f"{summary}, questions without a response: {len(missing)}")
+            unanswered = f", questions without a response: {len(missing)}" if len(reference) else ""
+            tell(sys.stdout, f"{summary}{unanswered}")
         else:
             tell(sys.stdout, f"{summary}, not all lines were read")
         return end(ending, rejects)

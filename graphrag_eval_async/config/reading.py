@@ -201,7 +201,8 @@ def _described(value: Any, key: str) -> str:
         return f"text from {' and '.join(f'${{{name}}}' for name in VARIABLE.findall(value.written))}"
     if isinstance(value, str) and (_is_of_judge(key) or len(value) > MAX_QUOTED):
         return "a string"
-    names = {list: "a list", dict: "a mapping", NoneType: "nothing"}
-    if _is_of_judge(key) and not key.startswith(("llm.limits.", "llm.pricing.")):
+    names = {list: "a list" if value else "an empty list", dict: "a mapping", NoneType: "nothing"}
+    plain = key.startswith(("llm.limits.", "llm.pricing.")) or key.endswith((".max_tokens", ".temperature"))
+    if _is_of_judge(key) and not plain:
         names |= {int: "a number", float: "a number"}
     return names.get(type(value)) or describe(value)

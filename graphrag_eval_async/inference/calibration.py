@@ -84,7 +84,8 @@ class Calibration:
         """
         known = sorted(self._labels)
         if not known:
-            raise UsageError(f"labels: none has a value, {self._empty} are null; fill in `value`")
+            nulls = f", {self._empty} are null; fill in `value`" if self._empty else ""
+            raise UsageError(f"labels: none has a value{nulls}")
         if self._metric is None and len(known) > 1:
             raise UsageError(f"labels: they are for {', '.join(known)}; choose one by `metric`")
         self._metric = self._metric or known[0]

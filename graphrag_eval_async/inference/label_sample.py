@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 SHOWN = ("question_id", "sample", "template_id", "question_text", "reference_answer", "actual_answer")
 """The keys of a result that people see. The judge's score is not among them: it would sway them."""
 
+EVIDENCE = {
+    "faithfulness": "retrieval",
+    "context_relevance": "retrieval",
+    "sparql_groundedness": "sparql_query",
+}
+"""The steps whose outputs people need to judge a metric, by the metric's name."""
+
 
 class LabelSample:
     """Draws `n` of the results that have a score, each set of them equally likely.
@@ -45,6 +52,12 @@ class LabelSample:
         self.total += 1
         place = -int(sha256_of(f"{self._seed}:{sha256}".encode()).hexdigest(), 16)
         shown = {key: result[key] for key in SHOWN if key in result}
+        if (name := EVIDENCE.get(self._metric)) is not None:
+            shown["evidence"] = [
+                step.get("output")
+                for step in result.get("actual_steps") or ()
+                if isinstance(step, dict) and (step.get("name"), step.get("status")) == (name, "success")
+            ]
         entry = (place, self.total, {**shown, "sha256": sha256})
         if len(self._drawn) < self._n:
             heappush(self._drawn, entry)

@@ -35,6 +35,16 @@ def test_every_problem_of_a_reference(folder: Folder, capfd: pytest.CaptureFixtu
     assert not err
 
 
+def test_responses_without_a_reference_set(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    responses = folder.lines({"question": "Why?"}, {"question": "How?"}, {"actual_answer": "So."})
+    assert run("validate", "--no-reference", responses) == 3
+    problem, summary = capfd.readouterr().out.splitlines()
+    assert "line 3" in problem
+    assert summary == "no reference set; responses: 2, rejected lines: 1"
+    assert run("validate") == 2
+    assert "expected REFERENCE, or --no-reference RESPONSES" in capfd.readouterr().err
+
+
 def test_every_problem_of_responses(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     bad = [b"{"] * 20
     responses = folder.lines(response("q1"), *bad, failed("q3"), response("q9", n="n" * 300))

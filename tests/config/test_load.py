@@ -270,10 +270,10 @@ WRONG = [
     ("llm.generation.api_version", 2024.5, TEXT + "a number"),
     ("llm.generation.temperature", "0", "expected a number from 0 to 2, got a string"),
     ("llm.generation.temperature", True, "expected a number from 0 to 2, got True"),
-    ("llm.generation.max_tokens", 1.0, "expected an integer of 1 or more, got a number"),
+    ("llm.generation.max_tokens", 1.0, "expected an integer of 1 or more, got 1.0"),
     ("llm.generation.max_tokens", False, "expected an integer of 1 or more, got False"),
     ("llm.generation.parameters", None, "expected a mapping, got nothing"),
-    ("llm.generation.parameters", [], "expected a mapping, got a list"),
+    ("llm.generation.parameters", [], "expected a mapping, got an empty list"),
     ("llm.cache", 4, TEXT + "a number"),
     ("llm.limits", None, "expected a mapping, got nothing"),
     ("llm.limits.max_concurrency", "5", "expected an integer of 1 or more, got a string"),
@@ -296,7 +296,7 @@ WRONG = [
     ("custom_evaluations[0]", None, "expected a mapping, got nothing"),
     ("custom_evaluations[0].name", 5, "expected 1 to 64 letters, digits, _ and -, got 5"),
     ("custom_evaluations[0].inputs", "question", "expected a list that is not empty, got 'question'"),
-    ("custom_evaluations[0].inputs", [], "expected a list that is not empty, got a list"),
+    ("custom_evaluations[0].inputs", [], "expected a list that is not empty, got an empty list"),
     ("custom_evaluations[0].instructions", None, TEXT + "nothing"),
     ("custom_evaluations[0].outputs", ["x"], "expected a mapping that is not empty, got a list"),
     ("custom_evaluations[0].outputs", {}, "expected a mapping that is not empty, got a mapping"),
@@ -304,7 +304,7 @@ WRONG = [
     ("custom_evaluations[0].outputs.style", None, "expected a string, got nothing"),
     ("custom_evaluations[0].outputs.elegance.type", "int", "expected \"number\" or \"string\", got 'int'"),
     ("custom_evaluations[0].steps_name", "", TEXT + "''"),
-    ("custom_evaluations[0].steps_keys", [], "expected a list that is not empty, got a list"),
+    ("custom_evaluations[0].steps_keys", [], "expected a list that is not empty, got an empty list"),
 ]  # fmt: skip
 
 

@@ -36,6 +36,20 @@ def test_people_do_not_see_what_the_judge_says() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("metric", "evidence"),
+    [("faithfulness", ["texts"]), ("context_relevance", ["texts"]), ("sparql_groundedness", ["rows"])],
+)
+def test_people_see_what_the_answer_should_rest_on(metric: str, evidence: list[str]) -> None:
+    steps = [
+        {"name": "retrieval", "status": "success", "output": "texts", "retrieval_answer_recall": 1.0},
+        {"name": "retrieval", "status": "error", "output": "none"},
+        {"name": "sparql_query", "status": "success", "output": "rows"},
+    ]
+    drawn = draw([result(0, actual_steps=steps, **{metric: 0.5})], 1, metric=metric)
+    assert drawn[0]["evidence"] == evidence
+
+
 def test_the_order_of_results_does_not_matter() -> None:
     assert draw(Random(1).sample(RESULTS, 100), 20) == draw(RESULTS, 20)
 
