@@ -187,8 +187,8 @@ class WriteReport(RegressionGates):
         if summary.comparison is not None:
             gates += self.check_regressions(summary.comparison)
         metrics = {each.question_id: each.score[0] for each in summary.questions if each.score is not None}
-        places = _places(self.results, summary.listed_questions, metrics)
-        return replace(summary, gates=gates, places=places)
+        places, texts = _places(self.results, summary.listed_questions, metrics)
+        return replace(summary, gates=gates, places=places, texts=texts)
 
     def _writers(
         self, collected: ReportResults | None, reference: Reference | None
@@ -223,16 +223,24 @@ class WriteReport(RegressionGates):
         write_page(path, page)
 
 
-def _places(paths: Iterable[str], questions: Collection[str], metrics: Mapping[str, str]) -> dict[str, str]:
-    """Return where the worst results of questions are in files, as ``NAME:LINE``: errors, then low scores."""
+def _places(
+    paths: Iterable[str], questions: Collection[str], metrics: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return where the worst results of questions are, as ``NAME:LINE``, and the texts of the questions.
+
+    Errors are worse than low scores.
+    """
+    texts = {}
     worst: dict[str, tuple[tuple[bool, float], str]] = {}
     for file in (file for path in paths if path != "-" for file in expand([path])):
         for question, place, result in results_of_questions(file, questions):
+            if isinstance(text := result.get("question_text"), str):
+                texts[question] = text
             score = result.get(metrics.get(question, ""))
             rank = result.get("status") != "error", score if isinstance(score, int | float) else inf
             if question not in worst or rank < worst[question][0]:
                 worst[question] = rank, place
-    return {question: place for question, (_, place) in worst.items()}
+    return {question: place for question, (_, place) in worst.items()}, texts
 
 
 def _annotate(summary: Summary) -> None:

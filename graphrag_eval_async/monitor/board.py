@@ -58,15 +58,13 @@ class Board:
             if self._rendered is None or monotonic() - self._rendered[0] >= self.pause:
                 start = monotonic()
                 await self._facts.prepare()
-                collecting = monotonic()
                 facts = self._facts.collect()
                 self._trends.add_to(facts)
                 worst, latest = [*filter(is_wrong, self.kept.worst.facts())], self.kept.latest.facts()
-                busy = monotonic() - collecting
                 log, states = [*self._alerts.log], self._alerts.states()
                 html = await asyncio.to_thread(self._render, facts, worst, latest, log, states, base)
                 self._rendered = monotonic(), html
-                self.pause = max(UPDATE_SECONDS, (busy + monotonic() - start) / RENDER_SHARE / 2)
+                self.pause = max(UPDATE_SECONDS, (monotonic() - start) / RENDER_SHARE)
             return self._rendered[1]
 
     def event(self, content: str) -> bytes:

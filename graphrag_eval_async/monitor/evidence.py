@@ -337,7 +337,6 @@ def _value(
     """The metric `name`; adds the keys that belong to it to `known`."""
     prefixes = (name, *values)
     reasons = [key for prefix in prefixes if (key := f"{prefix}_reason") in item]
-    reasons += [key for key in ("answer_correctness_reason",) if name == "answer_correctness" and key in item]
     problems = [key for key in errors if item.get(key) is not None]
     costs = [cost for prefix in prefixes if isinstance(cost := item.get(f"{prefix}{COST}"), int | float)]
     judges = item.get(f"{name}{BY}")

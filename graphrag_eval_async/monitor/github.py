@@ -22,17 +22,19 @@ IN_PROPERTIES = IN_MESSAGES | str.maketrans({":": "%3A", ",": "%2C"})
 def render_annotations(summary: Summary) -> Iterator[str]:
     """Yield at most `MAX_ANNOTATIONS` commands of each kind, the last of which counts further ones.
 
-    Errors are failed gates, warnings are rejected lines and regressions, notices are the worst questions.
+    Errors are failed gates. Warnings are rejected lines, regressions, and errors among the worst questions;
+    notices are the others of these.
     """
     yield from _commands("error", [("Gate failed", gate.told) for gate in summary.failed_gates])
-    yield from _commands("warning", [*_warnings(summary)])
-    yield from _commands("notice", [*_notices(summary)])
+    yield from _commands("warning", [*_warnings(summary), *_of_worst(summary, errors=True)])
+    yield from _commands("notice", [*_of_worst(summary, errors=False)])
 
 
-def _notices(summary: Summary) -> Iterator[tuple[str, str]]:
+def _of_worst(summary: Summary, *, errors: bool) -> Iterator[tuple[str, str]]:
     for question in summary.worst:
-        title = f"{question.question_id}: {question.kind}"
-        yield title, _with_place(question.told, summary, question.question_id)
+        if (question.outcome == "error") == errors:
+            title = f"{question.question_id}: {question.kind}"
+            yield title, _with_place(question.told, summary, question.question_id)
 
 
 def _warnings(summary: Summary) -> Iterator[tuple[str, str]]:

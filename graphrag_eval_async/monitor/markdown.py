@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 SHOWN_SCORES = 6  # columns in the table of templates
 SENTENCE_CHARACTERS = 500  # of a sentence about a gate, a warning or a rejected line
 
+TEXT_CHARACTERS = 100  # of a question
+
 FAILED, HELD = "\N{CROSS MARK}", "\N{WHITE HEAVY CHECK MARK}"
 
 
@@ -59,11 +61,31 @@ def _summary(summary: Summary) -> Iterator[Section]:
         f"- {f'{HELD} held' if gate.holds else f'{FAILED} failed'}: {_sentence(gate.told)}"
         for gate in sorted(gates, key=lambda gate: gate.holds)
     ]
+    if not gates and comparison is None:
+        head += _state(summary)
     if comparison is not None:
         head += ["", f"**Compared with the baseline:** {verdict(comparison, name=code)}"]
         rows += [f"- warning: {_sentence(warning)}" for warning in comparison["warnings"]]
         rows += [f"- {_sentence(told)}" for told in one_sided(comparison)]
     yield Section([*head, ""] if rows else head, rows)
+
+
+def _state(summary: Summary) -> list[str]:
+    """The mean of the first score, and the template in which it is lowest."""
+    micro, per_template = summary.snapshot["micro"], summary.snapshot["per_template"]
+    scores = [name for name in summary.snapshot["macro"] if is_score(name) and "mean" in micro.get(name, {})]
+    if not scores:
+        return []
+    score = scores[0]
+    means = {name: group[score]["mean"] for name, group in per_template.items() if score in group}
+    lowest = min(means, key=means.__getitem__)
+    told = f"; lowest in template {code(lowest)}: {number(means[lowest])}" if len(means) > 1 else ""
+    return ["", f"**Mean of {code(score)}:** {mean_cell(micro[score])}{told}."]
+
+
+def _question(summary: Summary, question_id: str) -> str:
+    text = summary.texts.get(question_id)
+    return cell(question_id) if text is None else f"{cell(question_id)} {cell(text, limit=TEXT_CHARACTERS)}"
 
 
 def _sentence(text: str) -> str:
@@ -181,7 +203,7 @@ def _got_worse(summary: Summary) -> Iterator[Section]:
     """The questions that got worse most."""
     rows = [
         [
-            *(cell(row["question_id"]), cell(row["template_id"]), cell(metric), change_of(row)),
+            *(_question(summary, row["question_id"]), cell(row["template_id"]), cell(metric), change_of(row)),
             _place(summary, row["question_id"]),
         ]
         for metric, row in summary.got_worse
@@ -196,7 +218,7 @@ def _worst(summary: Summary) -> Iterator[Section]:
     for question in summary.worst:
         score = "" if question.score is None else f"{cell(question.score[0])} {number(question.score[1])}"
         why = question.kind if question.is_explained else f"{question.kind}: {question.told}"
-        names = cell(question.question_id), cell(question.template_id)
+        names = _question(summary, question.question_id), cell(question.template_id)
         rows.append(
             [*names, score, cell(why, limit=SENTENCE_CHARACTERS), _place(summary, question.question_id)]
         )

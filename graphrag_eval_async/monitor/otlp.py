@@ -32,9 +32,7 @@ CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 _TRACE_ID, _SPAN_ID = re.compile(r"[0-9a-f]{32}"), re.compile(r"[0-9a-f]{16}")
 _EXPLANATIONS = {
-    value: (f"{value}_reason", f"{metric.name}_reason", f"{metric.name.partition('_eval')[0]}_reason")
-    for metric in JUDGED
-    for value in metric.values
+    value: (f"{value}_reason", f"{metric.name}_reason") for metric in JUDGED for value in metric.values
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from datetime import UTC, datetime
 from heapq import nsmallest
 from operator import itemgetter
@@ -40,7 +41,7 @@ class ReportResults:
         require_jinja("a report")
         self.shorts: list[dict[str, Any]] = []
         self.count = 0
-        self._whole: dict[int, Mapping[str, Any]] = {}
+        self._worst: list[tuple[dict[str, Any], Mapping[str, Any]]] = []
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Add a result, unless it is pending.
@@ -50,19 +51,17 @@ class ReportResults:
         """
         if "pending" in result:
             return
-        short = in_short(result)
         self.count += 1
-        self.shorts.append(short | {"place": self.count})
-        self._whole[self.count] = result
-        if len(self._whole) > 2 * DETAILED:
-            self._whole = {short["place"]: whole for short, whole in self.worst()}
+        short = in_short(result) | {"place": self.count}
+        self.shorts.append(short)
+        insort(self._worst, (short, result), key=_rank_of_pair)
+        del self._worst[DETAILED:]
         if len(self.shorts) > 2 * LISTED:
             self.shorts = nsmallest(LISTED, self.shorts, key=_rank)
 
     def worst(self) -> list[tuple[dict[str, Any], Mapping[str, Any]]]:
         """The worst results, the first of them the worst: in short, and whole."""
-        known = (short for short in self.shorts if short["place"] in self._whole)
-        return [(short, self._whole[short["place"]]) for short in nsmallest(DETAILED, known, key=_rank)]
+        return [*self._worst]
 
     def listed(self) -> list[dict[str, Any]]:
         """Results in short, in the order in which they were added."""
@@ -72,6 +71,10 @@ class ReportResults:
 def _rank(short: Mapping[str, Any]) -> tuple[float, int]:
     known = quality(short)
     return (2.0 if known is None else known), short["place"]
+
+
+def _rank_of_pair(pair: tuple[Mapping[str, Any], Mapping[str, Any]]) -> tuple[float, int]:
+    return _rank(pair[0])
 
 
 def html_report(

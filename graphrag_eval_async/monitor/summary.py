@@ -46,6 +46,7 @@ class Summary:
         rejected: number of rejected lines by reason.
         rejects: the first rejected lines, with their places and reasons.
         places: where results are, as ``NAME:LINE``, by question id; only of questions that are listed.
+        texts: texts of questions, by id; only of those that are listed.
         listed: the most questions in each list of the worst.
     """
 
@@ -56,6 +57,7 @@ class Summary:
     rejected: Mapping[str, int] = field(default_factory=dict)
     rejects: Sequence[str] = ()
     places: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
     listed: int = 10
 
     @property

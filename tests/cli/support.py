@@ -180,6 +180,13 @@ def finish(process: subprocess.Popen[bytes], text: bytes | None = None) -> tuple
     return process.returncode, (out or b"").decode(), "".join(told)
 
 
+def told(process: subprocess.Popen[bytes], awaited: str) -> str:
+    """The next line of stderr that has a text."""
+    while awaited not in (line := next_line(process, awaited, errors=True).decode()):
+        pass
+    return line.rstrip()
+
+
 def until(process: subprocess.Popen[bytes], condition: Callable[[], bool], awaited: str) -> None:
     """Wait until a running process has made the condition true; errors name it as `awaited`."""
     end = monotonic() + DEADLINE_SECONDS
@@ -190,10 +197,11 @@ def until(process: subprocess.Popen[bytes], condition: Callable[[], bool], await
         assert monotonic() < end, f"waited {DEADLINE_SECONDS} s for {awaited}"
 
 
-def next_line(process: subprocess.Popen[bytes], awaited: str = "a line") -> bytes:
-    """The next line of stdout, waited for without reading beyond it."""
-    assert process.stdout is not None
-    descriptor = process.stdout.fileno()
+def next_line(process: subprocess.Popen[bytes], awaited: str = "a line", *, errors: bool = False) -> bytes:
+    """The next line of stdout or, for `errors`, stderr, waited for without reading beyond it."""
+    stream = process.stderr if errors else process.stdout
+    assert stream is not None
+    descriptor = stream.fileno()
     os.set_blocking(descriptor, False)
     end = monotonic() + DEADLINE_SECONDS
     line = b""

@@ -115,7 +115,7 @@ def test_github(folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: 
     out, err = capfd.readouterr()
     assert out.splitlines() == [
         "::error title=Gate failed::steps_score >= 1: the mean is 0.75",
-        "::notice title=c%3A response_error::down (r.jsonl:3)",
+        "::warning title=c%3A response_error::down (r.jsonl:3)",
         "::notice title=b%3A wrong_order::steps_score is 0.5, expected >= 1 (r.jsonl:2)",
     ]
     assert err == "gate failed: steps_score >= 1: the mean is 0.75\n"
@@ -129,7 +129,7 @@ def test_github(folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: 
 def test_github_without_a_summary(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     assert report(folder, "--github") == 0
     out, err = capfd.readouterr()
-    assert out.startswith("::notice ")
+    assert out.startswith("::warning ")
     assert err == f"--github: no summary is written: ${SUMMARY}, which GitHub Actions sets, is not set\n"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from tests.cli.support import DEADLINE_SECONDS, failed, finish, response, start, to_jsonl
+from tests.cli.support import DEADLINE_SECONDS, failed, finish, response, start, to_jsonl, told
 from tests.monitor import hostile
 
 if TYPE_CHECKING:
@@ -86,9 +86,7 @@ def watching(folder: Folder, port: int, *options: str) -> Any:
     process = start(
         "watch", folder.reference, log, "--web", f"{port}", "-o", out, "--resume", "--window", "2", *options
     )
-    assert process.stderr is not None
-    while b"dashboard: http://127.0.0.1:" not in (line := process.stderr.readline()):
-        assert line
+    assert told(process, "dashboard: http://127.0.0.1:")
     return process
 
 

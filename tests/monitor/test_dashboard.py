@@ -9,6 +9,7 @@ import signal
 import socket
 from contextlib import asynccontextmanager
 from html.parser import HTMLParser
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
@@ -17,7 +18,7 @@ import pytest
 from graphrag_eval_async import Dashboard, SourceError, UsageError, evaluate_stream
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.monitor import dashboard_server as module
-from tests.cli.support import COLOURS, DEADLINE_SECONDS, REFERENCE, failed, finish, response, start
+from tests.cli.support import COLOURS, DEADLINE_SECONDS, REFERENCE, failed, finish, response, start, told
 from tests.metrics.test_panel import REFERENCE as JUDGED
 from tests.metrics.test_panel import RESPONSE as ANSWER
 from tests.metrics.test_panel import Judge, claims, settings
@@ -255,13 +256,13 @@ def test_watch_ends_at_once_with_a_browser_attached(folder: Folder) -> None:
     folder.lines(*RESPONSES)
     log, out = folder.file("responses.jsonl"), folder.file("out.jsonl")
     process = start("watch", folder.reference, log, "--web", "127.0.0.1:0", "-o", out)
-    assert process.stderr is not None
-    url = process.stderr.readline().decode().split()[-1]
+    url = told(process, "http://").split()[-1]
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=DEADLINE_SECONDS)
     connection.request("GET", "/events")
     events = connection.getresponse()
+    end = monotonic() + DEADLINE_SECONDS
     while b"over 3 of 4 results" not in events.readline():
-        pass
+        assert monotonic() < end, "the results are not on the page"
     listed = fetch(f"{url}question?id=q3")[2]
     offset = listed.partition("/results/at/")[2].partition('"')[0]
     assert "What of q3?" in fetch(f"{url}results/at/{offset}")[2]

@@ -57,7 +57,7 @@ def test_gates_regressions_and_the_worst_questions() -> None:
         ("error", {"title": "Gate failed"}, told),
         ("warning", {"title": "Rejected lines"}, "2 invalid_json"),
         ("warning", {"title": "Regression"}, f"b was right in the baseline: {half}"),
-        ("notice", {"title": "c: response_error"}, "down"),
+        ("warning", {"title": "c: response_error"}, "down"),
         ("notice", {"title": "b: wrong_order"}, half),
     ]
 
@@ -82,10 +82,10 @@ def test_no_more_than_github_shows() -> None:
 
 @given(st.text(max_size=20) | st.text(st.sampled_from("%:,\r\n=;a"), max_size=20))
 def test_every_text_is_one_command(text: str) -> None:
-    [gate, notice] = commands(summary_of([failed(f"q{text}", text)], gates=[CheckedGate("g", False, text)]))
+    [gate, warning] = commands(summary_of([failed(f"q{text}", text)], gates=[CheckedGate("g", False, text)]))
     assert gate.message == one_line(text)
-    assert notice == (
-        "notice",
+    assert warning == (
+        "warning",
         {"title": one_line(f"q{text}: response_error")},
         one_line(text) or "no message",
     )

@@ -107,6 +107,15 @@ def test_the_numbers_are_those_of_the_snapshot() -> None:
     assert "### Rejected lines: 2 invalid_json" in page
 
 
+def test_without_gates_and_baseline_the_page_says_how_good_the_run_is() -> None:
+    page = render_markdown(
+        summary_of([result("a"), result("b", 0.5, template_id="other")], texts={"b": "Why?"})
+    )
+    assert "\n**Mean of `steps_score`:** 0.75" in page
+    assert "; lowest in template `other`: 0.5.\n" in page
+    assert "\n| `b` `Why?` | `other` |" in page
+
+
 def test_a_run_without_results() -> None:
     assert render_markdown(summary_of([])) == (
         "## Evaluation\n\n0 results, 0 errors, 0 rejected lines; 0 questions.\n"

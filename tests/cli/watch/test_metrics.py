@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import select
 import signal
 import socket
 import urllib.request
@@ -13,7 +12,7 @@ import pytest
 
 from graphrag_eval_async.cli.options import WEB, parse_address, with_address
 from tests.cases import each
-from tests.cli.support import COLOURS, DEADLINE_SECONDS, finish, response, run, start
+from tests.cli.support import COLOURS, DEADLINE_SECONDS, finish, response, run, start, told
 from tests.cli.watch.support import append
 from tests.cli.watch.test_watch import IDLE, next_facts, samples, watch
 from tests.monitor.test_prometheus import get, parsed
@@ -27,12 +26,8 @@ if TYPE_CHECKING:
 
 def said_address(process: subprocess.Popen[bytes]) -> str:
     """The address that it prints."""
-    assert process.stderr is not None
-    assert select.select([process.stderr], [], [], DEADLINE_SECONDS)[0], "no address was printed"
-    line = process.stderr.readline().decode()
-    while line.startswith("Executing <"):  # The event loop in its development mode, on a busy machine.
-        line = process.stderr.readline().decode()
-    found = re.search(r"metrics: (http://127\.0\.0\.1:\d+/metrics)$", line.rstrip())
+    line = told(process, "metrics: ")
+    found = re.search(r"metrics: (http://127\.0\.0\.1:\d+/metrics)$", line)
     assert found, line
     return found[1]
 
