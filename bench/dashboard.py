@@ -1,4 +1,5 @@
-"""What a dashboard with 20 browsers and metrics scraped each second cost a run, and the size of its page.
+"""What a dashboard with 20 browsers and metrics scraped each second cost a run; the size of its page and of a
+report; and what it takes to write OTLP.
 
 python -m bench.dashboard
 """
@@ -14,8 +15,16 @@ from time import perf_counter, process_time
 from typing import Any
 from urllib.parse import urlsplit
 
-from graphrag_eval_async import Dashboard, PrometheusCollector, evaluate_stream
+from graphrag_eval_async import (
+    Dashboard,
+    PrometheusCollector,
+    RunningAggregates,
+    evaluate_stream,
+    run_evaluation_sync,
+)
+from graphrag_eval_async.monitor.otlp import evaluation_records, otlp_line
 from graphrag_eval_async.monitor.prometheus_server import MetricsServer
+from graphrag_eval_async.monitor.report import ReportResults, html_report
 
 CLIENTS, TEMPLATES, QUESTIONS = 20, 30, 10
 SECONDS, RATE = 8, 1000
@@ -125,8 +134,26 @@ async def page_bytes() -> int:
         return size
 
 
+def report(count: int) -> None:
+    """Print the size of a report of so many results, and the time it takes."""
+    results = run_evaluation_sync(REFERENCE, map(response, range(count)), missing="skip")
+    start = process_time()
+    collected, aggregates = ReportResults(), RunningAggregates()
+    for result in results:
+        collected.add(result)
+        aggregates.add(result)
+    page = html_report(aggregates.snapshot(detail=True), collected)
+    took = process_time() - start
+    print(f"report of {count} results: {len(page.encode()) / 1e6:.1f} MB (5 wanted), {took:.1f} s")
+    start = process_time()
+    for result in results:
+        otlp_line([*evaluation_records(result)], {"service.name": "bench"})
+    print(f"OTLP in JSON: {(process_time() - start) / count * 1e6:.0f} us a result")
+
+
 def main() -> None:
     """Print the ratios of the figures with a dashboard to those without, median of the rounds."""
+    report(10_000)
     print(f"page of {TEMPLATES} templates: {asyncio.run(page_bytes()) / 1000:.0f} kB (100 wanted)")
     for name, count, rate in (
         (f"{RATE} results a second", SECONDS * RATE, RATE),

@@ -1,6 +1,5 @@
 """``compare``: two runs, question by question."""
 
-import math
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,117 +16,26 @@ from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.files import aggregates_path, check_distinct, write_aggregates
 from graphrag_eval_async.cli.gates import failed_and_held
 from graphrag_eval_async.cli.reading import read_to_end
+from graphrag_eval_async.cli.regressions import RegressionGates
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import draw, folded, table_of
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.verdicts import UNDECIDED
-from graphrag_eval_async.monitor.summary import CheckedGate
 from graphrag_eval_async.monitor.wording import (
-    change_of,
     count_questions,
     ends,
     greatest_losses,
     one_sided,
-    regressions,
     short_p,
     signed,
     verdict,
 )
-from graphrag_eval_async.records.conditions import to_float
 from graphrag_eval_async.records.metrics import is_score
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES
 from graphrag_eval_async.text import name_cell, number, percent, tell
 
 HEADINGS = ("baseline", "candidate", "change", "interval", "p")
-
-
-@dataclass(frozen=True, slots=True)
-class MaxDrop:
-    """A gate: the mean of a metric may get worse by at most `most`."""
-
-    metric: str
-    most: float
-
-    def check(self, rows: Mapping[str, Mapping[str, Any]]) -> CheckedGate:
-        """Return whether the gate holds, and why."""
-        name = f"--max-drop {self.metric}={number(self.most)}"
-        if (row := rows.get(self.metric)) is None:
-            known = ", ".join(rows) or "none"
-            told = f"{self.metric}: no question has it on both sides; metrics on both sides: {known}"
-            return CheckedGate(name, False, told)
-        drop = row["difference"] if row["direction"].startswith("lower") else -row["difference"]
-        told = f"{self.metric} {change_of(row)}: may get worse by at most {number(self.most)}"
-        return CheckedGate(name, drop <= self.most + 1e-12, told)
-
-
-def parse_max_drop(text: str) -> MaxDrop:
-    """Parse ``METRIC=X``.
-
-    Raises:
-        ValueError: the text has another form.
-    """
-    metric, _, value = text.rpartition("=")
-    most = to_float(value)
-    if not metric.strip() or not 0 <= most < math.inf:
-        raise ValueError(f"{text!r}: expected METRIC=X, with X of 0 or more, such as steps_score=0.02")
-    return MaxDrop(metric.strip(), most)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RegressionGates:
-    """The options of a command that may fail because a run got worse."""
-
-    max_drop: Annotated[
-        list[MaxDrop],
-        options.gate_option(
-            "--max-drop",
-            parser=options.parser(parse_max_drop),
-            metavar="METRIC=X",
-            help="Fail if the mean of METRIC got worse by more than X, however uncertain. Repeatable.",
-            **options.REPEATABLE,
-        ),
-    ]
-    max_regressions: Annotated[
-        int | None,
-        options.gate_option(
-            "--max-regressions",
-            min=0,
-            metavar="N",
-            help="Fail if more than N questions were right in the baseline and no longer are.",
-        ),
-    ] = None
-    fail_on_regression: Annotated[
-        bool,
-        options.gate_option(
-            "--fail-on-regression",
-            help="Fail if a score or the error rate got worse by more than chance, overall or in a template, "
-            "if questions lost their scores, or if there is no score to compare.",
-        ),
-    ] = False
-
-    @property
-    def name_of_regression_gate(self) -> str | None:
-        """The first of these options that is given."""
-        given: dict[str, bool] = {
-            "--max-drop": bool(self.max_drop),
-            "--max-regressions": self.max_regressions is not None,
-            "--fail-on-regression": self.fail_on_regression,
-        }
-        return next((name for name, is_given in given.items() if is_given), None)
-
-    def check_regressions(self, snapshot: Mapping[str, Any]) -> list[CheckedGate]:
-        """Check the gates on a comparison."""
-        gates = [gate.check(snapshot["overall"]) for gate in self.max_drop]
-        if (most := self.max_regressions) is not None:
-            count = len(snapshot["regressions"])
-            told = f"{count} regression{'s' * (count != 1)}, at most {most} allowed"
-            gates.append(CheckedGate("--max-regressions", count <= most, told))
-        if self.fail_on_regression:
-            name, reasons = "--fail-on-regression", regressions(snapshot)
-            gates += [CheckedGate(name, False, reason) for reason in reasons]
-            gates += [CheckedGate(name, True, "no regression by more than chance")] * (not reasons)
-        return gates
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, TextIO
 from msgspec import structs
 
 from graphrag_eval_async.cli import options
+from graphrag_eval_async.cli.estimate import estimates
 from graphrag_eval_async.cli.exits import Exit, Interrupts, Sending, run_to_end
 from graphrag_eval_async.cli.files import html_path, open_lines, output_path
 from graphrag_eval_async.cli.gates import MISSING_RATE, check_gates
@@ -26,18 +27,17 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.running import Interval
 from graphrag_eval_async.inference.until import Until
-from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS, DryJudge
+from graphrag_eval_async.judge.dry import DryJudge
 from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.monitor.facts import judge_state
 from graphrag_eval_async.monitor.report import ReportResults, html_report
-from graphrag_eval_async.records.metrics import COST, counts_of, is_counted_cost
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile, FileEvaluation
 from graphrag_eval_async.sinks import RejectWriter, write_report
 from graphrag_eval_async.sinks.tables import check_table, draft_beside, is_table, write_table
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
-from graphrag_eval_async.text import counts, dollars, kind_of_problem, one_line, tell
+from graphrag_eval_async.text import counts, kind_of_problem, one_line, tell
 
 DEFAULT_SEED = 0
 
@@ -238,7 +238,7 @@ class Evaluate(RunOptions):
             work = _write_results(stream, Sending(None, stream.stop), advance, Counter())
             ending = run_to_end(work, interrupts)
         list_rejects(rejects)
-        tell(sys.stdout, "\n".join(_estimates(stream, config)))
+        tell(sys.stdout, "\n".join(estimates(stream, config)))
         return end(ending, rejects)
 
     def _run_in_processes(self, evaluator: Evaluator, jobs: int, interrupts: Interrupts) -> Exit:
@@ -327,28 +327,3 @@ async def _write_results(
                 advance()
                 problems.update({kind_of_problem(text) for text in result.get("trace_problems", ())})
             await sending.send(result)
-
-
-def _estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]:
-    micro, usage, model = stream.aggregates.snapshot()["micro"], stream.usage, judge_of(config)
-    responses, _ = counts_of(micro)
-    evaluating = f"evaluating {'this response' if responses == 1 else f'these {responses} responses'}"
-    if config is None or config.llm is None or model is None:
-        yield f"{evaluating} would take no calls: no metric is judged"
-        return
-    cache = config.llm.cache
-    # The repr has a path as the configuration has it, not what ${NAME} held.
-    most = (
-        "" if cache is None else f" at most (what is in the cache {one_line(repr(cache))} costs nothing), and"
-    )
-    completions = usage.output_tokens // ASSUMED_OUTPUT_TOKENS
-    yield f"{evaluating} would take,{most} if no call has to be repeated:"
-    yield f"  {completions} completions of {model}"
-    yield f"    input: about {usage.input_tokens} tokens"
-    yield f"    output: {usage.output_tokens} tokens, if each has {ASSUMED_OUTPUT_TOKENS}"
-    if config.llm.embedding is not None:
-        yield f"  {usage.attempts - completions} embeddings of {one_line(config.llm.embedding.model)}"
-        yield f"    input: about {usage.embedding_tokens} tokens"
-    yield f"  cost: {'' if usage.dollars is None else 'about '}{dollars(usage.dollars)}"
-    for key in filter(is_counted_cost, micro):
-        yield f"    {key.removesuffix(COST)}: {dollars(micro[key]['sum'])}"

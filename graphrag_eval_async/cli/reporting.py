@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli import options
-from graphrag_eval_async.cli.compare import RegressionGates, results_of_questions
+from graphrag_eval_async.cli.compare import results_of_questions
 from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.files import (
     check_distinct,
@@ -23,6 +23,7 @@ from graphrag_eval_async.cli.files import (
 )
 from graphrag_eval_async.cli.gates import MISSING_RATE, Gate, check_each, failed_and_held
 from graphrag_eval_async.cli.reading import read_to_end
+from graphrag_eval_async.cli.regressions import RegressionGates
 from graphrag_eval_async.cli.report import LISTED_REJECTS, end, list_rejects
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.monitor.github import render_annotations
