@@ -184,7 +184,7 @@ class Evaluator:
 
         return record_reader(self.trace_format, questions, max_line_bytes)
 
-    def score_at_once(self, record: Record, response: Response, sample: int) -> Evaluation | None:
+    def score_at_once(self, record: Record, response: Response, sample: int | None) -> Evaluation | None:
         """Evaluate the response in `record`; None if that would block an event loop."""
         question = response.question or self.reference.questions[response.question_id]
         if question.size >= LARGE_BYTES or is_large(record):
@@ -195,18 +195,24 @@ class Evaluator:
         except ComparisonBudgetExceeded:
             return None
 
-    async def score_in_thread(self, response: Response, sample: int) -> Evaluation:
+    async def score_in_thread(self, response: Response, sample: int | None) -> Evaluation:
         """Evaluate one response in threads if it is large; a cancellation ends the work, too."""
         budget = Budget()
         return await run_in_thread(partial(self.score, response, sample, budget), budget.stop)
 
-    def score(self, response: Response, sample: int, budget: Budget | None = None) -> Evaluation:
+    def score(self, response: Response, sample: int | None, budget: Budget | None = None) -> Evaluation:
         """Do the same in this thread."""
         question = response.question or self.reference.questions[response.question_id]
         return self._score(question, response, sample, budget or Budget())
 
     def _score(
-        self, question: Question, response: Response, sample: int, budget: Budget, *, quick: bool = False
+        self,
+        question: Question,
+        response: Response,
+        sample: int | None,
+        budget: Budget,
+        *,
+        quick: bool = False,
     ) -> Evaluation:
         if self._aliases:
             rename_steps(response, self._aliases)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
-from graphrag_eval_async import load_reference, run_evaluation
+from graphrag_eval_async import RunningAggregates, load_reference, run_evaluation
+from graphrag_eval_async.records.metrics import counts_of
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -51,6 +54,39 @@ async def test_responses_are_scored_as_meant() -> None:
         ("settings-lindau", 1, None),
         ("settings-lindau", 2, 0.5),
     ]
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "kubernetes"])
+def test_tasks_of_a_scheduler_evaluate_all(scheduler: str, tmp_path: Path) -> None:
+    for name in ("reference.yaml", "responses.jsonl"):
+        (tmp_path / name).symlink_to(EXAMPLES / name)
+    program = tmp_path / "bin" / "graphrag-eval-async"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m graphrag_eval_async "$@"\n')
+    program.chmod(0o755)
+    path = {"PATH": f"{program.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    for index in range(4):
+        if scheduler == "slurm":
+            command = ["sh", str(EXAMPLES / "slurm_array.sh"), "reference.yaml", "responses.jsonl", "results"]
+            numbers = {"SLURM_ARRAY_TASK_ID": str(index), "SLURM_ARRAY_TASK_COUNT": "4"}
+        else:
+            job = yaml.safe_load((EXAMPLES / "kubernetes_job.yaml").read_text())["spec"]
+            assert job["completions"] == 4
+            [container] = job["template"]["spec"]["containers"]
+            command = [*container["command"], *container["args"]]
+            numbers = {"JOB_COMPLETION_INDEX": str(index)}
+        done = subprocess.run(
+            command, cwd=tmp_path, env=path | numbers, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+    lines = [
+        line for each in (tmp_path / "results").glob("*.jsonl") for line in each.read_text().splitlines()
+    ]
+    assert len(lines) == 8
+    merged = RunningAggregates()
+    for each in (tmp_path / "results").glob("*.aggregates"):
+        merged.merge(RunningAggregates.from_bytes(each.read_bytes()))
+    assert counts_of(merged.snapshot()["micro"]) == (8, 1)
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts, run_to_end
-from graphrag_eval_async.cli.files import check_distinct
+from graphrag_eval_async.cli.files import STATE, check_distinct, merge_aggregates
 from graphrag_eval_async.cli.gates import MISSING_RATE
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.reading import collecting, processes_for, read_to_end
@@ -20,19 +20,24 @@ from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.scale.merging import Merging
 from graphrag_eval_async.scale.work import Aggregating, Reply
 from graphrag_eval_async.sources.reading import expand
+from graphrag_eval_async.sources.shards import Window
 
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregate(ReportOptions):
     """Aggregate results that are on disk.
 
-    The results may be in several files, of one run or of many.
+    The results may be in several files, of one run or of many, or of the shards of a run. Files that end in
+    .aggregates, which --aggregates writes, are merged as they are.
     """
 
     example: ClassVar = "aggregate results.jsonl --aggregates aggregates.yaml"
 
     results: Annotated[
-        list[str], options.input_argument(metavar="RESULTS...", help="Results, JSONL; - for standard input.")
+        list[str],
+        options.input_argument(
+            metavar="RESULTS...", help="Results, JSONL, or .aggregates files; - for standard input."
+        ),
     ]
     reference: options.ReferenceOption = None
     interval: options.IntervalKind = None
@@ -45,16 +50,22 @@ class Aggregate(ReportOptions):
         return kind
 
     def run(self, interrupts: Interrupts) -> Exit:
-        if self.reference is None and any(gate.metric == MISSING_RATE for gate in self.gates):
-            raise UsageError(f"a gate on {MISSING_RATE} needs --reference REFERENCE")
+        merged = [path for path in self.results if path.endswith(STATE)]
+        if any(gate.metric == MISSING_RATE for gate in self.gates):
+            if self.reference is None:
+                raise UsageError(f"a gate on {MISSING_RATE} needs --reference REFERENCE")
+            if merged:
+                raise UsageError(f"{merged[0]}: a gate on {MISSING_RATE} needs results, not their aggregates")
         check_distinct([*self.results, self.reference], [self.rejects, self.aggregates])
         reference = load_reference(self.reference) if self.reference is not None else None
         aggregates = RunningAggregates(include_errors=self.include_errors)
         if reference is not None:
             aggregates.order_templates(reference.templates)
             aggregates.expect_steps(reference.step_names)
+        for path in merged:
+            merge_aggregates(aggregates, path)
         answered: set[str] = set()
-        jobs = processes_for(self.jobs, self.results) if self.jobs != 1 else 1
+        jobs = processes_for(self.jobs, self._lines) if self.jobs != 1 else 1
         if jobs > 1:
             steps = reference.step_names if reference is not None else frozenset()
             rejects, ending = self._read_in_processes(jobs, aggregates, steps, answered, interrupts)
@@ -66,7 +77,12 @@ class Aggregate(ReportOptions):
         missing = [question_id for question_id in questions if question_id not in answered]
         found = EvaluatedFile(aggregates, rejects, missing)
         table = sys.stderr if self.rejects == "-" else sys.stdout
-        return self.report(found, ending, reference=reference, table=table)
+        return self.report(found, ending, reference=None if merged else reference, table=table)
+
+    @property
+    def _lines(self) -> list[str]:
+        """The paths of results."""
+        return [path for path in self.results if not path.endswith(STATE)]
 
     def _read(
         self, aggregates: RunningAggregates, answered: set[str], interrupts: Interrupts
@@ -77,7 +93,7 @@ class Aggregate(ReportOptions):
                 answered.add(question_id)
 
         return read_to_end(
-            [(path, add) for path in self.results],
+            [(path, add) for path in self._lines],
             interrupts,
             rejects=self.rejects,
             max_reject_bytes=self.max_reject_bytes,
@@ -101,7 +117,7 @@ class Aggregate(ReportOptions):
                     content=spool,
                     steps=steps,
                 ),
-                [file for path in self.results for file in expand([path])],
+                [Window(file) for path in self._lines for file in expand([path])],
                 jobs,
                 aggregates=aggregates,
                 on_reject=on_reject,

@@ -36,6 +36,7 @@ from graphrag_eval_async.sinks import RejectWriter, write_report
 from graphrag_eval_async.sinks.tables import check_table, draft_beside, is_table, write_table
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.reading import expand
+from graphrag_eval_async.sources.shards import as_shard
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
 from graphrag_eval_async.text import counts, kind_of_problem, one_line, tell
 
@@ -99,6 +100,14 @@ class Evaluate(RunOptions):
             help="Read lines in random order, reproducible with SEED.  [default: 0 with --until]",
         ),
     ] = None
+    shard: Annotated[
+        str | None,
+        options.input_option(
+            metavar="INDEX/COUNT",
+            help="Evaluate one of COUNT equal parts, the first of which is 0/COUNT. Results have no "
+            "`sample`; aggregate merges them.",
+        ),
+    ] = None
     interval: options.IntervalKind = None
     jobs: options.Jobs = 1
 
@@ -146,7 +155,7 @@ class Evaluate(RunOptions):
         reference = self.load_reference()
         check_gates(self.gates, reference.templates, config)
         seed, problems = self._seed(until), Counter[str]()
-        source = read_jsonl(self.source, shuffle=seed)
+        source = read_jsonl(self.source, shuffle=seed, shard=self.shard)
         collected = None if self.html is None else ReportResults()
         restored = None if collected is None else collected.add
         with (
@@ -170,7 +179,7 @@ class Evaluate(RunOptions):
         return self.report_stream(
             stream,
             ending,
-            reference=reference,
+            reference=None if self.shard else reference,
             config=config,
             table=self._table,
             notes=notes,
@@ -222,7 +231,7 @@ class Evaluate(RunOptions):
             )
         reference = self.load_reference()
         check_gates(self.gates, reference.templates, config)
-        source = read_jsonl(self.source)
+        source = read_jsonl(self.source, shard=self.shard)
         stream = evaluate_stream(
             reference,
             source,
@@ -252,13 +261,15 @@ class Evaluate(RunOptions):
                 on_reject=RejectWriter(rejects, max_bytes=self.max_reject_bytes) if rejects else "collect",
                 max_line_bytes=self.max_line_bytes,
                 include_errors=self.include_errors,
+                shard=None if self.shard is None else as_shard(self.shard),
             )
             with progress(evaluation.merging, shown=self._shows_progress) as advance:
                 sending = Sending(results or None, evaluation.merging.stop)
                 work = evaluation.run(sending.send_lines, advance)
                 ending = run_to_end(work, interrupts, drain=sending.drain)
         found = EvaluatedFile(evaluation.aggregates, evaluation.rejects, evaluation.missing)
-        return self.report(found, ending, reference=evaluator.reference, table=self._table)
+        reference = None if self.shard else evaluator.reference
+        return self.report(found, ending, reference=reference, table=self._table)
 
     @property
     def _shows_progress(self) -> bool:
@@ -275,6 +286,14 @@ class Evaluate(RunOptions):
                 raise UsageError("--no-reference RESPONSES cannot be combined with REFERENCE")
         elif self.reference is None or self.responses is None:
             raise UsageError("expected REFERENCE and RESPONSES, or --no-reference RESPONSES")
+        if self.shard is not None:
+            as_shard(self.shard)
+            whole = {"--until": self.until, "--shuffle": self.shuffle is not None, "--stages": self.stages}
+            for option, given in whole.items():
+                if given:
+                    raise UsageError(f"--shard cannot be combined with {option}, which needs all responses")
+            if any(gate.metric == MISSING_RATE for gate in self.gates):
+                raise UsageError(f"{MISSING_RATE} cannot be a gate with --shard, which sees a part only")
 
     def _check_jobs(self) -> None:
         needing_one = {

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import yaml
 
-from graphrag_eval_async.errors import SourceError, UsageError
+from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
+from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.sinks import LineFile, write_report
+from graphrag_eval_async.sinks.tables import draft_beside
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.text import escape_json, tell
 
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.exits import Interrupts
 
 T = TypeVar("T")
+
+STATE = ".aggregates"
+"""Suffix of files that hold all that aggregates know, to merge them."""
 
 
 def input_path(path: str) -> str:
@@ -73,6 +78,11 @@ def aggregates_path(path: str) -> str:
     if Path(path).suffix not in {".yaml", ".yml", ".json"}:
         raise ValueError(f"{path!r}: expected a name that ends in .yaml, .yml or .json")
     return _replaceable(path)
+
+
+def state_path(path: str) -> str:
+    """A path for aggregates: as `aggregates_path`, or one that ends in `STATE`."""
+    return _replaceable(path) if path.endswith(STATE) else aggregates_path(path)
 
 
 def html_path(path: str) -> str:
@@ -162,6 +172,31 @@ def open_lines(path: str, interrupts: Interrupts | None = None) -> LineFile:
     """
     wait = None if interrupts is None else interrupts.wait_writable
     return open_output(partial(LineFile, wait=wait, escape=escape_json), path)
+
+
+def write_state(path: str, aggregates: RunningAggregates) -> None:
+    """Write all that aggregates know, for `merge_aggregates`.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    draft = draft_beside(path, STATE)
+    Path(draft).write_bytes(aggregates.to_bytes())
+    os.replace(draft, path)
+
+
+def merge_aggregates(aggregates: RunningAggregates, path: str) -> None:
+    """Add what `write_state` wrote.
+
+    Raises:
+        UsageError: the file cannot be read, or holds something else.
+    """
+    try:
+        aggregates.merge(RunningAggregates.from_bytes(Path(path).read_bytes()))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (AggregationError, UsageError) as error:
+        raise UsageError(f"{path}: {error}") from error
 
 
 def write_aggregates(path: str, snapshot: Mapping[str, Any]) -> None:

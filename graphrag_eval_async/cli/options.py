@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from graphrag_eval_async.cli.files import aggregates_path, file_path, input_path, output_path
+from graphrag_eval_async.cli.files import file_path, input_path, output_path, state_path
 from graphrag_eval_async.cli.gates import Gate, parse_gate
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.conditions import to_float
@@ -244,9 +244,9 @@ MaxRejectBytes = Annotated[
 Aggregates = Annotated[
     str | None,
     output_option(
-        parser=parser(aggregates_path),
+        parser=parser(state_path),
         metavar="FILE",
-        help="Write the aggregates here: .yaml, .yml or .json.",
+        help="Write the aggregates here: .yaml, .yml or .json; or .aggregates, which aggregate merges.",
     ),
 ]
 Gates = Annotated[

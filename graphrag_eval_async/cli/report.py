@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit
-from graphrag_eval_async.cli.files import write_aggregates
+from graphrag_eval_async.cli.files import STATE, write_aggregates, write_state
 from graphrag_eval_async.cli.gates import Gate, check_each, failed_and_held
 from graphrag_eval_async.cli.table import failure_reasons, folded, render_detail, render_means
 from graphrag_eval_async.inference.running import Interval, RunningAggregates
@@ -69,7 +69,10 @@ class ReportOptions:
         if self.aggregates is not None:
             # Before anything is shown, which may wait for a reader.
             more = {} if decision is None else {"decision": asdict(decision)}
-            ending = ending.attempt(partial(write_aggregates, self.aggregates, snapshot | more))
+            if self.aggregates.endswith(STATE):
+                ending = ending.attempt(partial(write_state, self.aggregates, aggregates))
+            else:
+                ending = ending.attempt(partial(write_aggregates, self.aggregates, snapshot | more))
         if page is not None:
             ending = ending.attempt(partial(page, snapshot))
         list_rejects(found.rejects)

@@ -295,7 +295,7 @@ class RunOptions(ReportOptions):
         stream: EvaluationStream,
         ending: Ending,
         *,
-        reference: Reference,
+        reference: Reference | None,
         config: Config | None,
         table: TextIO | None,
         notes: Iterable[str] = (),

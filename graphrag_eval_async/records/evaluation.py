@@ -229,7 +229,8 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
     if evaluation.failure is not None and evaluation.pending is None:  # The judged answer may change it.
         result["failure"] = evaluation.failure
     _carry_over(fields, RESOURCES, result)
-    result["sample"] = evaluation.sample
+    if evaluation.sample is not None:
+        result["sample"] = evaluation.sample
     if "id" in fields:
         result["response_id"] = fields["id"]
     if "trace_problems" in fields:

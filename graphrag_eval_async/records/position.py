@@ -16,11 +16,13 @@ class FileId:
             truncated, and differs for another file that takes over its name or inode number.
         followed: whether the file is followed as it grows. A file that is not followed is read from its start
             each time.
+        is_part: whether only a part of the file is read, so that numbers of lines are not known.
     """
 
     path: str
     key: str
     followed: bool = False
+    is_part: bool = False
 
 
 class Position(NamedTuple):

@@ -42,7 +42,8 @@ class Reject:
     """One line, or one record of an iterable, that could not be evaluated.
 
     Attributes:
-        line: number of the line, or of the record in its iterable, from 1.
+        line: number of the line, or of the record in its iterable, from 1; 0 if it is not known, since only a
+            part of the file is read.
         offset: bytes of the source before the line.
         reason: one of the words of `Reason`.
         message: what is wrong, with the key if there is one, and what to do.
@@ -65,7 +66,8 @@ class Reject:
     path: str | None = None
 
     def __str__(self) -> str:
-        return f"line {self.line} (byte {self.offset}): {self.reason}: {self.message}"
+        place = f"line {self.line} (byte {self.offset})" if self.line else f"byte {self.offset}"
+        return f"{place}: {self.reason}: {self.message}"
 
     def described(self) -> str:
         """Text for a log: with the path, on one line, without control characters."""
@@ -81,14 +83,22 @@ def reject(line: Line | Unwritable, reason: Reason, message: str) -> Reject:
         message = message[:MESSAGE_CHARACTERS] + "..."
     message = in_utf8(message)  # A key may hold a lone surrogate.
     path = line.file.path if isinstance(line, Line) and line.file is not None else None
-    return Reject(line.number, line.offset, reason, message, data[:HEAD_BYTES], len(data), digest, data, path)
+    return Reject(
+        number_of(line), line.offset, reason, message, data[:HEAD_BYTES], len(data), digest, data, path
+    )
+
+
+def number_of(record: Line | LongLine | Unwritable) -> int:
+    """Return the number of a line; 0 if it is not known."""
+    file = getattr(record, "file", None)
+    return 0 if file is not None and file.is_part else record.number
 
 
 def reject_long(line: LongLine) -> Reject:
     """The reject for a line over the length limit."""
     message = f"{line.length} bytes, more than max_line_bytes={line.limit}; raise it, or shorten the line"
     return Reject(
-        line.number,
+        number_of(line),
         line.offset,
         "too_long" if line.whole else "incomplete",
         message if line.whole else f"no newline yet; so far: {message}",

@@ -21,6 +21,7 @@ from graphrag_eval_async.sinks import LineFile, RejectWriter
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.listing import as_paths
 from graphrag_eval_async.sources.reading import expand
+from graphrag_eval_async.sources.shards import Shard, as_shard, windows
 from graphrag_eval_async.stream import MAX_LINE_BYTES, EvaluationStream
 from graphrag_eval_async.stream.options import StreamOptions
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Reject
     from graphrag_eval_async.reference import Reference, Templates
     from graphrag_eval_async.scale.work import Part, Reply
+    from graphrag_eval_async.sources.shards import Window
     from graphrag_eval_async.stream.options import OnReject
 
 Send: TypeAlias = "Callable[[bytes], Awaitable[None]]"
@@ -56,6 +58,7 @@ async def evaluate_file(
     *,
     jobs: int = 1,
     results: str | os.PathLike[str] | None = None,
+    shard: tuple[int, int] | str | None = None,
     on_reject: OnReject = "collect",
     max_line_bytes: int = MAX_LINE_BYTES,
     include_errors: bool = False,
@@ -76,6 +79,7 @@ async def evaluate_file(
         jobs: how many worker processes there may be; 1 evaluates in this process, 0 means one for each core.
         results: the file that results are written to as JSONL, in the order of the input; what it holds is
             overwritten. None writes no results.
+        shard: which part of the responses to read, as for `read_jsonl`; the others are for other processes.
         on_reject: "collect" keeps rejects, "raise" ends the run at the first, and a callable is called with
             each, in the order of the input.
         include_errors: whether the metrics of error responses count in the aggregates.
@@ -106,7 +110,7 @@ async def evaluate_file(
     run: EvaluationStream | FileEvaluation
     splits = not unsplittable(files, evaluator.trace_format)
     if jobs == 1 or evaluator.judged or not splits:
-        run = EvaluationStream(evaluator, read_jsonl(files), in_stream)
+        run = EvaluationStream(evaluator, read_jsonl(files, shard=shard), in_stream)
     else:
         require_posix("jobs other than 1")
         run = FileEvaluation(
@@ -117,6 +121,7 @@ async def evaluate_file(
             max_line_bytes=max_line_bytes,
             include_errors=include_errors,
             writes=results is not None,
+            shard=None if shard is None else as_shard(shard),
         )
     rejects = run.rejects
     with nullcontext() if results is None else LineFile(results) as lines:
@@ -173,6 +178,7 @@ class FileEvaluation:
         max_line_bytes: int = MAX_LINE_BYTES,
         include_errors: bool = False,
         writes: bool = True,
+        shard: Shard | None = None,
     ) -> None:
         """See `evaluate_file`; the evaluator does not judge, and the files can be split.
 
@@ -193,21 +199,24 @@ class FileEvaluation:
             writes=writes,
             max_line_bytes=max_line_bytes,
             include_errors=include_errors,
+            numbers=shard is None,
             content=on_reject != "collect",
             stops_at_reject=on_reject == "raise",
         )
-        self.merging = self._merge(work, files, jobs)
+        self._is_part = shard is not None
+        self.merging = self._merge(work, windows(files, shard or Shard(0, 1)), jobs)
 
-    def _merge(self, work: Evaluating, files: Sequence[str], jobs: int) -> Merging:
+    def _merge(self, work: Evaluating, read: Sequence[Window], jobs: int) -> Merging:
         try:
             return Merging(
                 work,
-                files,
+                read,
                 jobs,
                 aggregates=self.aggregates,
                 on_reject=self._reject,
                 spool=callable(self._on_reject),
                 threaded=isinstance(self._on_reject, RejectWriter),
+                is_part=self._is_part,
             )
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise UsageError(
@@ -216,7 +225,9 @@ class FileEvaluation:
 
     @property
     def missing(self) -> list[str]:
-        """Ids of questions without a response so far, in the order of the reference set."""
+        """As in `EvaluationStream`."""
+        if self._is_part:
+            return []
         return [question_id for question_id in self._reference.questions if question_id not in self.answered]
 
     async def run(self, send: Send, advance: Callable[[], object] = lambda: None) -> None:
@@ -235,7 +246,7 @@ class FileEvaluation:
             samples = [self.answered.setdefault(question, 0) for question in reply.questions]
             for part in parts:
                 await send(_number(part, samples))
-                for _ in part.places:
+                for _ in part.owners:
                     advance()
             self.answered.update(zip(reply.questions, samples, strict=True))
 
@@ -258,7 +269,7 @@ def _number(part: Part, samples: list[int]) -> bytes:
     text = memoryview(part.text)
     pieces: list[bytes | memoryview] = []
     start = 0
-    for place, owner in zip(part.places, part.owners, strict=True):
+    for place, owner in zip(part.places, part.owners, strict=False):  # Results of a shard have no numbers.
         samples[owner] = number = samples[owner] + 1
         pieces += text[start:place], b"%d" % number
         start = place + NUMBER_DIGITS

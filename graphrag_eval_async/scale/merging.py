@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Reject
     from graphrag_eval_async.scale.ranges import Range
     from graphrag_eval_async.scale.work import Evaluating, Part, Reply
+    from graphrag_eval_async.sources.shards import Window
 
 Done: TypeAlias = "tuple[list[Part], Reply]"
 Take: TypeAlias = "Callable[[list[Part], Reply], Awaitable[None]]"
@@ -48,33 +49,36 @@ class Merging:
     def __init__(
         self,
         work: Evaluating | Aggregating,
-        files: Sequence[str],
+        windows: Sequence[Window],
         jobs: int,
         *,
         aggregates: RunningAggregates,
         on_reject: Callable[[Reject], object],
         spool: bool = False,
         threaded: bool = False,
+        is_part: bool = False,
     ) -> None:
         """Prepare to work; nothing is read yet.
 
         Args:
             work: what is done with each range.
-            files: paths of regular files.
+            windows: what to read of regular files.
             jobs: how many processes there may be.
             aggregates: take those of each range.
             on_reject: is called with each reject, in the order of the input.
             spool: whether a line that is too long to be held is given to `on_reject` as a temporary file.
             threaded: whether `on_reject` may be called in a thread, as it is with large rejects then.
+            is_part: whether the numbers of lines are not known, since others read the rest of the files.
         """
         self.aggregates = aggregates
-        self.size = sum(map(_size, files))
+        self.size = sum(_size(path) - start if end is None else end - start for path, start, end in windows)
         self.consumed = 0
         self._work = work
         self._on_reject = on_reject
         self._spool = spool
         self._threaded = threaded
-        self._cutter = Cutter(files, range_bytes(self.size, jobs))
+        self._is_part = is_part
+        self._cutter = Cutter(windows, range_bytes(self.size, jobs))
         self._workers = Workers(work, jobs)
         self._limit = OUTSTANDING * jobs
         self._outstanding: deque[tuple[Range, asyncio.Future[Done]]] = deque()
@@ -178,7 +182,8 @@ class Merging:
         self._lines = before + reply.lines
         due = monotonic() + SLICE_SECONDS
         for rejected in reply.rejects:
-            await self._reject(range_, replace(rejected, line=before + rejected.line))
+            line = 0 if self._is_part else before + rejected.line
+            await self._reject(range_, replace(rejected, line=line))
             if monotonic() >= due:
                 await asyncio.sleep(0)
                 due = monotonic() + SLICE_SECONDS

@@ -11,12 +11,14 @@ from graphrag_eval_async.records import FileId
 from graphrag_eval_async.sources.documents import is_one_object_per_line
 from graphrag_eval_async.sources.files import CHUNK_BYTES, open_file, unreadable
 from graphrag_eval_async.sources.lines import PIECE_BYTES, Splitter
+from graphrag_eval_async.sources.shards import line_end
 from graphrag_eval_async.sources.shuffled import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
     from graphrag_eval_async.records import Record
+    from graphrag_eval_async.sources.shards import Window
     from graphrag_eval_async.traces.format import TraceFormat
 
 MAX_RANGE_BYTES = 4 << 20
@@ -76,9 +78,9 @@ class Cutter:
         size: how many bytes the next range should have; it ends with the line that it ends in.
     """
 
-    def __init__(self, files: Sequence[str], size: int) -> None:
+    def __init__(self, windows: Sequence[Window], size: int) -> None:
         self.size = size
-        self._ranges = self._cut(files)
+        self._ranges = self._cut(windows)
 
     def next(self) -> Range | None:
         """Return the next range, or None after the last. Reads the file, so call it in a thread.
@@ -92,34 +94,21 @@ class Cutter:
         """Close the file that is being cut."""
         self._ranges.close()
 
-    def _cut(self, files: Sequence[str]) -> Generator[Range]:
-        for path in files:
+    def _cut(self, windows: Sequence[Window]) -> Generator[Range]:
+        for path, start, last in windows:
             descriptor = open_file(path)
             try:
                 status = os.fstat(descriptor)
                 file, place = os.path.realpath(path), (status.st_dev, status.st_ino)
-                start = 0
-                while start < status.st_size:
-                    end = _line_end(descriptor, start + self.size, status.st_size)
+                last = status.st_size if last is None else last
+                while start < last:
+                    end = line_end(descriptor, start + self.size, last)
                     yield Range(path, file, place, start, end)
                     start = end
             except OSError as error:
                 raise unreadable(path, error) from error
             finally:
                 os.close(descriptor)
-
-
-def _line_end(descriptor: int, place: int, size: int) -> int:
-    """Return the first line end at or after `place`, in a file of this size."""
-    while place < size:
-        piece = os.pread(descriptor, PIECE_BYTES, place - 1)
-        newline = piece.find(b"\n")
-        if newline >= 0:
-            return min(place + newline, size)
-        if not piece:
-            break
-        place += len(piece)
-    return size
 
 
 class RangeLines:

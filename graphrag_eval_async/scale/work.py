@@ -103,11 +103,13 @@ class Evaluating(Work):
     Attributes:
         evaluator: one that does not judge.
         writes: whether the results are wanted, and not their aggregates alone.
+        numbers: whether results have the number of their sample.
         stops_at_reject: whether the reply ends with the first reject.
     """
 
     evaluator: Evaluator
     writes: bool
+    numbers: bool = True
     stops_at_reject: bool = False
 
     def __call__(self, range_: Range, emit: Callable[[Part], object]) -> Reply:
@@ -164,12 +166,14 @@ class _Results:
         self._part_size = 0
 
     def add(self, response: Response) -> None:
-        evaluation = self._work.evaluator.score(response, self._number)
+        number = self._number if self._work.numbers else None
+        evaluation = self._work.evaluator.score(response, number)
         owner = self._questions.setdefault(response.question_id, len(self._questions))
         is_first = owner == len(self._firsts)
-        evaluation.sample = 1 if is_first else 2  # As far as this range knows.
+        if number is not None:
+            evaluation.sample = 1 if is_first else 2  # As far as this range knows.
         self._aggregates.add(evaluation)
-        evaluation.sample = self._number
+        evaluation.sample = number
         self._count += 1
         if is_first:
             counts = self._work.include_errors or not evaluation.failed
@@ -177,7 +181,8 @@ class _Results:
             self._firsts.append((counted.template_id, counted.metrics, counted.numbers))
         if self._work.writes:
             line = orjson.dumps(evaluation.as_dict(), option=orjson.OPT_APPEND_NEWLINE)
-            self._places.append(self._part_size + line.rindex(self._token))
+            if number is not None:
+                self._places.append(self._part_size + line.rindex(self._token))
             self._owners.append(owner)
             self._pieces.append(line)
             self._part_size += len(line)
@@ -194,7 +199,7 @@ class _Results:
             self._end_part()
         reply.results = self._count
         reply.aggregates = self._aggregates.to_bytes()
-        reply.questions, reply.firsts = [*self._questions], self._firsts
+        reply.questions, reply.firsts = [*self._questions], self._firsts if self._work.numbers else []
 
 
 @dataclass(frozen=True, kw_only=True)

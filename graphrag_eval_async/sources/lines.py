@@ -31,15 +31,21 @@ _NEWLINES = re.compile(rb"\n+")
 
 
 async def split_lines(
-    chunks: AsyncGenerator[bytes], *, max_line_bytes: int, spool: bool, file: FileId | None = None
+    chunks: AsyncGenerator[bytes],
+    *,
+    max_line_bytes: int,
+    spool: bool,
+    file: FileId | None = None,
+    offset: int = 0,
 ) -> AsyncGenerator[list[Record]]:
     """The lines that each chunk completes and, at the end, a last line without a newline.
 
     A line ends only at ``\\n``. Blank lines are counted, not yielded. Only the head of a line longer than
     `max_line_bytes` is kept in memory; with `spool`, the line is written to a temporary file, which the
-    caller must close, unless it is longer than `MAX_SPOOL_BYTES`. `file` is the file that is read, if any.
+    caller must close, unless it is longer than `MAX_SPOOL_BYTES`. `file` is the file that is read, if any,
+    and `offset` where in it.
     """
-    splitter = Splitter(max_line_bytes, spool=spool, file=file)
+    splitter = Splitter(max_line_bytes, spool=spool, file=file, offset=offset)
     try:
         async for chunk in chunks:
             for piece in cut(chunk):

@@ -16,8 +16,9 @@ from graphrag_eval_async.records import FileId
 from graphrag_eval_async.sources.documents import is_one_object_per_line, one_object_per_line
 from graphrag_eval_async.sources.files import Gunzip, open_file, read_descriptor, unreadable
 from graphrag_eval_async.sources.identity import generation_key, identify
-from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, cut, lines_of, split_lines
+from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, PIECE_BYTES, cut, lines_of, split_lines
 from graphrag_eval_async.sources.listing import MEMBERS, as_paths, fits
+from graphrag_eval_async.sources.shards import Window, as_shard, windows
 from graphrag_eval_async.sources.shuffled import ShuffledLines, size_of
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def read_jsonl(
     *,
     max_line_bytes: int = MAX_LINE_BYTES,
     shuffle: int | None = None,
+    shard: tuple[int, int] | str | None = None,
 ) -> JsonlFiles:
     """Read JSONL files to their ends, each line with its `position`.
 
@@ -47,6 +49,9 @@ def read_jsonl(
         shuffle: a seed, 0 or more, to read the lines of all files in random order, reproducible with the
             seed. Reads the files twice and takes 16 bytes of memory per line. All files must be regular and
             not compressed.
+        shard: which part to read, of how many: ``(0, 3)`` or ``"0/3"`` is the first third of all bytes. A
+            line, or a compressed file, belongs to the shard in whose bytes it begins. Results of a shard have
+            no `sample`.
 
     Returns:
         an asynchronous iterable of lines, which `evaluate_stream` accepts. Iterating raises `SourceError` if
@@ -55,7 +60,7 @@ def read_jsonl(
     Raises:
         UsageError: an argument has an invalid value.
     """
-    return JsonlFiles(path, max_line_bytes=max_line_bytes, shuffle=shuffle)
+    return JsonlFiles(path, max_line_bytes=max_line_bytes, shuffle=shuffle, shard=shard)
 
 
 class JsonlFiles:
@@ -65,9 +70,17 @@ class JsonlFiles:
         consumed: bytes on disk read so far.
         lines: number of lines that are not blank; None unless lines are shuffled.
         documents: whether each object of an array is read as a line.
+        shard: the part that is read, if not all.
     """
 
-    def __init__(self, path: Any, *, max_line_bytes: int, shuffle: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Any,
+        *,
+        max_line_bytes: int,
+        shuffle: int | None = None,
+        shard: tuple[int, int] | str | None = None,
+    ) -> None:
         """See `read_jsonl`."""
         self.consumed = 0
         self.lines: int | None = None
@@ -78,15 +91,27 @@ class JsonlFiles:
         self._max_line_bytes = max_line_bytes
         if shuffle is not None:
             _check_shuffled(shuffle, self._paths)
+        if shard is not None:
+            require_posix("shard")
+            if shuffle is not None:
+                raise UsageError("shard: cannot be combined with shuffle")
+        self.shard = None if shard is None else as_shard(shard)
         self._seed = shuffle
         self._size: int | None = None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether others read the rest."""
+        return self.shard is not None
 
     @property
     def size(self) -> int | None:
         """Size of all files on disk in bytes; None if not known. Reads the status of the files."""
         if self._size is None:
             with suppress(SourceError, OSError, ValueError):
-                self._size = sum(map(_size, self._files()))
+                self._size = sum(
+                    _size(path) if end is None else end - start for path, start, end in self._windows()
+                )
         return self._size
 
     @property
@@ -115,6 +140,11 @@ class JsonlFiles:
             if file in self._paths or not self._excluded or os.path.realpath(file) not in self._excluded
         ]
 
+    def _windows(self) -> list[Window]:
+        """What is read, in order."""
+        files = self._files()
+        return [*map(Window, files)] if self.shard is None else windows(files, self.shard)
+
     def __aiter__(self) -> AsyncGenerator[Any]:
         return lines_of(self.batches(max_line_bytes=self._max_line_bytes, spool=False))
 
@@ -134,7 +164,7 @@ class JsonlFiles:
 
     async def _shuffled(self, seed: int, max_line_bytes: int, *, spool: bool) -> AsyncGenerator[list[Record]]:
         shuffled = ShuffledLines(max_line_bytes)
-        for path in await self._begin():
+        for path, *_ in await self._begin():
             await shuffled.add(path)
         await shuffled.shuffle(seed)
         self.lines = shuffled.count
@@ -147,14 +177,18 @@ class JsonlFiles:
             await batches.aclose()
 
     async def _in_order(self, max_line_bytes: int, *, spool: bool) -> AsyncGenerator[list[Record]]:
-        for path in await self._begin():
+        for path, first, end in await self._begin():
+            # With the newline before, so that the first line is read as it is in the whole file.
+            start = max(0, first - 1)
             descriptor = STDIN if path == "-" else open_file(path)
             try:
-                file = _file_id(path, descriptor)
-                chunks = self._chunks(path, descriptor)
-                if self.documents:
+                file = _file_id(path, descriptor, is_part=self.is_part)
+                chunks = self._chunks(Window(path, start, end), descriptor)
+                if self.documents and not start:
                     chunks = one_object_per_line(chunks)
-                batches = split_lines(chunks, max_line_bytes=max_line_bytes, spool=spool, file=file)
+                batches = split_lines(
+                    chunks, max_line_bytes=max_line_bytes, spool=spool, file=file, offset=start
+                )
                 try:
                     async for lines in batches:
                         yield lines
@@ -164,17 +198,24 @@ class JsonlFiles:
                 if descriptor != STDIN:
                     os.close(descriptor)
 
-    async def _begin(self) -> list[str]:
-        """The files to read, in order."""
+    async def _begin(self) -> list[Window]:
+        """What to read, in order."""
         self.consumed = 0
-        return await anyio.to_thread.run_sync(self._files)
+        return await anyio.to_thread.run_sync(self._windows)
 
-    async def _chunks(self, path: str, descriptor: int) -> AsyncGenerator[bytes]:
+    async def _chunks(self, window: Window, descriptor: int) -> AsyncGenerator[bytes]:
+        path, start, end = window
+        # In the pieces of the whole file, which decide how much of a line over the limit is at hand.
+        place = start - start % PIECE_BYTES
+        if place:
+            os.lseek(descriptor, place, os.SEEK_SET)
         gunzip = Gunzip() if path.endswith(".gz") else None
         chunks = read_descriptor(descriptor, path)
         try:
             async for chunk in chunks:
-                for piece in cut(chunk):  # So small that `consumed` keeps pace with the work.
+                for whole in cut(chunk):  # So small that `consumed` keeps pace with the work.
+                    piece = whole if end is None else whole[max(0, start - place) : max(0, end - place)]
+                    place += len(whole)
                     self.consumed += len(piece)
                     if gunzip is None:
                         yield piece
@@ -183,6 +224,8 @@ class JsonlFiles:
                     while (text := await anyio.to_thread.run_sync(next, texts, None)) is not None:
                         yield text
                     _check(path, gunzip)
+                if end is not None and place >= end:
+                    break
         finally:
             await chunks.aclose()
         if gunzip is not None:
@@ -242,8 +285,8 @@ def _size(path: str) -> int:
     return status.st_size - (os.lseek(STDIN, 0, os.SEEK_CUR) if path == "-" else 0)
 
 
-def _file_id(path: str, descriptor: int) -> FileId | None:
+def _file_id(path: str, descriptor: int, *, is_part: bool) -> FileId | None:
     """None for a pipe, and for standard input, which may begin anywhere in its file."""
     if path == "-" or not stat.S_ISREG(os.fstat(descriptor).st_mode):
         return None
-    return FileId(path, generation_key(identify(descriptor).root, 0))
+    return FileId(path, generation_key(identify(descriptor).root, 0), is_part=is_part)

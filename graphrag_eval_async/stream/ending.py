@@ -161,6 +161,7 @@ class UntilDecided:
     def _restore(self, line: KeptLine, result: dict[str, Any] | None) -> None:
         """Keep the contribution of a line from an earlier run until the line is read again."""
         digest, occurrence, *_ = line
+        assert occurrence is not None  # noqa: S101  (a part of a file has no condition)
         seen = Seen() if result is None else self._see(result)
         self._restored.setdefault(digest, {})[occurrence] = seen._replace(is_new=False)
         self._kept += 1

@@ -112,7 +112,7 @@ class Intake:
         self,
         evaluation: Evaluation | None,
         response: Response,
-        sample: int,
+        sample: int | None,
         source: Source | None,
         hand_out: Callable[[Evaluation], None],
     ) -> Evaluation | None:

@@ -6,6 +6,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import Evaluator, StepsGroups
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.judge.usage import JudgeUsage
@@ -53,6 +54,10 @@ class EvaluationStream:
     def __init__(self, evaluator: Evaluator, responses: Responses | Agent, options: StreamOptions) -> None:
         """See `evaluate_stream`."""
         until, journal = options.until, options.journal
+        self._is_part = bool(getattr(responses, "is_part", False))
+        if self._is_part and (until is not None or options.stages):
+            name = "stages" if options.stages else "until"
+            raise UsageError(f"{name}: cannot be combined with responses that are a part of a larger run")
         if until is not None:
             resumed = journal is not None and isinstance(responses, Follower)
             until = as_until(until, evaluator, resumed=resumed)
@@ -64,13 +69,15 @@ class EvaluationStream:
         self.reference = evaluator.reference
         self._session = session = evaluator.session()
         self.usage = JudgeUsage() if session is None else session.usage
-        self._tally = Tally(self.aggregates, self.usage, Rejects())
+        self._tally = Tally(self.aggregates, self.usage, Rejects(), numbered=not self._is_part)
         self._tally.heeded = options.on_reject != "collect"
         self._resuming: Resuming | None = None
         if journal is not None or options.dedupe == "content":
             own = {"dedupe": options.dedupe, "max_line_bytes": str(options.max_line_bytes)}
             if isinstance(responses, Agent):
                 own["source"] = "agent"
+            if isinstance(responses, JsonlFiles) and responses.shard is not None:
+                own["shard"] = str(responses.shard)
             self._resuming = Resuming(
                 options.dedupe, journal, lambda: evaluator.fingerprints() | own, self._tally
             )
@@ -105,7 +112,12 @@ class EvaluationStream:
 
     @property
     def missing(self) -> list[str]:
-        """Ids of questions without a response so far, in the order of the reference set."""
+        """Ids of questions without a response so far, in the order of the reference set.
+
+        Empty if the responses are a part of a larger run, since other parts may have them.
+        """
+        if self._is_part:
+            return []
         answered = self._tally.samples
         return [question_id for question_id in self.reference.questions if question_id not in answered]
 

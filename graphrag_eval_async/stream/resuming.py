@@ -42,7 +42,11 @@ class Tally:
         heeded: whether the caller has asked for the rejects.
     """
 
-    def __init__(self, aggregates: RunningAggregates, usage: JudgeUsage, rejects: Rejects) -> None:
+    def __init__(
+        self, aggregates: RunningAggregates, usage: JudgeUsage, rejects: Rejects, *, numbered: bool = True
+    ) -> None:
+        """Count nothing yet; unless results are `numbered`, `samples` stays empty."""
+        self._numbered = numbered
         self.aggregates = aggregates
         self.usage = usage
         self.rejects = rejects
@@ -68,8 +72,10 @@ class Tally:
         except GraphragEvalWarning:
             LOGGER.warning("%s", text)
 
-    def take_sample(self, question_id: str) -> int:
-        """Return the number of the next sample of a question: the lowest that is free."""
+    def take_sample(self, question_id: str) -> int | None:
+        """Return the number of the next sample of a question, the lowest that is free, if it has one."""
+        if not self._numbered:
+            return None
         if self._scattered and question_id in self._scattered:
             return self._scattered[question_id].take()
         sample = self.samples[question_id] = self.samples.get(question_id, 0) + 1
@@ -77,7 +83,9 @@ class Tally:
 
     def give_back_sample(self, question_id: str) -> None:
         """Undo counting one answer to a question; its samples keep their numbers."""
-        if question_id not in self._scattered:  # Of which there are others, in the journal.
+        if (
+            self._numbered and question_id not in self._scattered
+        ):  # Of which there are others, in the journal.
             self.samples[question_id] -= 1
             if not self.samples[question_id]:
                 del self.samples[question_id]
@@ -100,11 +108,13 @@ class Tally:
         Raises:
             AggregationError, KeyError, TypeError, ValueError: it is none, and nothing of it was counted.
         """
-        question_id, sample = result["question_id"], result["sample"]
+        question_id = result["question_id"]
+        sample = result["sample"] if self._numbered else 1
         if type(question_id) is not str or type(sample) is not int or sample < 1 or "pending" in result:
             raise ValueError("no whole result")
         self.aggregates.add(result)
-        self._add_sample(question_id, sample)
+        if self._numbered:
+            self._add_sample(question_id, sample)
         if "judge" in result:
             self._spent += sum_units(_costs(result))
             self.usage.restored_dollars = self._spent / ONE

@@ -77,6 +77,7 @@ def test_a_call() -> None:
             "repaired": 0,
             "retries": {},
             "outcomes": {},
+            "asked": {},
             "examples": {},
             "errors": {},
             "in_flight": 0,

@@ -16,6 +16,7 @@ from graphrag_eval_async.scale import merging
 from graphrag_eval_async.scale.ranges import Cutter
 from graphrag_eval_async.scale.work import Evaluating
 from graphrag_eval_async.sinks import LineFile, RejectWriter
+from graphrag_eval_async.sources.shards import Window
 from tests.conftest import answer
 from tests.scale.support import REFERENCE, SECONDS, evaluator
 
@@ -111,7 +112,7 @@ def test_a_reply_has_few_rejects(tmp_path: Path) -> None:
     path = tmp_path / "rejects.jsonl"
     path.write_bytes(b"{\n" * 5000)
     evaluating = Evaluating(evaluator=evaluator(), writes=False, max_line_bytes=100)
-    cutter = Cutter([str(path)], 10_000)
+    cutter = Cutter([Window(str(path))], 10_000)
     whole = cutter.next()
     cutter.close()
     assert whole is not None

@@ -19,6 +19,7 @@ from graphrag_eval_async.scale.merging import Merging
 from graphrag_eval_async.scale.ranges import Cutter, RangeLines, range_bytes, unsplittable
 from graphrag_eval_async.scale.work import Aggregating
 from graphrag_eval_async.sources import read_jsonl
+from graphrag_eval_async.sources.shards import Window
 from tests.scale.support import FILES, evaluator, in_one_process, in_ranges, told, write
 
 SIZES = st.sampled_from([1, 2, 7, 64, 300, 1000, 5000, 1 << 20])
@@ -120,7 +121,8 @@ async def aggregate(files: list[str], *, in_processes: bool) -> tuple[Any, ...]:
 
     if in_processes:
         work = Aggregating(max_line_bytes=600, content=True)
-        merging = Merging(work, files, 2, aggregates=aggregates, on_reject=on_reject, spool=True)
+        windows = [*map(Window, files)]
+        merging = Merging(work, windows, 2, aggregates=aggregates, on_reject=on_reject, spool=True)
         await merging.run(take)
     else:
         await read_results(read_jsonl(files), add, on_reject, max_line_bytes=600, spool=True)
@@ -150,7 +152,7 @@ def test_lines_not_kept_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, f
     found: list[Reject] = []
     work = Aggregating(max_line_bytes=600, content=True)
     run = Merging(
-        work, [str(path)], 1, aggregates=RunningAggregates(), on_reject=found.append, spool=True
+        work, [Window(str(path))], 1, aggregates=RunningAggregates(), on_reject=found.append, spool=True
     ).run(ignore)
     asyncio.run(run)
     [reject] = found
@@ -164,7 +166,7 @@ async def ignore(*_: object) -> None:
 def test_ranges_end_with_lines(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"ab\n" * 5 + b"c" * 100_000 + b"\n" + b"d")
-    cutter = Cutter([str(path)], 4)
+    cutter = Cutter([Window(str(path))], 4)
     found = []
     while (range_ := cutter.next()) is not None:
         found.append((range_.start, range_.end))
@@ -176,7 +178,7 @@ def test_ranges_end_with_lines(tmp_path: Path) -> None:
 def test_a_file_that_changes_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"ab\n" * 5)
-    range_ = Cutter([str(path)], 100).next()
+    range_ = Cutter([Window(str(path))], 100).next()
     assert range_ is not None
     path.write_bytes(b"ab\n")
     with pytest.raises(SourceError, match="was changed while it was read"):

@@ -67,6 +67,8 @@ class Admission:
             "sha256": sha256.hex(),
             "occurrence": self._contents.take(digest),
         }
+        if file is not None and file.is_part:
+            del source["line"], source["occurrence"]
         if not (whole := isinstance(record, Unwritable) or record.whole):
             source["whole"] = False
         if position is not None:
@@ -97,27 +99,34 @@ class Admission:
     def is_restored(self, line: KeptLine) -> bool:
         """Whether this occurrence of the line was already restored."""
         digest, occurrence, place, _ = line
-        return self._contents.has(digest, occurrence) and (place is None or place in self.done)
+        is_known = digest in self._contents if occurrence is None else self._contents.has(digest, occurrence)
+        return is_known and (place is None or place in self.done)
 
     def restore(self, line: KeptLine) -> None:
         """Record a line of an earlier run that was not restored before."""
         digest, occurrence, place, whole = line
         if place is not None:
             self.done.add(place, whole=whole)
-        self._contents.add(digest, occurrence)
+        if occurrence is None:
+            self._contents.take(digest)
+        else:
+            self._contents.add(digest, occurrence)
         if self._met is None:
             self._met = Contents()
 
 
-KeptLine = tuple[bytes, int, Place | None, bool]
-"""A line in a journal: start of the digest, occurrence, place in a file, and whether the line was whole."""
+KeptLine = tuple[bytes, int | None, Place | None, bool]
+"""A line in a journal: start of the digest, occurrence, place in a file, and whether the line was whole.
+
+A line of a part of a file has no occurrence.
+"""
 
 
 class _Source(msgspec.Struct):
     sha256: str
-    occurrence: Annotated[int, msgspec.Meta(ge=1)]
     offset: Size
     length: Size
+    occurrence: Annotated[int, msgspec.Meta(ge=1)] | None = None  # Not known of a part of a file.
     path: str | None = None
     file: str | None = None
     whole: bool = True

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FORMAT = "2"
 """Format version of the journal and of the files beside it."""
 
-LEGIBLE = frozenset({"version", "dedupe", "max_line_bytes"})
+LEGIBLE = frozenset({"version", "dedupe", "max_line_bytes", "shard"})
 """Fingerprints that are not hashes."""
 
 

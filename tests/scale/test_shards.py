@@ -1,0 +1,139 @@
+"""Shards: each line belongs to one of them, and together they give what one run gives."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async import (
+    RunningAggregates,
+    SourceError,
+    UsageError,
+    evaluate_file,
+    evaluate_stream,
+    read_jsonl,
+)
+from graphrag_eval_async.sources.shards import Shard, as_shard, windows
+from tests.scale.support import FILES, REFERENCE, in_ranges, told, write
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+UNKNOWN = ("sample", "line", "occurrence")
+
+
+async def evaluate(
+    files: Sequence[str], journal: Path, shard: Any = None, limit: int = 250
+) -> tuple[list[dict[str, Any]], RunningAggregates, list[Any]]:
+    """The results, the aggregates and the rejects, all without what a shard cannot know."""
+    rejects: list[Any] = []
+
+    def keep(reject: Any) -> None:
+        _, *more = told(reject)
+        rejects.append((reject.path, reject.offset, reject.reason, reject.message, more))
+
+    source = read_jsonl([*files], shard=shard)
+    stream = evaluate_stream(REFERENCE, source, journal=journal, max_line_bytes=limit, on_reject=keep)
+    async with stream:
+        results = [result async for result in stream]
+    if shard is not None:
+        assert not any(key in part for each in results for part in (each, each["source"]) for key in UNKNOWN)
+        assert stream.missing == []
+    for result in results:
+        for key in UNKNOWN:
+            result.pop(key, None)
+            result["source"].pop(key, None)
+    return results, stream.aggregates, rejects
+
+
+def in_order(results: Sequence[dict[str, Any]], files: Sequence[str]) -> list[dict[str, Any]]:
+    return sorted(results, key=lambda each: (files.index(each["source"]["path"]), each["source"]["offset"]))
+
+
+@given(FILES, st.integers(1, 7), st.lists(st.booleans(), min_size=3, max_size=3))
+def test_all_shards_give_what_one_run_gives(files: Any, count: int, packed: list[bool]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        paths = write(Path(folder), files)
+        for index, path in enumerate(paths):
+            if packed[index]:
+                data = Path(path).read_bytes()
+                paths[index] = f"{path}.gz"
+                Path(paths[index]).write_bytes(gzip.compress(data))
+        whole, aggregates, rejects = asyncio.run(evaluate(paths, Path(folder, "whole")))
+        merged, found, rejected = RunningAggregates(), [], []
+        for index in range(count):
+            journal = Path(folder, f"shard{index}")
+            results, own, refused = asyncio.run(evaluate(paths, journal, (index, count)))
+            merged.merge(RunningAggregates.from_bytes(own.to_bytes()))
+            found += results
+            rejected += refused
+        assert in_order(found, paths) == in_order(whole, paths)
+        assert sorted(map(repr, rejected)) == sorted(map(repr, rejects))
+        unnumbered = RunningAggregates()
+        unnumbered.order_templates(REFERENCE.templates)
+        unnumbered.expect_steps(REFERENCE.step_names)
+        for result in whole:
+            unnumbered.add(result)
+        assert merged.to_bytes() == unnumbered.to_bytes()
+        assert merged.snapshot()["macro"] == aggregates.snapshot()["macro"]
+
+
+@given(FILES, st.integers(1, 4), st.sampled_from([1, 64, 1000]))
+def test_processes_share_a_shard(files: Any, count: int, size: int) -> None:
+    with tempfile.TemporaryDirectory() as folder, in_ranges(size):
+        paths = write(Path(folder), files)
+
+        def evaluated(index: int, jobs: int) -> Any:
+            rejects: list[Any] = []
+            out = Path(folder, "out")
+            done = evaluate_file(
+                REFERENCE,
+                paths,
+                jobs=jobs,
+                results=out,
+                shard=f"{index}/{count}",
+                on_reject=lambda reject: rejects.append(told(reject)),
+            )
+            found = asyncio.run(done)
+            return out.read_bytes(), found.aggregates.to_bytes(), rejects, found.missing
+
+        for index in range(count):
+            assert evaluated(index, 2) == evaluated(index, 1)
+
+
+def test_every_byte_belongs_to_one_shard(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"a": 1}\n' * 10 + b"{" + b" " * 200 + b"}\n" + b"{}\n" * 20)
+    size = path.stat().st_size
+    for count in (1, 2, 3, 7, 50, 400):
+        parts = [each for index in range(count) for each in windows([str(path)], Shard(index, count))]
+        ends = [(start, size if end is None else end) for _, start, end in parts]
+        assert [start for start, _ in ends] == [0, *(end for _, end in ends[:-1])]
+        assert ends[-1][1] == size
+
+
+@pytest.mark.parametrize(
+    "shard", ["3/3", "a/3", "1", "0/0", "-1/3", (3, 3), (-1, 2), (0,), 5, (0.0, 1), "1/3 "]
+)
+def test_what_is_no_shard(shard: Any) -> None:
+    with pytest.raises(UsageError, match="shard: expected INDEX/COUNT"):
+        read_jsonl("x.jsonl", shard=shard)
+
+
+def test_shards_are_written_in_two_ways() -> None:
+    assert as_shard("2/3") == as_shard((2, 3)) == as_shard(Shard(2, 3))
+
+
+def test_a_pipe_has_no_shards(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="-: only files can be read in shards"):
+        asyncio.run(evaluate(["-"], tmp_path / "journal", "0/2"))
+    with pytest.raises(SourceError, match="No such file"):
+        asyncio.run(evaluate([str(tmp_path / "none.jsonl")], tmp_path / "journal", "0/2"))
