@@ -132,7 +132,7 @@ ARGUMENTS: dict[Any, tuple[str, str]] = {
     ),
     package.evaluate_file: (
         "reference responses",
-        f"jobs results on_reject max_line_bytes include_errors {OF_EVALUATOR}",
+        f"jobs results shard on_reject max_line_bytes include_errors {OF_EVALUATOR}",
     ),
     package.run_evaluation: (
         "reference responses",
@@ -148,7 +148,7 @@ ARGUMENTS: dict[Any, tuple[str, str]] = {
     package.PrometheusCollector: ("stream", "recent source alerts reference judge_model level"),
     package.Last: ("count", ""),
     package.Seconds: ("seconds", ""),
-    package.read_jsonl: ("path", "max_line_bytes shuffle"),
+    package.read_jsonl: ("path", "max_line_bytes shuffle shard"),
     package.follow_jsonl: (
         "path",
         "start poll_interval idle_timeout stop rotate_wait exclude ignore_older max_line_bytes",
@@ -202,7 +202,7 @@ def test_the_methods() -> None:
     assert public(package.Seconds) == {"seconds"}
     assert public(package.Follower) == {"aclose", "batches", "begin", "lag", "not_found"}
     files = package.read_jsonl("-")
-    members = {"batches", "exclude", "size", "can_be_shuffled"}
+    members = {"batches", "exclude", "is_part", "size", "can_be_shuffled"}
     assert public(type(files)) | {"consumed"} == {*members, "consumed"} <= public(files)  # type: ignore[arg-type]
     assert public(package.Reference) == {"doubts", "questions", "templates", "step_names", "prepared"}
 
