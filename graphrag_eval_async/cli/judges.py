@@ -61,8 +61,10 @@ def judge_config(
 
 
 def forget_keys(given: Any) -> None:
-    """Remove API keys, so that the variables that hold them need not be set."""
+    """Remove API keys and the address of shared limits, so that the variables in them need not be set."""
     llm = given.get("llm") if isinstance(given, dict) else None
+    if isinstance(llm, dict) and isinstance(limits := llm.get("limits"), dict):
+        limits.pop("shared", None)
     models = [*llm.values()] if isinstance(llm, dict) else []
     judges = llm.get("judges") if isinstance(llm, dict) else None
     for model in [*models, *(judges.values() if isinstance(judges, dict) else ())]:

@@ -24,6 +24,7 @@ from graphrag_eval_async.config.model import (
     MetricConfig,
 )
 from graphrag_eval_async.config.reading import Reader, join
+from graphrag_eval_async.config.shared import shared_address
 from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning
 from graphrag_eval_async.records.metrics import BY, COST, DISAGREEMENT, RESULT_KEYS
 from graphrag_eval_async.records.shapes import did_you_mean
@@ -141,6 +142,11 @@ def _check_values(config: Config, problem: Problem) -> None:
         _check_model(config.llm.embedding, "llm.embedding", problem)
         for name, judge in config.llm.judges.items():
             _check_model(judge, join("llm.judges", name), problem)
+        if config.llm.limits.shared is not None:
+            try:
+                shared_address(config.llm.limits.shared)
+            except ValueError as error:
+                problem("llm.limits.shared", str(error))
         if GENERATION in config.llm.judges:
             problem(f"llm.judges.{GENERATION}", "expected another name: this one stands for llm.generation")
     metric = config.ragas_answer_correctness

@@ -111,6 +111,9 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
         max_outage_sec: the run ends if no call succeeds for so many seconds; null never ends it.
         max_pause_sec: the run ends if the server asks for a longer pause, in seconds.
         max_reply_bytes: limit of one reply in bytes, as sent and decompressed.
+        shared: address of a Redis server, such as redis://host/name?run=monday, where all workers share
+            `requests_per_minute`, `tokens_per_minute`, `budget_usd` and pauses. The password may come from
+            the environment variable REDIS_PASSWORD.
     """
 
     max_concurrency: Count = 32
@@ -124,6 +127,7 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
     max_outage_sec: Positive | None = 300.0
     max_pause_sec: Positive = 600.0
     max_reply_bytes: Count = 2 << 20
+    shared: Text | None = None
 
 
 class PricingConfig(Section, frozen=True, kw_only=True):

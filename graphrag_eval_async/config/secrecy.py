@@ -10,6 +10,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from graphrag_eval_async.config.shared import shared_address
+
 VARIABLE = re.compile(r"\$\{([^{}]+)\}")
 
 SDK_SECRETS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN")
@@ -72,7 +74,9 @@ def shown(name: str, value: Any) -> str:
     text = value.written if isinstance(value, FromEnvironment) else value
     if value is None:
         return "None"
-    if name == "api_key" or (name == "base_url" and isinstance(text, str) and set("@?#") & set(text)):
+    if name == "api_key" or (
+        name in {"base_url", "shared"} and isinstance(text, str) and set("@?#") & set(text)
+    ):
         return "'***'"
     if name in {"parameters", "extra_headers"}:
         members = (f"{key!r}: ..." for key in value) if isinstance(value, Mapping) else ("...",)
@@ -99,6 +103,8 @@ def _secrets(name: str, value: Any) -> Iterator[str]:
         yield from value.read
     if isinstance(value, str) and name == "api_key":
         yield value
+    if isinstance(value, str) and name == "shared" and (password := shared_address(value).password):
+        yield password
     members = asdict(value) if isinstance(value, Struct) else value
     if isinstance(members, Mapping):
         for key, item in members.items():

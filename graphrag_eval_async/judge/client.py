@@ -16,6 +16,7 @@ from graphrag_eval_async.errors import UsageError, in_utf8
 from graphrag_eval_async.judge import openai_client
 from graphrag_eval_async.judge.cache import check_cache, digest
 from graphrag_eval_async.judge.pricing import check_budget, prices_of
+from graphrag_eval_async.judge.shared_limits import check_shared
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -68,6 +69,7 @@ def judge_setup(
             usable.
     """
     check_budget(llm, name, embeds=embeds)
+    check_shared(llm)
     if llm.cache is not None:
         check_cache(llm.cache)
     if judge is None:
@@ -177,6 +179,8 @@ class JudgeClient:
     async def aclose(self) -> None:
         """Close the judge, unless it is the caller's; no call may be in flight."""
         self.retry.limiter.close()
+        if self.retry.shared is not None:
+            await self.retry.shared.aclose()
         judge, self._judge = self._judge, None
         if judge is not None and self._setup.close is not None:
             await self._setup.close(judge)

@@ -13,12 +13,13 @@ from graphrag_eval_async.judge.breaker import Breaker
 from graphrag_eval_async.judge.pricing import estimate_reply
 from graphrag_eval_async.judge.protocol import TryAgain
 from graphrag_eval_async.judge.rate_limiter import RETRY_AFTER_CAP, RateLimiter
+from graphrag_eval_async.judge.shared_limits import Link, SharedLimits
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphrag_eval_async.config import LimitsConfig
+    from graphrag_eval_async.config import LimitsConfig, LLMConfig
     from graphrag_eval_async.judge.pricing import Prices
     from graphrag_eval_async.judge.protocol import Send
     from graphrag_eval_async.judge.rate_limiter import Deadlines
@@ -96,6 +97,20 @@ class Retry:
         self._key = key
         self._peers = [] if peers is None else peers
         self._peers.append(self)
+        self.shared: SharedLimits | None = None
+
+    def share(self, llm: LLMConfig, name: str, worker: str) -> None:
+        """Let a server admit the requests, too, together with those of all workers that name it."""
+        usage, limiter = self._usage, self.limiter
+
+        def freeze(seconds: float) -> None:
+            limiter.deadlines.freeze(asyncio.get_running_loop().time() + seconds)
+
+        def spent() -> float:
+            return (usage.dollars or 0.0) - usage.restored_dollars + usage.timed_out_dollars
+
+        end = partial(self._end, "completion")
+        self.shared = SharedLimits(llm, name, worker, Link(spent, limiter.pause, freeze, self._broke, end))
 
     async def send(self, request: Request) -> Any:
         """Return the reply to a request.
@@ -129,12 +144,16 @@ class Retry:
     async def _attempt(self, request: Request) -> Any:
         sent_in = await self.limiter.acquire(request.order, request.tokens, request.kind)
         try:
+            if self.shared is not None:
+                await self._share(request)
             request.sent()
             reply, used = await self._send(request)
         except Exception as error:
             failure = self._failure(error, request.kind, sent_in)
             if isinstance(error, TimeoutError):  # It may be billed, but nobody says so.
                 self._usage.add_timed_out(request.kind, TokenUsage(request.tokens), self._prices)
+                if self.shared is not None:
+                    self.shared.used()
                 self._check_budget()
             if failure.usage is not None or failure.reply is not None:
                 self._account(request, failure.usage, failure.reply)
@@ -150,6 +169,14 @@ class Retry:
         # Many replies arrive at once: send the next requests before processing these.
         await asyncio.sleep(0)
         return reply
+
+    async def _share(self, request: Request) -> None:
+        assert self.shared is not None  # noqa: S101  (the caller checked)
+        self._usage.waiting += 1
+        try:
+            await self.shared.acquire(request.order, request.tokens, request.kind)
+        finally:
+            self._usage.waiting -= 1
 
     async def _send(self, request: Request) -> tuple[Any, TokenUsage | None]:
         self._usage.attempts += 1
@@ -172,22 +199,28 @@ class Retry:
             is_metered = all(0 <= n < 2**53 for n in tokens) and tokens.cached_tokens <= tokens.input_tokens
         except TypeError:
             is_metered = False
+        more = 0
         if is_metered:
-            self.limiter.correct(tokens.input_tokens + tokens.output_tokens - request.tokens)
+            more = tokens.input_tokens + tokens.output_tokens - request.tokens
+            self.limiter.correct(more)
         else:
             self._usage.unmetered += 1
             tokens = TokenUsage(request.tokens, estimate_reply(reply) if request.kind == "completion" else 0)
         cost = self._usage.add(request.kind, tokens, self._prices)
         request.paid(cost if is_metered else None)
+        if self.shared is not None:
+            self.shared.used(more)
         self._check_budget()
 
     def _check_budget(self) -> None:
         budget = self._limits.budget_usd
         if budget is not None and (self._usage.dollars or 0.0) + self._usage.timed_out_dollars >= budget:
-            text = f"the budget of {budget:g} US dollars is spent"
-            for peer in self._peers:
-                for kind in KINDS:
-                    peer._dismiss(kind, partial(JudgeError, "budget", text, final=True))
+            self._broke(f"the budget of {budget:g} US dollars is spent")
+
+    def _broke(self, text: str) -> None:
+        for peer in self._peers:
+            for kind in KINDS:
+                peer._dismiss(kind, partial(JudgeError, "budget", text, final=True))
 
     def _end(self, kind: str, error: JudgeUnavailable) -> None:
         """Send no more requests of a kind, since they would all fail."""
@@ -198,6 +231,8 @@ class Retry:
     def _dismiss(self, kind: str, error: Callable[[], JudgeError]) -> None:
         self.limiter.dismiss(kind, error)
         self.breakers[kind].close()
+        if self.shared is not None:
+            self.shared.dismiss(kind, error)
 
     def _give_up(self, kind: str, text: str, last: JudgeError) -> JudgeUnavailable:
         key = "llm.embedding" if kind == "embedding" else self._key
@@ -215,6 +250,8 @@ class Retry:
             asked = error.retry_after or 0.0
             if asked <= self._limits.max_pause_sec and (error.kind == "rate_limited" or _is_pause(error)):
                 self.limiter.pause(asked)
+                if asked and self.shared is not None:
+                    self.shared.pause(asked)
             return error
         if isinstance(error, TimeoutError):
             text = describe_exception(error).removeprefix("TimeoutError").removeprefix(": ")

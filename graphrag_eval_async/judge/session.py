@@ -12,6 +12,7 @@ from graphrag_eval_async.judge.pricing import prices_of
 from graphrag_eval_async.judge.rate_limiter import Deadlines
 from graphrag_eval_async.judge.retry import Retry
 from graphrag_eval_async.judge.scheduling import SingleFlight, Throttle
+from graphrag_eval_async.judge.shared_limits import new_worker
 from graphrag_eval_async.judge.usage import JudgeUsage, Spending
 
 if TYPE_CHECKING:
@@ -68,6 +69,10 @@ class JudgeSession:
             )
             for setup in setups
         }
+        if self.limits.shared is not None:
+            worker = new_worker()
+            for name, client in self.clients.items():
+                client.retry.share(llm, name, worker)
         self.first = self.clients[setups[0].name]
         self._cache_path = llm.cache
         self._starting: asyncio.Task[None] | None = None
