@@ -1,0 +1,266 @@
+"""Two sessions and a redis-server: as elsewhere with real time, no upper bounds on how long it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graphrag_eval_async.config import LimitsConfig, LLMConfig, load_config
+from graphrag_eval_async.config.shared import shared_address
+from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
+from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
+from graphrag_eval_async.judge.shared_limits import check_shared
+from tests.cases import each
+from tests.judge.support import COST, VERDICT, ScriptedJudge, message, session
+from tests.redis_server import RedisServer, redis_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from graphrag_eval_async.judge.session import JudgeSession
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    with redis_server(tmp_path) as server:
+        yield server
+
+
+async def call(one: JudgeSession, text: str) -> str:
+    """`ok`, or the error's kind."""
+    try:
+        await MetricCalls(ResultCalls(one)).ask(partial(message, text), VERDICT)
+    except JudgeError as error:
+        return f"{error.kind}: {error.message}"
+    return "ok"
+
+
+async def shared(judge: ScriptedJudge, calls: int, workers: int = 2, **limits: Any) -> list[str]:
+    """The outcomes of so many calls by each of some sessions that share limits."""
+    sessions = [session(judge, **limits) for _ in range(workers)]
+    try:
+        asking = (call(one, f"{one_of} {i}") for one_of, one in enumerate(sessions) for i in range(calls))
+        async with asyncio.timeout(50):
+            return await asyncio.gather(*asking)
+    finally:
+        for one in sessions:
+            await one.aclose()
+
+
+def most_within(times: list[float], seconds: float) -> int:
+    return max(sum(start <= at < start + seconds for at in times) for start in times)
+
+
+# Rates
+
+
+@pytest.mark.parametrize("limits", [{"requests_per_minute": 600}, {"tokens_per_minute": 66_000}])
+async def test_all_workers_together_keep_to_a_rate(redis: RedisServer, limits: dict[str, float]) -> None:
+    """Ten requests a second, of 110 tokens; a bucket holds one second's worth."""
+    judge = ScriptedJudge()
+    assert await shared(judge, 15, shared=redis.url, **limits) == ["ok"] * 30
+    slack = 12 if "tokens_per_minute" in limits else 2  # Estimates are corrected after the replies.
+    assert most_within(judge.times, 1.0) <= 20 + slack
+    assert max(judge.times) - min(judge.times) >= (30 - 10 - slack) / 10 - 0.1
+
+
+async def test_other_limits_have_rates_of_their_own(redis: RedisServer) -> None:
+    judge = ScriptedJudge()
+    limits = {"requests_per_minute": 1}
+    named = await asyncio.gather(
+        *(shared(judge, 1, 1, shared=f"{redis.url}/{name}", **limits) for name in ("a", "b", "3/a"))
+    )
+    assert named == [["ok"]] * 3
+    other = shared(judge, 1, 1, shared=redis.url, requests_per_minute=2)
+    assert await asyncio.gather(shared(judge, 1, 1, shared=redis.url, **limits), other) == [["ok"]] * 2
+
+
+async def test_a_pause_holds_up_all_workers(redis: RedisServer) -> None:
+    asked = asyncio.Event()
+
+    def script(number: int) -> Any:
+        asked.set()
+        return JudgeError("rate_limited", "slow down", retry_after=1.5) if number == 0 else {"value": 1}
+
+    judge = ScriptedJudge(script)
+    first, second = (session(judge, shared=redis.url) for _ in range(2))
+    assert await call(second, "opens it") == "ok"  # The first reply of the script is retried.
+    judge.requests.clear()
+    judge.times.clear()
+    asked.clear()
+    asking = asyncio.create_task(call(first, "is told to wait"))
+    await asked.wait()
+    await asyncio.sleep(0.2)  # The server has been told.
+    assert await call(second, "waits, too") == "ok"
+    assert await asking == "ok"
+    assert min(judge.times[1:]) - judge.times[0] >= 1.4
+    await first.aclose()
+    await second.aclose()
+
+
+# The budget
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+async def test_all_workers_together_keep_to_the_budget(redis: RedisServer, workers: int) -> None:
+    judge = ScriptedJudge(lambda _: asyncio.sleep(0.01, {"value": 1}))
+    limits = {"budget_usd": 20 * COST, "max_concurrency": 2, "shared": redis.url}
+    outcomes = await shared(judge, 30, workers, **limits)
+    assert 20 <= len(judge.requests) < 20 + 2 * workers
+    assert outcomes.count("ok") == len(judge.requests)
+    assert {outcome.partition(":")[0] for outcome in outcomes} == {"ok", "budget"}
+    # It holds for those who come later, and another run begins anew.
+    late = await shared(judge, 1, 1, **limits)
+    assert late[0].startswith("budget: the budget of 0.004 US dollars is spent by all workers of")
+    assert await shared(judge, 1, 1, **limits | {"shared": f"{redis.url}?run=next"}) == ["ok"]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+async def test_a_server_that_restarts(tmp_path: Path, keep: bool) -> None:
+    """Requests wait for it; a worker tells again what it spent, even to a server that forgot."""
+    judge = ScriptedJudge()
+    with redis_server(tmp_path, keep=keep) as server:
+        limits = {"budget_usd": 10 * COST, "max_concurrency": 1, "shared": server.url}
+        one = session(judge, **limits)
+        assert [await call(one, f"{i}") for i in range(6)] == ["ok"] * 6
+        server.kill()
+        asking = asyncio.create_task(call(one, "waits"))
+        await asyncio.sleep(0.5)
+        assert len(judge.requests) == 6
+        await asyncio.to_thread(server.start, keep=keep)
+        assert await asking == "ok"
+        late = await shared(judge, 10, 1, **limits)
+        assert late.count("ok") == 3
+        await one.aclose()
+
+
+# Trouble
+
+
+async def test_a_server_that_is_gone_ends_the_run(tmp_path: Path) -> None:
+    judge = ScriptedJudge()
+    with redis_server(tmp_path) as server:
+        url = server.url.replace("//", "//:hidden-word@")
+    outcomes = await shared(judge, 3, 1, shared=url, max_outage_sec=0.3)
+    assert judge.requests == [], "and never without limits"
+    for outcome in outcomes:
+        assert outcome.startswith(f"unavailable: shared limits at {server.url}/0: ")
+        assert "check llm.limits.shared" in outcome
+        assert "hidden-word" not in outcome
+
+
+async def test_passwords(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = ScriptedJudge()
+    with redis_server(tmp_path, "--requirepass", "hidden-word") as server:
+        for wrong in (server.url, server.url.replace("//", "//:other-word@")):
+            (outcome,) = await shared(judge, 1, 1, shared=wrong)
+            assert outcome.startswith(f"unavailable: shared limits at {server.url}/0: ")
+            assert "word@" not in outcome
+            assert "other-word" not in outcome
+        right = server.url.replace("//", "//:hidden-word@")
+        assert await shared(judge, 1, 1, shared=right) == ["ok"]
+        monkeypatch.setenv("REDIS_PASSWORD", "hidden-word")
+        assert await shared(judge, 1, 1, shared=server.url) == ["ok"]
+
+
+async def test_a_key_of_another_type_ends_the_run(redis: RedisServer) -> None:
+    from redis.asyncio import Redis
+
+    client = Redis(port=redis.port)
+    await client.set("{graphrag-eval-async:mine}:rate:generation", "?")
+    await client.aclose()
+    (outcome,) = await shared(ScriptedJudge(), 1, 1, shared=f"{redis.url}/mine")
+    assert outcome.startswith("unavailable: ")
+    assert "WRONGTYPE" in outcome
+
+
+async def test_one_that_stops_waiting(redis: RedisServer) -> None:
+    one = session(ScriptedJudge(), shared=redis.url, requests_per_minute=1)
+    assert await call(one, "first") == "ok"
+    waiting = asyncio.create_task(call(one, "second"))
+    await asyncio.sleep(0.2)
+    waiting.cancel()
+    started = time.monotonic()
+    await one.aclose()
+    assert waiting.cancelled() or waiting.cancelling()
+    assert time.monotonic() - started < 20
+
+
+# The address
+
+
+@each(
+    "text",
+    [
+        "localhost",
+        "http://localhost",
+        "redis://",
+        "redis://host:0",
+        "redis://host:99999999",
+        "redis://host/a/b",
+        "redis://host/a b",
+        "redis://host/?walk=a",
+        "redis://host/?run=",
+        "redis://host/?secretword",
+        "redis://:secretword@host/a/b",
+        "redis://host/#a",
+    ],
+)
+def test_addresses_that_are_none(text: str) -> None:
+    config = {"llm": {"generation": {"provider": "openai", "model": "m"}, "limits": {"shared": text}}}
+    with pytest.raises(ConfigError, match=r"llm\.limits\.shared: expected redis://HOST") as caught:
+        load_config(config)
+    assert "secretword" not in str(caught.value)
+
+
+def test_parts_of_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("REDIS_PASSWORD", raising=False)
+    assert shared_address("redis://h")[:5] == ("h", 6379, 0, "", "")
+    assert shared_address("rediss://u:p%40@h:1/2/name?run=monday") == (
+        "h",
+        1,
+        2,
+        "name",
+        "monday",
+        "u",
+        "p@",
+        True,
+    )
+    assert shared_address("redis://h/name")[:5] == ("h", 6379, 0, "name", "")
+    assert str(shared_address("redis://u:p@[::1]/2")) == "redis://[::1]:6379/2"
+
+
+def test_a_configuration_hides_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "word" not in repr(LLMConfig(limits=LimitsConfig(shared="redis://:word@h")))
+    monkeypatch.setenv("PLACE", "redis://:word@h/1")
+    config = load_config(
+        {
+            "llm": {
+                "generation": {"provider": "openai", "model": "m"},
+                "limits": {"shared": "${PLACE}"},
+            }
+        }
+    )
+    assert "${PLACE}" in repr(config)
+    assert "word" not in repr(config)
+
+
+def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphrag_eval_async.judge.shared_limits.find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match=r"pip install 'graphrag-eval-async\[redis\]'"):
+        check_shared(LLMConfig(limits=LimitsConfig(shared="redis://h")))
+
+
+async def test_the_error_is_that_of_all_later_calls(tmp_path: Path) -> None:
+    with redis_server(tmp_path) as server:
+        pass
+    one = session(ScriptedJudge(), shared=server.url, max_outage_sec=0.2)
+    for text in ("first", "second"):
+        with pytest.raises(JudgeUnavailable, match="shared limits at"):
+            await MetricCalls(ResultCalls(one)).ask(partial(message, text), VERDICT)
+    await one.aclose()
