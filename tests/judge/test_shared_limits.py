@@ -60,7 +60,7 @@ def most_within(times: list[float], seconds: float) -> int:
 
 
 @pytest.mark.parametrize("limits", [{"requests_per_minute": 600}, {"tokens_per_minute": 66_000}])
-async def test_all_workers_together_keep_to_a_rate(redis: RedisServer, limits: dict[str, float]) -> None:
+async def test_all_workers_together_keep_to_a_rate(redis: RedisServer, limits: dict[str, Any]) -> None:
     """Ten requests a second, of 110 tokens; a bucket holds one second's worth."""
     judge = ScriptedJudge()
     assert await shared(judge, 15, shared=redis.url, **limits) == ["ok"] * 30
