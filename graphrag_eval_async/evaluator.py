@@ -290,8 +290,7 @@ class Evaluator:
         judged = await self._judging.run(evaluation.plan, session)
         if judged is None:
             return False
-        evaluation.judged, evaluation.judged_steps = judged
-        evaluation.provenance = self._judging.provenance(session.used)
+        evaluation.judged, evaluation.judged_steps, evaluation.provenance = judged
         if facts is not None:
             evaluation.failure = failure_of(facts._replace(right_answer=right_answer(evaluation.judged)))
         result = evaluation.as_dict()

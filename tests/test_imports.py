@@ -27,7 +27,7 @@ LEVELS = [
     {"config"},
     {"traces"},
     {"records"},
-    {"posix", "text", "threads"},
+    {"posix", "redis_client", "text", "threads"},
     {"errors", "version"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(LEVELS) for room in rooms}

@@ -101,14 +101,19 @@ def load_for(config: Config | None) -> None:
 
 
 def never_judged(config: Config | None, usage: JudgeUsage, metrics: Collection[str]) -> list[str]:
-    """Return a line for each metric that was skipped in every result; for `metrics` see `nothing_judged`."""
+    """Return a line for each metric that has no value, and why; for `metrics` see `nothing_judged`."""
     if config is None:
         return []
     needs = {metric.name: metric.needs for metric in JUDGED}
     needs |= {each.name: ", ".join(each.inputs).replace("_", " ") for each in config.custom_evaluations}
     names = needs.keys() & {*config.metrics, *(each.name for each in config.custom_evaluations)}
-    names -= {*usage.asked, *_with_values(config, metrics)}
-    return [f"{name} needs {need}, which no result has" for name, need in needs.items() if name in names]
+    names -= {*_with_values(config, metrics)}
+    failed = "failed for each result"
+    return [
+        f"{name} {failed}" if name in usage.asked else f"{name} needs {need}, which no result has"
+        for name, need in needs.items()
+        if name in names
+    ]
 
 
 def _with_values(config: Config, metrics: Collection[str]) -> list[str]:
@@ -140,7 +145,7 @@ def nothing_judged(
 
 def judging(model: str, usage: JudgeUsage) -> list[str]:
     """Return a few lines about what the judge did."""
-    about = "about " if usage.unmetered and usage.dollars is not None else ""
+    about = "about " if usage.unmetered and usage.spent is not None else ""
     shared = f", {usage.shared_calls} shared" if usage.shared_calls else ""
     failed = sum(usage.errors.values())
     why = f" ({counts(usage.errors)})" if failed else ""
@@ -148,8 +153,11 @@ def judging(model: str, usage: JudgeUsage) -> list[str]:
     repaired = f", {usage.repaired} replies repaired" if usage.repaired else ""
     calls = f"{usage.calls} calls, {usage.attempts} attempts, {usage.cache_hits} cached{shared}{repaired}"
     before = f", {dollars(usage.restored_dollars)} of it before" if usage.restored_dollars else ""
+    estimated = ""
+    if usage.timed_out_dollars and usage.spent is not None:
+        estimated = f", {dollars(usage.timed_out_dollars)} of it estimated for requests that timed out"
     return [
-        f"judge {one_line(model)}: {calls}, {about}{dollars(usage.dollars)}{before}",
+        f"judge {one_line(model)}: {calls}, {about}{dollars(usage.spent)}{before}{estimated}",
         f"tokens: {usage.input_tokens} in, {usage.output_tokens} out, {usage.embedding_tokens} embedded",
         f"metrics: {metrics}" + (f"; retries: {counts(usage.retries)}" if usage.retries else ""),
         *(one_line(f"first {kind}: {message}") for kind, message in usage.examples.items()),

@@ -13,7 +13,7 @@ from anyio import CancelScope
 
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.pricing import estimate_prompt, estimate_tokens
-from graphrag_eval_async.judge.protocol import check_size
+from graphrag_eval_async.judge.protocol import Asked, check_size
 from graphrag_eval_async.judge.retry import Request
 
 if TYPE_CHECKING:
@@ -57,12 +57,14 @@ class ResultCalls:
 
     Attributes:
         order: position among the results; calls of the earliest go first.
+        asked: the calls, those answered by the cache or by an equal call, too.
         is_dropped: whether the session dropped the result before any request was sent.
     """
 
     def __init__(self, session: JudgeSession) -> None:
         self.session = session
         self.order = next(session.orders)
+        self.asked: list[Asked] = []
         self._deadlines = session.deadlines
         self.scope = CancelScope()
         self.is_dropped = False
@@ -105,6 +107,7 @@ class MetricCalls:
         self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
     ) -> T:
         """See `MetricJudge`."""
+        self._result.asked.append(Asked(self._client.name, form.schema, bool(repeat)))
 
         def make() -> Call:
             messages = prompt()
@@ -124,8 +127,8 @@ class MetricCalls:
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
         """See `MetricJudge`."""
-
         client = self._session.first
+        self._result.asked.append(Asked(client.name, None))
 
         def request(_: Sequence[Message]) -> tuple[Send, int]:
             return partial(client.judge.embed, texts), sum(map(estimate_tokens, texts))

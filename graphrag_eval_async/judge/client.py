@@ -19,11 +19,11 @@ from graphrag_eval_async.judge.pricing import check_budget, prices_of
 from graphrag_eval_async.judge.shared_limits import check_shared
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from graphrag_eval_async.config import EmbeddingConfig, LLMConfig
     from graphrag_eval_async.judge.cache import CallCache
-    from graphrag_eval_async.judge.protocol import Judge
+    from graphrag_eval_async.judge.protocol import Asked, Judge
     from graphrag_eval_async.judge.retry import Retry
     from graphrag_eval_async.judge.usage import JudgeUsage
 
@@ -150,10 +150,11 @@ class JudgeClient:
             self._remembered = judge.learned
         self._judge = judge
 
-    @property
-    def used(self) -> dict[str, Any]:
-        """In what way requests were written, if it differs from the defaults, as JSON."""
-        return self._judge.used if isinstance(self._judge, openai_client.OpenAIJudge) else {}
+    def used(self, asked: Sequence[Asked]) -> dict[str, Any]:
+        """Return how those of the requests that went to this judge were written; see `JudgeSession`."""
+        if not isinstance(self._judge, openai_client.OpenAIJudge):
+            return {}
+        return self._judge.used([each for each in asked if each.judge == self.name])
 
     async def remember(self, cache: CallCache) -> None:
         """Store in the cache what the servers accept, if that is new."""

@@ -220,16 +220,24 @@ class Dialect:
     @property
     def learned(self) -> dict[str, Any]:
         """What differs from the defaults and is remembered, as JSON; empty if nothing does."""
-        return self._shown(self.formats)
-
-    @property
-    def used(self) -> dict[str, Any]:
-        """The same, with formats that were accepted but are not remembered yet."""
-        return self._shown(dict(self._guessed.keys()) | self.formats)
-
-    def _shown(self, formats: Mapping[str, int]) -> dict[str, Any]:
-        named = {name: LADDER[place] for name, place in sorted(formats.items())}
+        named = {name: LADDER[place] for name, place in sorted(self.formats.items())}
         found = {"parameters": dict(sorted(self.names.items())), "formats": named}
+        return {name: part for name, part in found.items() if part}
+
+    def used(self, schemas: Sequence[Mapping[str, Any]], *, is_varied: bool) -> dict[str, Any]:
+        """Return how requests for replies with these schemas were written, as JSON; empty if as by default.
+
+        Leaves out which schema was requested in which format: results that need different replies from the
+        same server were judged alike.
+
+        Args:
+            schemas: of the replies.
+            is_varied: whether several different replies to a request were wanted, so that it had a seed.
+        """
+        formats = dict(self._guessed.keys()) | self.formats
+        places = {formats.get(self._name(schema), 0) for schema in schemas}
+        names = {name: sent for name, sent in sorted(self.names.items()) if is_varied or name != "seed"}
+        found = {"parameters": names, "formats": [LADDER[place] for place in sorted(places) if any(places)]}
         return {name: part for name, part in found.items() if part}
 
     def recall(self, learned: Any) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.config import EmbeddingConfig, LLMConfig
     from graphrag_eval_async.errors import Failure
     from graphrag_eval_async.judge.openai_endpoint import Endpoint
-    from graphrag_eval_async.judge.protocol import Message
+    from graphrag_eval_async.judge.protocol import Asked, Message
     from graphrag_eval_async.records.token_usage import TokenUsage
 
 T = TypeVar("T")
@@ -126,11 +126,15 @@ class OpenAIJudge:
         found = {name: remote.dialect.learned for name, remote in self._remotes.items()}
         return {name: learned for name, learned in found.items() if learned}
 
-    @property
-    def used(self) -> dict[str, Any]:
-        """The same, with what was accepted but is not remembered yet."""
-        found = {name: remote.dialect.used for name, remote in self._remotes.items()}
-        return {name: used for name, used in found.items() if used}
+    def used(self, asked: Sequence[Asked]) -> dict[str, Any]:
+        """Return how these requests were written, if it differs from the defaults, as JSON."""
+        found = {}
+        for name, remote in self._remotes.items():
+            own = [each for each in asked if (each.schema is None) == (name == "embedding")]
+            schemas = [each.schema for each in own if each.schema is not None]
+            if own and (used := remote.dialect.used(schemas, is_varied=any(each.is_varied for each in own))):
+                found[name] = used
+        return found
 
     @property
     def _remotes(self) -> dict[str, _Remote]:

@@ -189,9 +189,11 @@ class Response(NamedTuple):
         match self.json:
             case {"choices": [{"error": {} as error, "message": _}, *_]}:
                 return Response(_status_of(error), self.headers, json.encode({"error": error}), self.scrub)
-            case {"choices": _} | {"data": _}:
+            case {"choices": [_, *_]} | {"data": [_, *_]}:
                 return self
             case {"error": {} | str() as error} if error:
+                return self._replace(status=_status_of(error))
+            case {"object": "error"} as error:
                 return self._replace(status=_status_of(error))
         return self
 

@@ -27,6 +27,20 @@ Message: TypeAlias = Mapping[str, str]
 """One message of a conversation: `role` ("system", "user" or "assistant") and `content`."""
 
 
+class Asked(NamedTuple):
+    """What a result asked of a judge.
+
+    Attributes:
+        judge: the judge's name in the configuration.
+        schema: the schema of the reply; None for embeddings.
+        is_varied: whether another reply to the same messages was wanted.
+    """
+
+    judge: str
+    schema: Mapping[str, Any] | None
+    is_varied: bool = False
+
+
 @runtime_checkable
 class Judge(Protocol):
     """An LLM and an embedding model.

@@ -107,7 +107,7 @@ class Retry:
             limiter.deadlines.freeze(asyncio.get_running_loop().time() + seconds)
 
         def spent() -> float:
-            return (usage.dollars or 0.0) - usage.restored_dollars + usage.timed_out_dollars
+            return (usage.spent or usage.timed_out_dollars) - usage.restored_dollars
 
         end = partial(self._end, "completion")
         self.shared = SharedLimits(llm, name, worker, Link(spent, limiter.pause, freeze, self._broke, end))
@@ -214,7 +214,7 @@ class Retry:
 
     def _check_budget(self) -> None:
         budget = self._limits.budget_usd
-        if budget is not None and (self._usage.dollars or 0.0) + self._usage.timed_out_dollars >= budget:
+        if budget is not None and (self._usage.spent or self._usage.timed_out_dollars) >= budget:
             self._broke(f"the budget of {budget:g} US dollars is spent")
 
     def _broke(self, text: str) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphrag_eval_async.judge.client import JudgeSetup
+    from graphrag_eval_async.judge.protocol import Asked
 
 STARTS = 2
 """Results to start judging per iteration of the event loop; each takes a millisecond."""
@@ -93,12 +94,14 @@ class JudgeSession:
             await client.open(self.cache, self.usage)
         self._is_open = True
 
-    @property
-    def used(self) -> dict[str, Any]:
-        """In what way requests were written, if it differs from the defaults, as JSON."""
-        others = {f"judges.{name}": client.used for name, client in self.clients.items()}
+    def used(self, asked: Sequence[Asked]) -> dict[str, Any]:
+        """Return how the requests of a result were written, if it differs from the defaults, as JSON.
+
+        Depends on these requests only, not on what the server refused of other results by then.
+        """
+        others = {f"judges.{name}": client.used(asked) for name, client in self.clients.items()}
         del others[f"judges.{self.first.name}"]
-        return self.first.used | {name: used for name, used in others.items() if used}
+        return self.first.used(asked) | {name: used for name, used in others.items() if used}
 
     def drop_unsent(self) -> None:
         """Cancel all results without a sent request, and start no more."""

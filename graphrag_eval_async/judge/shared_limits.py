@@ -7,15 +7,15 @@ import logging
 from contextlib import suppress
 from hashlib import sha256
 from heapq import heappop, heappush, nsmallest
-from importlib.util import find_spec
 from math import inf
 from random import uniform
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.config.shared import shared_address
-from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
+from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable, UsageError
 from graphrag_eval_async.judge.shared_script import KEPT_SECONDS, SCRIPT
+from graphrag_eval_async.redis_client import check_redis, connect, is_final, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.config import LLMConfig
 
 LOGGER = logging.getLogger("graphrag_eval_async.judge")
-
-INSTALL = "pip install 'graphrag-eval-async[redis]'"
 
 BATCH = 128
 """Requests that ask for admission in one message."""
@@ -43,9 +41,6 @@ ANSWER_SECONDS = 5.0
 
 CLOSING_SECONDS = 5.0
 """Time at the end to report what the last replies cost."""
-
-TEMPORARY = ("BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM", "READONLY")
-"""How errors of the server begin that may pass."""
 
 
 class Link(NamedTuple):
@@ -88,8 +83,10 @@ def check_shared(llm: LLMConfig) -> None:
         shared_address(llm.limits.shared)
     except ValueError as error:
         raise ConfigError([f"llm.limits.shared: {error}"]) from None
-    if find_spec("redis") is None:
-        raise ConfigError([f"llm.limits.shared: needs the package redis: {INSTALL}"])
+    try:
+        check_redis()
+    except UsageError as error:
+        raise ConfigError([f"llm.limits.shared: {error}"]) from None
 
 
 class SharedLimits:
@@ -104,6 +101,7 @@ class SharedLimits:
         assert llm.limits.shared is not None  # noqa: S101  (the caller checked)
         self._limits = llm.limits
         self._address = shared_address(llm.limits.shared)
+        self._run_name = self._address.options.get("run", "")
         self._worker = worker
         self._link = link
         self._waiting: list[Waiting] = []
@@ -120,7 +118,7 @@ class SharedLimits:
         scope = self._address.name or _scope(llm)
         # A hash tag keeps both keys on one node of a cluster.
         tag = f"{{graphrag-eval-async:{scope}}}"
-        self._keys = [f"{tag}:rate:{name}", f"{tag}:spent:{self._address.run or 'default'}"]
+        self._keys = [f"{tag}:rate:{name}", f"{tag}:spent:{self._run_name or 'default'}"]
 
     async def acquire(self, order: int, tokens: float, kind: str) -> None:
         """Wait until all workers together may send one more request.
@@ -258,35 +256,12 @@ class SharedLimits:
         return max(0.0, self._paused_until - asyncio.get_running_loop().time())
 
     async def _open(self) -> None:
-        self._client = self._client or await asyncio.to_thread(self._connect)
+        if self._client is None:
+            self._client = await asyncio.to_thread(connect, self._address, ANSWER_SECONDS)
         self._script = self._client.register_script(SCRIPT)
 
-    def _connect(self) -> Any:
-        """Return a client; importing the package takes a while."""
-        try:
-            from redis.asyncio import Redis
-            from redis.asyncio.retry import Retry
-            from redis.backoff import NoBackoff
-        except ImportError as error:
-            raise ConfigError(
-                [f"llm.limits.shared: redis cannot be imported ({error}): {INSTALL}"]
-            ) from error
-
-        address = self._address
-        return Redis(
-            host=address.host,
-            port=address.port,
-            db=address.db,
-            username=address.username or None,
-            password=address.password or None,
-            ssl=address.is_encrypted,
-            socket_timeout=ANSWER_SECONDS,
-            socket_connect_timeout=ANSWER_SECONDS,
-            retry=Retry(NoBackoff(), 0),  # `_run` tries again.
-        )
-
     def _broke(self) -> None:
-        run = f"run {self._address.run!r}" if self._address.run else "all runs without a name"
+        run = f"run {self._run_name!r}" if self._run_name else "all runs without a name"
         text = (
             f"the budget of {self._limits.budget_usd:g} US dollars is spent by all workers of {run} at "
             f"{self._address}; ?run=NAME in llm.limits.shared begins another"
@@ -298,14 +273,9 @@ class SharedLimits:
     def _ending(self, error: Exception, lasted: float) -> JudgeUnavailable | None:
         """Return the error that ends the run, or None if it is worth trying again."""
         longest = self._limits.max_outage_sec
-        if isinstance(error, ConfigError):
-            return JudgeUnavailable("; ".join(error.problems))
-        from redis import exceptions
-
-        refused = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.ResponseError)
-        passing = (exceptions.ReadOnlyError, exceptions.OutOfMemoryError, exceptions.ClusterError)
-        is_passing = isinstance(error, passing) or str(error).startswith(TEMPORARY)
-        if isinstance(error, refused) and not is_passing:
+        if isinstance(error, UsageError):
+            return JudgeUnavailable(f"llm.limits.shared: {error}")
+        if is_final(error):
             return JudgeUnavailable(
                 f"{self._trouble(error)}; check llm.limits.shared, its database and its password"
             )
@@ -315,10 +285,7 @@ class SharedLimits:
         return None
 
     def _trouble(self, error: Exception) -> str:
-        text = str(error) or type(error).__name__
-        for secret in {self._address.password, self._address.username} - {""}:
-            text = text.replace(secret, "***")
-        return f"shared limits at {self._address}: {text}"
+        return f"shared limits at {self._address}: {without_secrets(error, self._address)}"
 
     def _end(self, error: JudgeUnavailable) -> None:
         message = error.message

@@ -91,6 +91,12 @@ class JudgeUsage:
         return self.restored_dollars + sum(known) if len(known) == len(costs) else None
 
     @property
+    def spent(self) -> float | None:
+        """The same, with an estimate for requests that timed out, which may be billed."""
+        known = self.dollars
+        return known if known is None else known + self.timed_out_dollars
+
+    @property
     def paused_sec(self) -> float:
         """Seconds left of the pause that the server asked for; 0 when not paused."""
         return max(0.0, self._paused_until - monotonic())

@@ -101,10 +101,11 @@ class Plan(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """The keys that judging adds to a result, and to its steps by index."""
+    """The keys that judging adds to a result and to its steps by index, and the `judge` key of the result."""
 
     keys: dict[str, Any]
     of_steps: dict[int, dict[str, Any]]
+    provenance: dict[str, Any]
 
 
 class Judging:
@@ -216,13 +217,14 @@ class Judging:
             for name in self._panels[task.metric].judges
         ]
         outcomes = await _outcomes(asked, result)
-        return None if result.is_dropped else self._gather(plan, asked, outcomes, session)
+        return None if result.is_dropped else self._gather(plan, asked, outcomes, result)
 
     def _gather(
-        self, plan: Plan, asked: Sequence[Asked], outcomes: Sequence[Outcome], session: JudgeSession
+        self, plan: Plan, asked: Sequence[Asked], outcomes: Sequence[Outcome], result: ResultCalls
     ) -> Judged:
         """Return what the tasks add to the result; count outcomes and costs."""
-        judged = Judged({}, {})
+        session = result.session
+        judged = Judged({}, {}, self.provenance(session.used(result.asked)))
         found = iter(
             [Verdict(outcome, calls.cost) for outcome, (_, calls) in zip(outcomes, asked, strict=True)]
         )

@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import subprocess
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,8 @@ import orjson
 import pytest
 
 from graphrag_eval_async.cli.exits import SAME_SECONDS
-from graphrag_eval_async.cli.judges import judging
+from graphrag_eval_async.cli.judges import judging, never_judged
+from graphrag_eval_async.config import load_config
 from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.judge import JudgeUsage
 from graphrag_eval_async.judge.pricing import Prices
@@ -25,6 +27,7 @@ from tests.judge_server import FAULTS, Never, completion, error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from tests.cli.support import Folder
     from tests.judge_server import JudgeServer
@@ -394,6 +397,17 @@ def test_the_report_on_a_judge() -> None:
     assert shown[1] == "tokens: 0 in, 0 out, 5 embedded"
     shown = judging("m", usage(input_tokens=1000, unmetered=1))
     assert shown[0].endswith(", about $0.001")
+    shown = judging("m", usage(input_tokens=1000, timed_out_dollars=0.5))
+    assert shown[0].endswith(", $0.501, $0.50 of it estimated for requests that timed out")
+
+
+def test_a_metric_that_always_failed_is_named(tmp_path: Path) -> None:
+    loaded = load_config(config(tmp_path, None, answer_correctness={}, context_relevance={}))
+    told = never_judged(loaded, usage(asked=Counter(answer_correctness=3)), ["steps_score"])
+    assert told == [
+        "answer_correctness failed for each result",
+        "context_relevance needs the texts of a retrieval step, which no result has",
+    ]
 
 
 @each(

@@ -315,6 +315,32 @@ def test_other_refusals(reply: Reply, kind: Failure, fatal: bool) -> None:
     assert isinstance(found, JudgeUnavailable) == fatal
 
 
+SLOW = {"message": "slow down", "code": 429}
+EMPTY: list[dict[str, Any]] = [{}, {"choices": None}, {"choices": []}, {"id": None, "choices": None}]
+
+
+@each(
+    ("body", "kind"),
+    [
+        *((empty | {"error": SLOW}, "rate_limited") for empty in [*EMPTY, {"data": None}, {"data": []}]),
+        *((empty | {"error": {"message": "no", "code": "401"}}, "unavailable") for empty in EMPTY),
+        *((empty | {"error": {"message": "no", "type": "server_error"}}, "unavailable") for empty in EMPTY),
+        *((empty | {"error": "no"}, "unavailable") for empty in EMPTY),
+        ({"object": "error", "message": "max model len is 100", "code": 400}, "invalid_request"),
+        ({"object": "error"} | SLOW, "rate_limited"),
+        ({"choices": [{"message": {"content": None}, "error": SLOW}]}, "rate_limited"),
+        ({"choices": [{"message": {"content": "1"}}], "error": SLOW}, None),
+        ({"data": [{"embedding": [1]}], "error": SLOW}, None),
+        ({"choices": [], "error": None}, None),
+    ],
+)
+def test_an_error_with_status_200(body: dict[str, Any], kind: Failure | None) -> None:
+    found = Response(200, {}, json_reply(body).body).unmasked
+    assert found.is_success == (kind is None)
+    if kind is not None:
+        assert failure_of(found, TARGET).kind == kind
+
+
 def test_fatal_errors_say_what_to_check() -> None:
     assert str(judged(error(401, "no"))) == (
         "unavailable: gpt-4o at https://host/v1: HTTP 401: no; "

@@ -221,18 +221,10 @@ def test_addresses_that_are_none(text: str) -> None:
 
 def test_parts_of_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("REDIS_PASSWORD", raising=False)
-    assert shared_address("redis://h")[:5] == ("h", 6379, 0, "", "")
-    assert shared_address("rediss://u:p%40@h:1/2/name?run=monday") == (
-        "h",
-        1,
-        2,
-        "name",
-        "monday",
-        "u",
-        "p@",
-        True,
-    )
-    assert shared_address("redis://h/name")[:5] == ("h", 6379, 0, "name", "")
+    assert shared_address("redis://h")[:5] == ("h", 6379, 0, "", {})
+    address = ("h", 1, 2, "name", {"run": "monday"}, "u", "p@", True)
+    assert shared_address("rediss://u:p%40@h:1/2/name?run=monday") == address
+    assert shared_address("redis://h/name")[:5] == ("h", 6379, 0, "name", {})
     assert str(shared_address("redis://u:p@[::1]/2")) == "redis://[::1]:6379/2"
 
 
@@ -252,7 +244,7 @@ def test_a_configuration_hides_the_address(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphrag_eval_async.judge.shared_limits.find_spec", lambda _: None)
+    monkeypatch.setattr("graphrag_eval_async.redis_client.find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"pip install 'graphrag-eval-async\[redis\]'"):
         check_shared(LLMConfig(limits=LimitsConfig(shared="redis://h")))
 

@@ -166,6 +166,24 @@ async def test_what_was_learned_is_kept_in_the_cache(tmp_path: Path) -> None:
         assert found[1] == (2, found[0][1])
 
 
+@pytest.mark.parametrize("refusal", ["by name", "400"])
+@without_waiting
+async def test_the_prompts_do_not_depend_on_when_a_format_is_found_out(refusal: str, tmp_path: Path) -> None:
+    script = without(["temperature"], knowing(["json_object"], REFUSALS[refusal], sensible))
+    async with serving(script) as server:
+        settings = config(server, limits={"max_concurrency": 1}, cache=str(tmp_path / "calls.sqlite"))
+        first = [response(i) | {"actual_steps": []} for i in range(3)]
+        found = []
+        for _ in range(2):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", GraphragEvalWarning)
+                responses = [*first, *map(response, range(3, 6))]
+                async with evaluate_stream(templates(6), responses, config=settings) as stream:
+                    found.append(prompts_of(await collect(stream)))
+    assert len(found[0]) == 1
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("name", WRAPPINGS)
 @without_waiting
 async def test_a_wrapped_reply_is_read(name: str) -> None:

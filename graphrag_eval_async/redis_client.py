@@ -1,0 +1,151 @@
+"""Addresses of Redis servers, and connections to them."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from graphrag_eval_async.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+INSTALL = "pip install 'graphrag-eval-async[redis]'"
+
+SCHEMES = ("redis://", "rediss://")
+
+TEMPORARY = ("BUSY ", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM", "READONLY")
+"""How errors of the server begin that may pass."""
+
+
+class RedisAddress(NamedTuple):
+    """A Redis server, the name of something there, and options.
+
+    Attributes:
+        host: name or number of the host.
+        port: its port.
+        db: number of the database.
+        name: what follows the database, decoded; may be empty.
+        options: what follows the question mark.
+        username: for the server; empty for its default user.
+        password: for the server; empty for none.
+        is_encrypted: whether the connection uses TLS.
+    """
+
+    host: str
+    port: int
+    db: int
+    name: str
+    options: Mapping[str, str]
+    username: str
+    password: str
+    is_encrypted: bool
+
+    def __str__(self) -> str:
+        """Without secrets and options."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'rediss' if self.is_encrypted else 'redis'}://{host}:{self.port}/{self.db}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    @property
+    def server(self) -> tuple[str, int, int]:
+        """What two addresses on one server have in common."""
+        return self.host, self.port, self.db
+
+
+def redis_address(text: str, shape: str, options: Collection[str] = ()) -> RedisAddress:
+    """Read an address of this shape, whose options have one of these names.
+
+    The environment variables REDIS_USERNAME and REDIS_PASSWORD have what it lacks.
+
+    Raises:
+        ValueError: it has another shape; the message says how it should be and tells no secret.
+    """
+    try:
+        url = urlsplit(text)
+        host, port = url.hostname, url.port
+        given = dict(parse_qsl(url.query, keep_blank_values=True, strict_parsing=bool(url.query)))
+    except ValueError:
+        raise ValueError(f"expected {shape}, with a port from 1 to 65535") from None
+    if f"{url.scheme}://" not in SCHEMES or not host or url.fragment or port == 0:
+        raise ValueError(f"expected {shape}, or rediss:// for TLS")
+    if unknown := given.keys() - {*options}:
+        raise ValueError(f"expected {shape}; there is no option {min(unknown)!r}")
+    path = url.path.removeprefix("/")
+    db, _, name = path.partition("/")
+    if not re.fullmatch("[0-9]{1,9}", db):
+        db, name = "0", path
+    return RedisAddress(
+        host,
+        6379 if port is None else port,
+        int(db),
+        unquote(name).removesuffix("/"),
+        given,
+        unquote(url.username or "") or os.environ.get("REDIS_USERNAME", ""),
+        unquote(url.password or "") or os.environ.get("REDIS_PASSWORD", ""),
+        url.scheme == "rediss",
+    )
+
+
+def is_redis(path: object) -> bool:
+    """Whether a path is an address of a Redis server."""
+    return isinstance(path, str) and path.startswith(SCHEMES)
+
+
+def check_redis() -> None:
+    """Check that the package redis is installed, without importing it.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if find_spec("redis") is None:
+        raise UsageError(f"needs the package redis: {INSTALL}")
+
+
+def connect(address: RedisAddress, seconds: float) -> Any:
+    """Return a client that connects when it is used, and does not try again; an answer may take so long.
+
+    Importing the package takes a while.
+
+    Raises:
+        UsageError: it cannot be imported.
+    """
+    try:
+        from redis.asyncio import Redis
+        from redis.asyncio.retry import Retry
+        from redis.backoff import NoBackoff
+    except ImportError as error:
+        raise UsageError(f"redis cannot be imported ({error}): {INSTALL}") from error
+    return Redis(
+        host=address.host,
+        port=address.port,
+        db=address.db,
+        username=address.username or None,
+        password=address.password or None,
+        ssl=address.is_encrypted,
+        socket_timeout=seconds,
+        socket_connect_timeout=seconds,
+        protocol=2,
+        retry=Retry(NoBackoff(), 0),
+    )
+
+
+def is_final(error: Exception) -> bool:
+    """Whether it is useless to try again."""
+    from redis import exceptions
+
+    refused = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.ResponseError)
+    passing = (exceptions.ReadOnlyError, exceptions.OutOfMemoryError, exceptions.ClusterError)
+    is_passing = isinstance(error, passing) or str(error).startswith(TEMPORARY)
+    return isinstance(error, refused) and not is_passing
+
+
+def without_secrets(error: Exception, address: RedisAddress) -> str:
+    """Return the message of an error."""
+    text = str(error) or type(error).__name__
+    return text.replace(address.password, "***") if address.password else text
