@@ -67,6 +67,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records.tabular import results_to_rows
     from graphrag_eval_async.reference import Reference, load_reference
     from graphrag_eval_async.scale import EvaluatedFile, evaluate_file
+    from graphrag_eval_async.scale.ray.evaluation import DatasetEvaluation, evaluate_dataset
+    from graphrag_eval_async.scale.redis.results import redis_results, watch_redis
+    from graphrag_eval_async.scale.redis.source import redis_stream
     from graphrag_eval_async.sinks.journal import Journal
     from graphrag_eval_async.sources import Follower, Lag, follow_jsonl, read_jsonl
     from graphrag_eval_async.sources.receiving import receive_otlp
@@ -113,6 +116,9 @@ _MODULES = {
     "records.tabular": "results_to_rows",
     "reference": "Reference load_reference",
     "scale": "EvaluatedFile evaluate_file",
+    "scale.redis.results": "redis_results watch_redis",
+    "scale.redis.source": "redis_stream",
+    "scale.ray.evaluation": "DatasetEvaluation evaluate_dataset",
     "sinks.journal": "Journal",
     "sources": "Follower Lag follow_jsonl read_jsonl",
     "sources.receiving": "receive_otlp",
@@ -137,6 +143,7 @@ __all__ = [
     "ContextRelevanceConfig",
     "CustomEvaluationConfig",
     "Dashboard",
+    "DatasetEvaluation",
     "Decision",
     "EmbeddingConfig",
     "EvaluatedFile",
@@ -193,6 +200,7 @@ __all__ = [
     "compare",
     "compute_aggregates",
     "evaluate_agent",
+    "evaluate_dataset",
     "evaluate_file",
     "evaluate_stream",
     "follow_jsonl",
@@ -202,6 +210,8 @@ __all__ = [
     "read_jsonl",
     "recall_at_k",
     "receive_otlp",
+    "redis_results",
+    "redis_stream",
     "reference_step_from_sparql",
     "response_from_anthropic",
     "response_from_langchain",
@@ -215,6 +225,7 @@ __all__ = [
     "run_evaluation",
     "run_evaluation_sync",
     "save_reference",
+    "watch_redis",
 ]
 
 

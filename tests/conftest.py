@@ -56,6 +56,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("ragas") and find_spec("ragas") is None:
         pytest.skip("needs ragas: pip install '.[ragas]'")
+    if item.get_closest_marker("ray") and find_spec("ray") is None:
+        pytest.skip("needs Ray: pip install '.[ray]'")
 
 
 @pytest.hookimpl(optionalhook=True)

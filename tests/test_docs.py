@@ -38,6 +38,7 @@ from graphrag_eval_async.monitor import (
     prometheus_server,
     report,
     webhooks,
+    worst,
 )
 from graphrag_eval_async.records import decoding, doubts, evaluation, reject, yaml_file
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
@@ -109,6 +110,8 @@ DEFAULTS = {
     "numbers in an embedding": f"{MAX_DIMENSIONS:,}",
     "length of an error reply that is read": size(MAX_ERROR_BYTES),
     "latest results with a page of their own; the same of the worst": f"{kept.KEPT}",
+    "questions on the page of a template": f"{worst.OF_TEMPLATE}",
+    "questions whose reasons of failure a page counts": f"{worst.MAX_QUESTIONS:,}",
     "text in the steps of a result that is kept for its page": f"{kept.MAX_CHARACTERS:,} characters",
     "browsers that get updates": f"{dashboard_server.MAX_CLIENTS}",
     "updates of the page": f"{1 / board.UPDATE_SECONDS:g} a second",

@@ -22,6 +22,7 @@ def test_the_public_names() -> None:
         "ContextRelevanceConfig",
         "CustomEvaluationConfig",
         "Dashboard",
+        "DatasetEvaluation",
         "Decision",
         "EmbeddingConfig",
         "EvaluatedFile",
@@ -78,6 +79,7 @@ def test_the_public_names() -> None:
         "compare",
         "compute_aggregates",
         "evaluate_agent",
+        "evaluate_dataset",
         "evaluate_file",
         "evaluate_stream",
         "follow_jsonl",
@@ -87,6 +89,8 @@ def test_the_public_names() -> None:
         "read_jsonl",
         "recall_at_k",
         "receive_otlp",
+        "redis_results",
+        "redis_stream",
         "reference_step_from_sparql",
         "response_from_anthropic",
         "response_from_langchain",
@@ -100,6 +104,7 @@ def test_the_public_names() -> None:
         "run_evaluation",
         "run_evaluation_sync",
         "save_reference",
+        "watch_redis",
     ]
     for name in package.__all__:
         assert inspect.getdoc(getattr(package, name)), name
@@ -153,6 +158,12 @@ ARGUMENTS: dict[Any, tuple[str, str]] = {
         "path",
         "start poll_interval idle_timeout stop rotate_wait exclude ignore_older max_line_bytes",
     ),
+    package.redis_stream: (
+        "url stream",
+        "group results consumer drain claim_after_sec max_deliveries max_results max_outage_sec force",
+    ),
+    package.watch_redis: ("url stream", "group reference max_outage_sec"),
+    package.redis_results: ("url results", ""),
     package.load_reference: ("reference", "comparators strict"),
     package.recall_at_k: ("relevant_docs retrieved_docs k", ""),
     package.average_precision: ("relevant_docs retrieved_docs", ""),
@@ -194,7 +205,7 @@ def test_the_methods() -> None:
     for method in ("__aiter__", "__anext__", "__aenter__", "__aexit__"):
         assert hasattr(stream, method)
     expected = {"add", "finish", "snapshot", "lowest", "overall", "per_template", "prepare", "merge"}
-    expected |= {"cumulative_counts"}
+    expected |= {"cumulative_counts", "question_scores"}
     expected |= {"to_bytes", "from_bytes", "order_templates", "expect_steps", "to_rows", "to_pandas"}
     assert public(package.RunningAggregates) == expected
     assert public(package.PrometheusCollector) == {"collect", "describe"}

@@ -17,6 +17,7 @@ import yaml
 from graphrag_eval_async import load_reference
 from graphrag_eval_async.config import load_config
 from tests.cli.judged import KEY, serving
+from tests.redis_server import redis_server
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path.read_text() for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]}
@@ -53,7 +54,12 @@ def shown(page: str) -> list[str]:
 # The two of README that install are run, word for word, by .ci/run; here only what follows the installation.
 INSTALLING = [command for command in commands("README.md") if "pip install" in command]
 FIRST = INSTALLING[0].removeprefix("pip install . && ")
-PYTHON = {f"{page}-{number}": text for page in PAGES for number, text in enumerate(snippets(page))}
+PYTHON = {
+    f"{page}-{number}": text
+    for page in PAGES
+    if page != "redis.md"
+    for number, text in enumerate(snippets(page))
+}
 YAML = {f"{page}-{number}": text for page in PAGES for number, text in enumerate(blocks(page, "yaml"))}
 WORKFLOWS = [YAML.pop(key) for key in [*YAML] if "\njobs:" in YAML[key]]
 """Those of GitHub Actions."""
@@ -99,9 +105,22 @@ def _run_commands(page: str, folder: Path, **variables: str) -> None:
     assert [line for line in shown(page) if line.rstrip() not in lines] == []
 
 
-@pytest.mark.parametrize("page", [page for page in WITH_COMMANDS if page != "judges.md"])
+@pytest.mark.parametrize("page", [page for page in WITH_COMMANDS if page not in ("judges.md", "redis.md")])
 def test_commands_run_one_after_the_other(page: str, folder: Path) -> None:
     _run_commands(page, folder)
+
+
+def test_commands_and_snippets_that_need_redis(folder: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    with redis_server(data) as server:
+        python = [f"python - <<'END'\n{text}END" for text in snippets("redis.md")]
+        text = "\n".join([*commands("redis.md"), *python])
+        text = text.replace("redis-cli", f"redis-cli -p {server.port}")
+        text = text.replace("redis://localhost", server.url).replace("python -", f"{sys.executable} -")
+        printed = _run(["bash", "-euo", "pipefail", "-c", text], folder)
+    assert "results: 8, rejected lines: 0" in printed
+    assert "Backlog(unread=0, in_work=0, lost=0, workers=0)" in printed
 
 
 @pytest.mark.ragas

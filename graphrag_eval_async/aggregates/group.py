@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from graphrag_eval_async.aggregates.coverage import Tallies, bounds, count, coverage, reasons
 from graphrag_eval_async.aggregates.exact import mean, sum_units
+from graphrag_eval_async.aggregates.histogram import count_of
 from graphrag_eval_async.aggregates.questions import (
     FIRST,
     UNKNOWN,
     Clusters,
+    QuestionScore,
     clusters,
     mean_of,
     name_of,
@@ -38,8 +40,8 @@ if TYPE_CHECKING:
 Columns: TypeAlias = "tuple[tuple[tuple[float, ...], ...], tuple[Any, ...], tuple[Any, ...]]"
 """The columns of several `Row`."""
 
-Intervals: TypeAlias = "Callable[[Weights | None, Clusters | None], dict[str, Any]]"
-"""Returns the keys of intervals, from weights (of a metric from 0 to 1) and from clusters, if known."""
+Intervals: TypeAlias = "Callable[[Weights | None, Clusters | None, bool], dict[str, Any]]"
+"""Returns the keys of intervals, from weights and clusters, if known, and whether values are from 0 to 1."""
 
 
 class DetailOptions(NamedTuple):
@@ -61,17 +63,19 @@ class DetailOptions(NamedTuple):
 class Group:
     """Counts, step counts and metrics of results.
 
-    `tallies` counts failed metrics and reasons of failure. `expected` are the step names that are always
-    counted by name.
+    `tallies` counts failed metrics and reasons of failure, `failed` errors by question. `expected` are the
+    step names that are always counted by name.
     """
 
     __slots__ = (
-        *("_detailed", "_expected", "_shown", "errors", "places", "series", "steps", "successes", "tallies"),
+        *("_detailed", "_expected", "_shown", "errors", "failed", "places", "series", "steps"),
+        *("successes", "tallies"),
     )
 
     def __init__(self, expected: Collection[str] = ()) -> None:
         self._expected = expected
         self.errors = 0
+        self.failed: Counter[str] = Counter()
         self.successes = 0
         self.steps: StepCounts = {}
         self.tallies: Tallies = Counter()
@@ -97,6 +101,10 @@ class Group:
         for sign, samples in ((1, new), (-1, gone)):
             for sample in samples:
                 self.count(sample.failed, sample.steps, sample.tallies, sign)
+                if sample.failed:
+                    self.failed[sample.question] += sign
+                    if not self.failed[sample.question]:
+                        del self.failed[sample.question]
         replace_samples(self.series, new, gone, self.places)
 
     def add(self, metrics: Sequence[str], rows: Sequence[Row], micro: dict[str, Series]) -> None:
@@ -133,9 +141,14 @@ class Group:
         self.trim_steps()
         self.tallies.update(other.tallies)
 
+    def fail(self, rows: Sequence[Row]) -> None:
+        """Count errors by question; `count` counts them all in all."""
+        self.failed.update([name_of(question) for _, question, _ in rows])
+
     def merge(self, other: Group) -> None:
         """Add the contents of `other`."""
         self.add_counts(other)
+        self.failed.update(other.failed)
         places = self._places_of(other.places)
         for name, series in other.series.items():
             own = metric(self.series, name, by_question=True)
@@ -148,7 +161,20 @@ class Group:
         series, names = self.series.get(metric), [*self.places]
         if series is not None and series.questions is not None:
             for place, values in series.questions.by_place():
-                yield names[place], *mean_of(values)
+                if place < len(names):
+                    yield names[place], *mean_of(values)
+
+    def question_scores(self, template: str, metric: str, *, include_errors: bool) -> Iterator[QuestionScore]:
+        """Yield the mean of a score for each question; values may be added meanwhile."""
+        errors = {} if include_errors else dict(self.failed)
+        for question, own, values in self.means_of_questions(metric):
+            failed = errors.pop(question, 0)
+            if question != UNKNOWN:
+                mean_of_all = own * values / (values + failed) if failed else own
+                yield QuestionScore(mean_of_all, question, template, metric, values, failed)
+        for question, failed in errors.items():
+            if question != UNKNOWN:
+                yield QuestionScore(0.0, question, template, metric, 0, failed)
 
     def touch(self) -> None:
         """Invalidate cached snapshots."""
@@ -214,12 +240,12 @@ class Group:
                 whole[metric] = {}
                 if own is not None:
                     whole[metric] = shown[metric] | {"quantiles": own.quantiles()}
-                    weights = own.histogram.weights() if own.histogram is not None and bounded else None
+                    weights = first_weights(own, metric, groups) if bounded else None
                     if detail.intervals is None:
                         whole[metric]["weights"] = weights
                     elif is_score(metric):
                         grouped = clusters_of(groups, metric, shown[metric]["mean"])
-                        whole[metric] |= detail.intervals(weights, grouped)
+                        whole[metric] |= detail.intervals(weights, grouped, bounded)
                 if bounded and values + failed:
                     whole[metric]["bounds"] = bounds(own, failed)
                 whole[metric]["coverage"] = covered
@@ -230,6 +256,19 @@ class Group:
         if self._detailed is None or self._detailed[0] != detail:
             self._detailed = detail, self.snapshot(detail)
         return self._detailed[1]
+
+
+def first_weights(own: Series, metric: str, groups: Collection[Group]) -> Weights | None:
+    """Return the weights of first samples; None if there are more than questions, which are not independent.
+
+    That is so if results of several answers to a question are not numbered, as those of shards.
+    """
+    weights = None if own.histogram is None else own.histogram.weights()
+    if weights is None or any(UNKNOWN in group.places for group in groups):
+        return weights
+    kept = [series.questions for group in groups if (series := group.series.get(metric)) is not None]
+    most = sum(len(questions) for questions in kept if questions is not None)
+    return weights if None in kept or count_of(weights) <= most else None
 
 
 def first_values(

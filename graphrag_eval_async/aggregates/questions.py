@@ -45,22 +45,45 @@ def mean_of(values: float | Several) -> tuple[float, int]:
     return values + 0.0, 1
 
 
+class QuestionScore(NamedTuple):
+    """The mean of a score over the samples of a question; the lowest first, then by id.
+
+    Attributes:
+        mean: over the values, and 0 for each error.
+        values: number of values.
+        errors: number of errors, which have no value.
+    """
+
+    mean: float
+    question: str
+    template: str
+    metric: str
+    values: int
+    errors: int
+
+
 class QuestionValues:
     """The values of one score, summed exactly by question.
 
     A question has a place, the same for all scores of a template. A question with one value takes 8 bytes.
     """
 
-    __slots__ = ("_several", "_single")
+    __slots__ = ("_count", "_several", "_single")
 
     def __init__(self) -> None:
         self._single = array("d")  # NaN for a place without a value, or with several.
         self._several: dict[int, Several] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        """The number of questions with a value."""
+        return self._count
 
     def add(self, places: list[int], values: Sequence[float]) -> None:
         """Add a value to each of the questions at `places`."""
         if places == [*range(len(self._single), len(self._single) + len(places))]:  # All are new.
             self._single.extend(values)
+            self._count += len(places)
             return
         by_place: dict[int, list[float]] = {}
         for place, value in zip(places, values, strict=True):
@@ -76,9 +99,11 @@ class QuestionValues:
         known = self._several.get(place, None if isnan(single[place]) else single[place])
         if known is None:
             total = value
+            self._count += 1
         else:
             total = plus(known, value, sign)
             if total[1] < 2:  # After a removal.
+                self._count -= not total[1]
                 total = mean_of(total)[0] if total[1] else nan
         if isinstance(total, tuple):
             self._several[place], single[place] = total, nan

@@ -20,7 +20,6 @@ from graphrag_eval_async.aggregates.group import (
     replace_samples,
 )
 from graphrag_eval_async.aggregates.pending import Pending
-from graphrag_eval_async.aggregates.questions import UNKNOWN
 from graphrag_eval_async.aggregates.steps import checked_names
 from graphrag_eval_async.aggregates.window import Alike, Last, Row, Seconds, Sliding, WindowedResult
 from graphrag_eval_async.errors import UsageError, describe
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.group import Intervals
+    from graphrag_eval_async.aggregates.questions import QuestionScore
     from graphrag_eval_async.aggregates.series import Series
 
 # Maximum questions to remember, besides those in a window.
@@ -177,16 +177,20 @@ class Aggregates:
         macro = {metric: macro_of(metric, per_template) for metric in micro if metric in self._micro}
         return {"per_template": per_template, "micro": micro, "macro": macro} | self._agreed()
 
-    def lowest(self, metric: str, count: int) -> list[tuple[str, float]]:
-        """Return the `count` questions with the lowest means of a score, the lowest first, then by id."""
+    def question_scores(self, metric: str, template: str | None = None) -> Iterator[QuestionScore]:
+        """Yield the mean of a score for each question, of one template or of all, if any has a value.
+
+        An error counts as 0 unless its metrics count. Results may be added meanwhile.
+        """
         self._flush()
-        means = [
-            (mean, question)
-            for group in self._groups.values()
-            for question, mean, _ in group.means_of_questions(metric)
-            if question != UNKNOWN
-        ]
-        return [(question, mean) for mean, question in nsmallest(count, means)]
+        groups = [*self._groups.items()] if metric in self._micro else []
+        for name, group in groups:
+            if template in (None, name):
+                yield from group.question_scores(name, metric, include_errors=self._include_errors)
+
+    def lowest(self, metric: str, count: int) -> list[QuestionScore]:
+        """Return the `count` questions with the lowest means of a score, the lowest first, then by id."""
+        return nsmallest(count, self.question_scores(metric))
 
     def cumulative_counts(self, metric: str, bounds: Sequence[float]) -> list[int]:
         """Return, for each bound, how many values of the metric over all results are at most the bound."""
@@ -200,7 +204,7 @@ class Aggregates:
         This is fast, however many templates there are; each interval takes half a millisecond.
         """
         self._flush()
-        return self._total().snapshot(self._detail(None))
+        return self._total().snapshot(self._detail(None), self._groups.values())
 
     def per_template(self) -> dict[str, dict[str, Any]]:
         """Return the same for each template. Do not change it: unchanged templates are cached."""
@@ -342,6 +346,8 @@ class Aggregates:
             group = self._group(template)
             group.count(failed, steps, tallies, len(rows))
             group.trim_steps()
+            if failed:
+                group.fail(rows)
             if metrics:
                 group.add(metrics, rows, self._micro)
 

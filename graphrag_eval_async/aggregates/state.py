@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _HEADER = struct.Struct(">4sHI")
 _MAGIC = b"GEAA"
-_VERSION = 5
+_VERSION = 6
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 _Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
@@ -56,6 +56,8 @@ class _Series(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 class _Group(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     errors: _Count
+    # Errors by question; the name is empty for results that name none.
+    failed: dict[_Name, _Positive]
     successes: _Count
     steps: dict[_Name, _StepCounts]
     # Counts of all steps not counted by name.
@@ -167,14 +169,18 @@ def _dump_group(group: Group) -> _Group:
     series = {_encode(name): _dump_series(series, places) for name, series in sorted(group.series.items())}
     tallies = [(_encode(what), _encode(kind), total) for (what, kind), total in sorted(group.tallies.items())]
     names = [*_encode_all(questions)]
-    return _Group(group.errors, group.successes, by_name, other, tallies, names, series)
+    failed = {_encode(name): count for name, count in sorted(group.failed.items())}
+    return _Group(group.errors, failed, group.successes, by_name, other, tallies, names, series)
 
 
 def _load_group(state: _Group, micro: dict[str, Series], expected: Collection[str]) -> Group:
     if not state.errors + state.successes:
         raise ValueError("a template without results")
+    if sum(state.failed.values()) != state.errors:
+        raise ValueError("errors of other questions than those of the template")
     group = Group(expected)
     group.errors, group.successes = state.errors, state.successes
+    group.failed.update({_decode(name): count for name, count in state.failed.items()})
     group.places = {_decode(name): place for place, name in enumerate(state.questions)}
     group.steps = {_decode(name): counts for name, counts in state.steps.items()}
     if state.other_steps is not None:

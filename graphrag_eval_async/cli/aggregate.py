@@ -1,13 +1,16 @@
 """``aggregate``: aggregates of results that are on disk already."""
 
+import asyncio
 import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+import typer
+
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts, run_to_end
-from graphrag_eval_async.cli.files import STATE, check_distinct, merge_aggregates
+from graphrag_eval_async.cli.files import STATE, check_distinct, merge_aggregates, results_path
 from graphrag_eval_async.cli.gates import MISSING_RATE
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.reading import collecting, processes_for, read_to_end
@@ -15,9 +18,12 @@ from graphrag_eval_async.cli.report import ReportOptions
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.running import Interval, RunningAggregates
 from graphrag_eval_async.records import Rejects
-from graphrag_eval_async.reference import load_reference
+from graphrag_eval_async.redis_client import is_redis
+from graphrag_eval_async.reference import NoReference, load_reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.scale.merging import Merging
+from graphrag_eval_async.scale.redis.results import RedisRun
+from graphrag_eval_async.scale.redis.source import stream_at
 from graphrag_eval_async.scale.work import Aggregating, Reply
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.sources.shards import Window
@@ -35,8 +41,11 @@ class Aggregate(ReportOptions):
 
     results: Annotated[
         list[str],
-        options.input_argument(
-            metavar="RESULTS...", help="Results, JSONL, or .aggregates files; - for standard input."
+        typer.Argument(
+            parser=options.parser(results_path),
+            metavar="RESULTS...",
+            help="Results, JSONL, or .aggregates files; - for standard input; redis://HOST/RESULTS for those "
+            "on a Redis server, or redis://HOST/STREAM?group=GROUP for the aggregates of all its workers.",
         ),
     ]
     reference: options.ReferenceOption = None
@@ -50,7 +59,7 @@ class Aggregate(ReportOptions):
         return kind
 
     def run(self, interrupts: Interrupts) -> Exit:
-        merged = [path for path in self.results if path.endswith(STATE)]
+        merged = [path for path in self.results if _is_merged(path)]
         if any(gate.metric == MISSING_RATE for gate in self.gates):
             if self.reference is None:
                 raise UsageError(f"a gate on {MISSING_RATE} needs --reference REFERENCE")
@@ -63,9 +72,13 @@ class Aggregate(ReportOptions):
             aggregates.order_templates(reference.templates)
             aggregates.expect_steps(reference.step_names)
         for path in merged:
-            merge_aggregates(aggregates, path)
+            if is_redis(path):
+                asyncio.run(_merge_group(aggregates, path))
+            else:
+                merge_aggregates(aggregates, path)
         answered: set[str] = set()
-        jobs = processes_for(self.jobs, self._lines) if self.jobs != 1 else 1
+        can_be_cut = self.jobs != 1 and not any(map(is_redis, self._lines))
+        jobs = processes_for(self.jobs, self._lines) if can_be_cut else 1
         if jobs > 1:
             steps = reference.step_names if reference is not None else frozenset()
             rejects, ending = self._read_in_processes(jobs, aggregates, steps, answered, interrupts)
@@ -82,7 +95,7 @@ class Aggregate(ReportOptions):
     @property
     def _lines(self) -> list[str]:
         """The paths of results."""
-        return [path for path in self.results if not path.endswith(STATE)]
+        return [path for path in self.results if not _is_merged(path)]
 
     def _read(
         self, aggregates: RunningAggregates, answered: set[str], interrupts: Interrupts
@@ -132,3 +145,15 @@ class Aggregate(ReportOptions):
                         advance()
 
                 return rejects, run_to_end(merging.run(take), interrupts)
+
+
+def _is_merged(path: str) -> bool:
+    """Whether something holds aggregates, not results: a file, or a group on a Redis server."""
+    return path.endswith(STATE) or (is_redis(path) and "?" in path)
+
+
+async def _merge_group(aggregates: RunningAggregates, path: str) -> None:
+    """Add the aggregates of all workers of a group."""
+    async with RedisRun(stream_at(path).settings, NoReference()) as run:
+        await run.refresh()
+        aggregates.merge(run.aggregates)

@@ -27,6 +27,7 @@ from graphrag_eval_async.cli.options import PANELS, with_address
 from graphrag_eval_async.cli.plan import Plan
 from graphrag_eval_async.cli.plot import Plot
 from graphrag_eval_async.cli.reporting import WriteReport
+from graphrag_eval_async.cli.scale import ScaleRay
 from graphrag_eval_async.cli.schema import Schema
 from graphrag_eval_async.cli.validate import Validate
 from graphrag_eval_async.cli.watch.command import Watch
@@ -119,12 +120,18 @@ COMMANDS: dict[str, type[Command]] = {
     "calibrate": Calibrate,
     "validate": Validate,
     "convert": Convert,
+    "scale ray": ScaleRay,
     "schema": Schema,
     "grafana": Grafana,
     "answer-correctness": AnswerCorrectness,
 }
+_scale = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Evaluate on many machines.")
+app.add_typer(_scale, name="scale")
 for _name, _command in COMMANDS.items():
-    app.command(_name, cls=GroupedCommand, epilog=f"\b\nExample:\n  {PROGRAM} {_command.example}")(_command)
+    _group, _, _own = _name.rpartition(" ")
+    (_scale if _group else app).command(
+        _own, cls=GroupedCommand, epilog=f"\b\nExample:\n  {PROGRAM} {_command.example}"
+    )(_command)
 
 
 class _Escaped(logging.Formatter):

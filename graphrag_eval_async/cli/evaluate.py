@@ -31,7 +31,10 @@ from graphrag_eval_async.judge.dry import DryJudge
 from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.monitor.facts import judge_state
 from graphrag_eval_async.monitor.report import ReportResults, html_report
+from graphrag_eval_async.monitor.worst import worst_questions
+from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile, FileEvaluation
+from graphrag_eval_async.scale.redis.source import stream_at
 from graphrag_eval_async.sinks import RejectWriter, write_report
 from graphrag_eval_async.sinks.tables import check_table, draft_beside, is_table, write_table
 from graphrag_eval_async.sources import read_jsonl
@@ -55,7 +58,7 @@ class Evaluate(RunOptions):
         "evaluate reference.yaml responses.jsonl -o results.jsonl --fail-under steps_score=0.8"
     )
 
-    responses: Annotated[str | None, options.RESPONSES] = None
+    responses: Annotated[str | None, options.LIVE_RESPONSES] = None
     output: Annotated[
         str | None,
         options.output_option(
@@ -64,7 +67,8 @@ class Evaluate(RunOptions):
             parser=output_path,
             metavar="FILE",
             help="Write results here: .jsonl, or .csv or .parquet at the end of the run; - is standard "
-            "output.  [default: -, but nowhere if that is a terminal]",
+            "output; redis://HOST/RESULTS for responses of that server.  [default: -, but nowhere if that "
+            "is a terminal, or for responses of a server]",
         ),
     ] = None
     html: Annotated[
@@ -127,8 +131,14 @@ class Evaluate(RunOptions):
 
     def run(self, interrupts: Interrupts) -> Exit:
         self._check_inputs()
+        if is_redis(self.source):
+            return self._run_as_worker(interrupts)
         if self.dry_run:
             return self._estimate(interrupts)
+        if is_redis(self.output):
+            raise UsageError(
+                f"-o {self.output} is for responses of a Redis server, redis://HOST/STREAM?group=GROUP"
+            )
         if self.output is None and not (sys.stdout and sys.stdout.isatty()):
             return replace(self, output="-").run(interrupts)
         if self.output is not None and is_table(self.output):
@@ -186,6 +196,48 @@ class Evaluate(RunOptions):
             page=None if collected is None else partial(self._write_page, stream, config, collected),
         )
 
+    def _run_as_worker(self, interrupts: Interrupts) -> Exit:
+        """Evaluate what comes from a Redis server until stopped, or until nothing is left to do."""
+        refused = {
+            "--dry-run": self.dry_run,
+            "--jobs": self.jobs != 1,
+            "--report": self.html,
+            "--resume": self.is_resumable,
+            "--shard": self.shard,
+            "--shuffle": self.shuffle is not None,
+            "-o TABLE": self.output is not None and is_table(self.output),
+        }
+        for option, given in refused.items():
+            if given:
+                raise UsageError(f"{option} cannot be combined with responses of a Redis server")
+        if any(gate.metric == MISSING_RATE for gate in self.gates):
+            raise UsageError(f"{MISSING_RATE} cannot be a gate of one worker, which sees a part only")
+        results = self.output if is_redis(self.output) else None
+        source = stream_at(self.source, results)
+        config, reference = self.read_config(), self.load_reference()
+        run = replace(self, output=None) if results else self
+        run.check_files(config)
+        check_gates(self.gates, reference.templates, config)
+        with (
+            run.open(reference, source, config, interrupts) as (stream, lines),
+            run.exporting(stream) as takers,
+        ):
+            usage = stream.usage if judge_of(config) else None
+            shown = run._shows_progress
+            with progress(source, shown=shown, usage=usage, aggregates=stream.aggregates) as advance:
+                sending = Sending(lines, stream.stop, takers)
+                work = _write_results(stream, sending, advance, Counter())
+                ending = run_to_end(work, interrupts, drain=sending.drain)
+        place = f"{source.settings.address}/{source.settings.keys.results}"
+        return run.report_stream(
+            stream,
+            ending,
+            reference=None,
+            config=config,
+            table=run._table,
+            notes=[f"results of this worker; all are in {place}"],
+        )
+
     def _write_page(
         self,
         stream: EvaluationStream,
@@ -196,6 +248,7 @@ class Evaluate(RunOptions):
         page = html_report(
             snapshot,
             collected,
+            worst=worst_questions(stream.aggregates),
             title=f"Evaluation of {self.source}",
             level=self.level,
             rejects=stream.rejects.counts,

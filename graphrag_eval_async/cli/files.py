@@ -19,9 +19,12 @@ import yaml
 
 from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
+from graphrag_eval_async.redis_client import is_redis
+from graphrag_eval_async.scale.redis.source import results_at, stream_at
 from graphrag_eval_async.sinks import LineFile, write_report
 from graphrag_eval_async.sinks.tables import draft_beside
 from graphrag_eval_async.sources.reading import expand
+from graphrag_eval_async.sources.remote import is_address
 from graphrag_eval_async.text import escape_json, tell
 
 if TYPE_CHECKING:
@@ -43,10 +46,30 @@ def input_path(path: str) -> str:
         return path
     try:
         files = expand([path])
-    except SourceError as error:
+    except (SourceError, UsageError) as error:
         raise ValueError(str(error)) from None
     for file in files:
-        _check_readable(file)
+        if not is_address(file):
+            _check_readable(file)
+    return path
+
+
+def responses_path(path: str) -> str:
+    """The same, or the address of a stream of a Redis server."""
+    if not is_redis(path):
+        return input_path(path)
+    stream_at(path)
+    return path
+
+
+def results_path(path: str) -> str:
+    """The same, or the address of results on a Redis server, or of the group that finds them."""
+    if not is_redis(path):
+        return input_path(path)
+    if "?" in path:
+        stream_at(path)
+    else:
+        results_at(path)
     return path
 
 
@@ -63,6 +86,11 @@ def file_path(path: str, *, what: str) -> str:
 def _check_readable(path: str) -> None:
     if not os.access(path, os.R_OK):
         raise ValueError(f"{path!r} {'is not readable' if os.path.exists(path) else 'does not exist'}")
+
+
+def reference_path(path: str) -> str:
+    """A path of a reference set, or the address of a stream, in place of it."""
+    return responses_path(path) if is_redis(path) else file_path(path, what="the reference set")
 
 
 def output_path(path: str) -> str:
@@ -146,7 +174,7 @@ def is_among(file: str, path: str) -> bool:
     """Whether `file` belongs to the directory or pattern `path`, or would if it existed."""
     patterns = [path] if glob.has_magic(path) and not os.path.exists(path) else []
     if os.path.isdir(path):
-        patterns = [os.path.join(glob.escape(path), name) for name in ("*.jsonl", "*.jsonl.gz")]
+        patterns = [os.path.join(glob.escape(path), name) for name in ("*.jsonl", "*.jsonl.gz", "*.parquet")]
     return any(fnmatchcase(os.path.realpath(file), os.path.realpath(pattern)) for pattern in patterns)
 
 

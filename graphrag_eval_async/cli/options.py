@@ -13,7 +13,14 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from graphrag_eval_async.cli.files import file_path, input_path, output_path, state_path
+from graphrag_eval_async.cli.files import (
+    file_path,
+    input_path,
+    output_path,
+    reference_path,
+    responses_path,
+    state_path,
+)
 from graphrag_eval_async.cli.gates import Gate, parse_gate
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.conditions import to_float
@@ -134,13 +141,16 @@ ReferencePath = Annotated[
 OptionalReferencePath = Annotated[
     str | None,
     typer.Argument(
-        parser=_reference, metavar="REFERENCE", show_default=False, help="Reference set, YAML or JSON."
+        parser=parser(reference_path),
+        metavar="REFERENCE",
+        show_default=False,
+        help="Reference set, YAML or JSON.",
     ),
 ]
 NoReference = Annotated[
     str | None,
     input_option(
-        parser=parser(input_path),
+        parser=parser(responses_path),
         metavar="RESPONSES",
         help="Evaluate these responses without a reference set; each has the text of its `question`. Steps "
         "are not scored.",
@@ -163,10 +173,16 @@ Questions = Annotated[
         help="Reference set, to find each question's id by its text.",
     ),
 ]
-RESPONSES = input_argument(
+_FILES = (
+    "Responses, JSONL or Parquet: a file (.gz too), a directory, a glob, an address such as s3://..., or "
+    "- for standard input"
+)
+RESPONSES = input_argument(metavar="RESPONSES", show_default=False, help=f"{_FILES}.")
+LIVE_RESPONSES = typer.Argument(
+    parser=parser(responses_path),
     metavar="RESPONSES",
     show_default=False,
-    help="Responses, JSONL: a file (.gz too), a directory, a glob, or - for standard input.",
+    help=f"{_FILES}; or a stream of a Redis server: redis://HOST/STREAM?group=GROUP.",
 )
 Config = Annotated[
     str | None,

@@ -89,8 +89,8 @@ class _Bar(Progress):
     def get_renderables(self) -> Iterable[RenderableType]:
         """Return the bar, which is drawn ten times a second."""
         pace = f"{self._results / max(monotonic() - self._start, MIN_SECONDS):.1f}/s"
-        if self._usage is not None and self._usage.dollars is not None:
-            pace += f", {dollars(self._usage.dollars)}"
+        if self._usage is not None and self._usage.spent is not None:
+            pace += f", {dollars(self._usage.spent)}"
         if self._usage is not None and self._usage.paused_sec > MIN_PAUSE:
             end = datetime.now() + timedelta(seconds=self._usage.paused_sec)
             pace += f", paused by the judge until {end:%H:%M:%S}"

@@ -12,8 +12,11 @@ from graphrag_eval_async.cli.exits import Ending, run_to_end
 from graphrag_eval_async.cli.files import open_lines
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.records import Rejects
+from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.scale.file_evaluation import count_jobs
 from graphrag_eval_async.scale.ranges import unsplittable
+from graphrag_eval_async.scale.redis.results import results_on
+from graphrag_eval_async.scale.redis.source import results_at
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES, RejectWriter
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.reading import expand
@@ -40,7 +43,8 @@ def read_to_end(
     Raises:
         UsageError: the file `rejects` cannot be opened.
     """
-    opened = [(read_jsonl(path), add) for path, add in sources]
+    opened = [(read_jsonl(path), add) for path, add in sources if not is_redis(path)]
+    on_servers = [(results_at(path), add) for path, add in sources if is_redis(path)]
     with (
         collecting(rejects, max_reject_bytes, interrupts) as (rejected, on_reject),
         progress(*(source for source, _ in opened)) as advance,
@@ -56,6 +60,10 @@ def read_to_end(
                     spool=rejects is not None,
                     advance=advance,
                 )
+            for (address, name), add in on_servers:
+                async for result in results_on(address, name):
+                    add(result)
+                    advance()
 
         return rejected, run_to_end(read(), interrupts)
 

@@ -6,24 +6,25 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TextIO
 
+from graphrag_eval_async.aggregates.questions import QuestionScore
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit
 from graphrag_eval_async.cli.files import STATE, write_aggregates, write_state
 from graphrag_eval_async.cli.gates import Gate, check_each, failed_and_held
 from graphrag_eval_async.cli.table import failure_reasons, folded, render_detail, render_means
 from graphrag_eval_async.inference.running import Interval, RunningAggregates
+from graphrag_eval_async.monitor.worst import worst_questions
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.records.metrics import counts_of
 from graphrag_eval_async.reference import NoReference, Reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
+from graphrag_eval_async.scale.redis.results import Run
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES
-from graphrag_eval_async.stream import EvaluationStream
 from graphrag_eval_async.stream.ending import Decision
 from graphrag_eval_async.text import counts, describe, dollars, one_line, percent, tell
 
 LISTED_REJECTS = 10  # how many rejects are listed where no file takes them
 WORST_QUESTIONS = 5
-WORST_BY = ("steps_score", "answer_f1", "ragas_answer_correctness", "answer_relevance")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,7 @@ class ReportOptions:
         summary = _summary(found, snapshot["micro"], reference, decision)
         gates = check_each(self.gates, snapshot, reference, {*found.missing})
         failures, held = failed_and_held(gates)
-        lines = [summary, *folded(failure_reasons(snapshot)), *worst_questions(aggregates, snapshot["micro"])]
+        lines = [summary, *folded(failure_reasons(snapshot)), *_worst(aggregates)]
         lines += [*notes, *(one_line(f"gate held: {gate}") for gate in held)]
         tables = [_tables(snapshot, table, detail=self.detail), "", *lines]
         ending = ending.attempt(partial(tell, table, "\n".join(tables)))
@@ -96,12 +97,16 @@ def _tables(snapshot: Mapping[str, Any], stream: TextIO | None, *, detail: bool)
     return "\n\n".join(filter(None, (render(snapshot, stream) for render in renders)))
 
 
-def worst_questions(aggregates: RunningAggregates, micro: Mapping[str, Any]) -> list[str]:
-    """The questions with the lowest means of the first score, in a line, if any is below 1."""
-    metric = next((metric for metric in WORST_BY if metric in micro and "mean" in micro[metric]), None)
-    worst = [] if metric is None else aggregates.lowest(metric, WORST_QUESTIONS)
-    told = ", ".join(f"{one_line(name, limit=80)} ({mean:.3g})" for name, mean in worst if mean < 1)
-    return folded([f"worst questions by {metric}: {told}"] if told else [])
+def _worst(aggregates: RunningAggregates) -> list[str]:
+    """The worst questions, in a line."""
+    worst = worst_questions(aggregates, WORST_QUESTIONS)
+    told = ", ".join(f"{one_line(each.question, limit=80)} ({_mean(each)})" for each in worst)
+    return folded([f"worst questions by {worst[0].metric}: {told}"] if worst else [])
+
+
+def _mean(score: QuestionScore) -> str:
+    errors = f", {score.errors} of {score.values + score.errors} errors" if score.errors else ""
+    return f"{score.mean:.3g}{errors}"
 
 
 def _summary(
@@ -135,7 +140,7 @@ def list_rejects(rejects: Rejects) -> None:
         tell(sys.stderr, f"rejected: {counts(rejects.counts)}")
 
 
-def journaling(stream: EvaluationStream) -> list[str]:
+def journaling(stream: Run) -> list[str]:
     """Return a line about what the journal held, if there is one."""
     journal = stream.journal
     if journal is None:

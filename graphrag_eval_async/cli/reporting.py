@@ -213,6 +213,7 @@ class WriteReport(RegressionGates):
         page = html_report(
             summary.snapshot,
             collected,
+            worst=summary.lowest,
             title=f"Report on {', '.join(self.results)}",
             comparison=summary.comparison,
             level=self.level,

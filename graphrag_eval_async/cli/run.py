@@ -24,6 +24,8 @@ from graphrag_eval_async.monitor.otel import OtelExport, check_export
 from graphrag_eval_async.monitor.otlp import OtlpFile
 from graphrag_eval_async.reference import NoReference, Reference, load_reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
+from graphrag_eval_async.scale.redis.results import Run
+from graphrag_eval_async.scale.redis.source import RedisStream
 from graphrag_eval_async.sinks import LineFile, RejectWriter
 from graphrag_eval_async.sinks.journal import Dedupe, Fsync, Journal
 from graphrag_eval_async.sources import Responses
@@ -201,7 +203,7 @@ class RunOptions(ReportOptions):
     def open(
         self,
         reference: Reference,
-        source: Responses,
+        source: Responses | RedisStream,
         config: Config | None,
         interrupts: Interrupts,
         *,
@@ -243,7 +245,7 @@ class RunOptions(ReportOptions):
             yield stream, results
 
     @contextmanager
-    def exporting(self, stream: EvaluationStream) -> Iterator[list[Callable[[Mapping[str, Any]], object]]]:
+    def exporting(self, stream: Run) -> Iterator[list[Callable[[Mapping[str, Any]], object]]]:
         """What takes each result for OpenTelemetry; at the end, delivers the rest.
 
         Raises:
@@ -286,13 +288,13 @@ class RunOptions(ReportOptions):
 
         return stop_paying
 
-    def has_begun(self, stream: EvaluationStream) -> bool:
+    def has_begun(self, stream: Run) -> bool:
         """Whether there is anything to report; there is not if the journal could not be resumed."""
         return not self.is_resumable or stream.journal is not None
 
     def report_stream(
         self,
-        stream: EvaluationStream,
+        stream: Run,
         ending: Ending,
         *,
         reference: Reference | None,

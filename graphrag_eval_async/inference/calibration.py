@@ -11,6 +11,7 @@ from graphrag_eval_async.errors import UsageError, check_boolean
 from graphrag_eval_async.inference.confidence import check_level
 from graphrag_eval_async.inference.corrected import Pair, corrected_mean
 from graphrag_eval_async.inference.labels import (
+    ALIASES,
     UNUSED,
     Label,
     Score,
@@ -57,7 +58,7 @@ class Calibration:
         check_boolean("chosen_at_random", chosen_at_random)
         self._level = level
         self._declared = chosen_at_random
-        self._metric = metric
+        self._metric = metric and ALIASES.get(metric, metric)
         self._metrics: set[str] = set()
         self._labels: defaultdict[str, list[Label]] = defaultdict(list)
         self._empty = 0
@@ -74,7 +75,7 @@ class Calibration:
         if read.value is None:
             self._empty += 1
         else:
-            self._labels[read.metric].append(read)
+            self._labels[ALIASES.get(read.metric, read.metric)].append(read)
 
     def metric(self) -> str:
         """Return the metric.

@@ -127,7 +127,7 @@ class RunningAggregates(Aggregates):
 
 
 def _intervals(
-    weights: Weights | None, found: Clusters | None, *, level: float, kind: Interval
+    weights: Weights | None, found: Clusters | None, bounded: bool, *, level: float, kind: Interval
 ) -> dict[str, Any]:
     """Return what a detailed snapshot says about the mean of a score."""
     shown: dict[str, Any] = {}
@@ -136,7 +136,7 @@ def _intervals(
         shown["mean_of_questions"] = found.mean_of_questions
         if found.se is not None:
             shown["se"] = found.se
-        if kind == "one_look" and (ends := one_look(found, level, bounded=weights is not None)):
+        if kind == "one_look" and (ends := one_look(found, level, bounded=bounded)):
             low, high = ends
             interval = {"low": low, "high": high, "kind": "one_look", "questions": found.questions}
     if weights is not None:

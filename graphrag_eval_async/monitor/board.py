@@ -7,23 +7,23 @@ import json
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.monitor.counting import Counting, is_wrong
 from graphrag_eval_async.monitor.facts import Facts, complete
 from graphrag_eval_async.monitor.kept import KeptResults
 from graphrag_eval_async.monitor.overview import (
     LISTED,
     History,
-    list_of_worst,
     overview,
     result_list,
     result_metrics,
 )
 from graphrag_eval_async.monitor.rendering import render
 from graphrag_eval_async.monitor.windows import Trends
+from graphrag_eval_async.monitor.worst import WorstQuestion, questions_in_slices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from graphrag_eval_async.monitor.counting import Counting
 
 UPDATE_SECONDS = 0.5
 """Least time between two updates of a page."""
@@ -52,6 +52,10 @@ class Board:
         self.pause = UPDATE_SECONDS
         self._event: tuple[str, bytes] = ("", b"")
 
+    async def questions_of(self, template: str) -> Sequence[WorstQuestion]:
+        """The questions of a template, the worst first."""
+        return self.kept.reasons.rows(await questions_in_slices(self._facts.aggregates, template))
+
     async def overview(self, base: str) -> str:
         """The content of the first page, as it was at most `pause` seconds ago."""
         async with self._lock:
@@ -60,7 +64,8 @@ class Board:
                 await self._facts.prepare()
                 facts = self._facts.collect()
                 self._trends.add_to(facts)
-                worst, latest = [*filter(is_wrong, self.kept.worst.facts())], self.kept.latest.facts()
+                worst = self.kept.reasons.rows(await questions_in_slices(self._facts.aggregates))
+                latest = self.kept.latest.facts()
                 log, states = [*self._alerts.log], self._alerts.states()
                 html = await asyncio.to_thread(self._render, facts, worst, latest, log, states, base)
                 self._rendered = monotonic(), html
@@ -76,7 +81,7 @@ class Board:
     def _render(
         self,
         facts: dict[str, Any],
-        worst: Sequence[Mapping[str, Any]],
+        worst: Sequence[WorstQuestion],
         latest: Sequence[Mapping[str, Any]],
         log: Sequence[Mapping[str, Any]],
         states: Mapping[str, bool],
@@ -90,10 +95,9 @@ class Board:
             base=base,
             gates=[],
             lists=[
-                list_of_worst(worst, more="All of the worst results"),
                 result_list("latest", "Latest results", latest[:LISTED], more="More of the latest results"),
             ],
-            result_metrics=result_metrics([*worst, *latest], RESULT_METRICS),
+            result_metrics=result_metrics(latest, RESULT_METRICS),
             charts=self._history.charts(),
             alert_log=log,
             alert_states=states,

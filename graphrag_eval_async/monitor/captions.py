@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.monitor.wording import reason_in_words
+from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.text import counts, dollars
 
@@ -19,6 +21,8 @@ def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         told.append(("in flight", str(facts["in_flight"])))
     if (lag := facts.get("lag")) is not None:
         told.append(("behind", f"{lag['bytes']} bytes, {lag['seconds']:.0f} s"))
+    if (backlog := facts.get("backlog")) is not None:
+        told += backlog_facts(backlog)
     told.append(("rejected lines", counts(facts["rejects"]) or "none"))
     if facts["questions"]:
         told.append(("questions without a response", f"{facts['missing']} of {facts['questions']}"))
@@ -28,6 +32,13 @@ def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         told.append(("restored", str(facts["journal"]["restored"])))
     told += [("not there yet", path) for path in facts.get("not_found", ())]
     return told
+
+
+def backlog_facts(backlog: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How far the workers of a group are."""
+    unread = "not known" if backlog["unread"] is None else str(backlog["unread"])
+    told = [("workers", str(backlog["workers"])), ("waiting", unread)]
+    return told + ([("lost", str(backlog["lost"]))] if backlog["lost"] else [])
 
 
 def judge_facts(judge: Mapping[str, Any] | None) -> list[tuple[str, str]]:
@@ -72,7 +83,9 @@ def about_result(result: Mapping[str, Any]) -> list[tuple[str, str]]:
         "response": "response_id",
     }
     return [
-        (name, str(result[key])) for name, key in names.items() if result.get(key) not in {None, NO_FAILURE}
+        (name, reason_in_words(str(result[key])) if key == REASON else str(result[key]))
+        for name, key in names.items()
+        if result.get(key) not in {None, NO_FAILURE}
     ]
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.aggregates import Seconds
     from graphrag_eval_async.inference.running import RunningAggregates
-    from graphrag_eval_async.stream import EvaluationStream
+    from graphrag_eval_async.scale.redis.results import Run
 
 
 class Dashboard:
@@ -44,7 +44,7 @@ class Dashboard:
 
     def __init__(
         self,
-        stream: EvaluationStream,
+        stream: Run,
         *,
         host: str = "127.0.0.1",
         port: int = 8080,
@@ -57,7 +57,7 @@ class Dashboard:
         """Listen from now on.
 
         Args:
-            stream: the stream, of which no result has been taken yet.
+            stream: the stream, or what `watch_redis` returns; no result has been taken of it yet.
             host: host name or address to listen on.
             port: port to listen on; 0 selects a free one.
             window: which results count as recent. Default: the last 200.

@@ -16,11 +16,10 @@ from graphrag_eval_async.monitor.captions import about_result, shown_fields
 from graphrag_eval_async.monitor.counting import is_wrong
 from graphrag_eval_async.monitor.evidence import pairs_of, values_of
 from graphrag_eval_async.monitor.kept import KEPT
-from graphrag_eval_async.monitor.overview import (
-    result_metrics,
-)
+from graphrag_eval_async.monitor.overview import result_metrics
 from graphrag_eval_async.monitor.rendering import STATIC, render, require_jinja, static
 from graphrag_eval_async.monitor.stored import result_at, results_of_question
+from graphrag_eval_async.monitor.worst import OF_TEMPLATE
 from graphrag_eval_async.sources.receiving import listen, require_web, server_of
 from graphrag_eval_async.threads import outlast
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from graphrag_eval_async.monitor.board import Board
+    from graphrag_eval_async.monitor.worst import WorstQuestion
 
 PING_SECONDS = 15.0
 """Time without news after which a comment keeps the connection open."""
@@ -124,6 +124,7 @@ class DashboardServer:
             Route("/results/at/{offset:int}", self._stored),
             Route("/results/{number:int}", self._result),
             Route("/question", self._question),
+            Route("/template", self._template),
             Route("/{name:str}", self._named),
         ]
         return Starlette(routes=[Mount(self._base, routes=routes)] if self._base else routes)
@@ -203,10 +204,22 @@ class DashboardServer:
             return self._list("Latest results", kept.latest.facts())
         return self._absent("There is no such page.")
 
-    def _list(self, title: str, results: Sequence[Mapping[str, Any]], note: str = "") -> Response:
+    def _list(
+        self,
+        title: str,
+        results: Sequence[Mapping[str, Any]] = (),
+        note: str = "",
+        questions: Sequence[WorstQuestion] = (),
+    ) -> Response:
         metrics = result_metrics(results, RESULT_METRICS)
         return _page(
-            "list.html", title=title, base=self._base, note=note, results=results, result_metrics=metrics
+            "list.html",
+            title=title,
+            base=self._base,
+            note=note,
+            results=results,
+            result_metrics=metrics,
+            questions=questions,
         )
 
     async def _result(self, request: Request) -> Response:
@@ -239,13 +252,19 @@ class DashboardServer:
             return self._absent(f"There is no result of question {question}. {note}")
         return self._list(f"Results of {question}", results, note)
 
+    async def _template(self, request: Request) -> Response:
+        template = request.query_params.get("id", "")
+        questions = await self._board.questions_of(template)
+        if not questions:
+            return self._absent(f"No question of template {template} has a score or an error.")
+        note = f"The worst first, at most {OF_TEMPLATE}; an error counts as 0."
+        return self._list(f"Questions of {template}", note=note, questions=questions)
+
     async def _shown(self, result: Mapping[str, Any]) -> Response:
         return await asyncio.to_thread(_result_page, result, self._base)
 
     def _absent(self, text: str) -> Response:
-        page = _page(
-            "list.html", title="Not found", base=self._base, note=text, results=[], result_metrics=[]
-        )
+        page = self._list("Not found", note=text)
         page.status_code = 404
         return page
 

@@ -80,8 +80,9 @@ class Pair(NamedTuple):
     """An expected step beside the actual step that matched it, or came closest.
 
     Attributes:
-        verdict: "matched", "different", "missing" or "not expected"; or "earlier step" for those before the
-            last group where only the last group is scored.
+        verdict: "matched", or "2 of 3 documents found" if some are missing; "different", "missing" or
+            "not expected"; or "earlier step" for those before the last group where only the last group is
+            scored.
     """
 
     expected: Step | None
@@ -114,9 +115,17 @@ def pairs_of(result: Mapping[str, Any]) -> list[Pair]:
         is_same = is_match[place] and step.get("name") != "retrieval"
         left, right = _side_by_side(step, other, alike=is_same or place < scored)
         verdict = "earlier step" if place < scored else "missing" if other is None else "different"
-        pairs.append(Pair(left, right, "matched" if is_match[place] else verdict))
+        if is_match[place] and other is not None:
+            verdict = _documents_found(step, other) or "matched"
+        pairs.append(Pair(left, right, verdict))
     others = [step for step in actual if id(step) not in taken]
     return pairs + [Pair(None, _step(step, None, []), "not expected") for step in others]
+
+
+def _documents_found(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str:
+    """How many of the expected documents were found; empty if none is missing."""
+    wanted, found = ({_key(each) for each in _documents(step)} for step in (expected, actual))
+    return "" if wanted <= found else f"{len(wanted & found)} of {len(wanted)} documents found"
 
 
 def _groups(steps: Any) -> Iterator[list[Mapping[str, Any]]]:

@@ -14,6 +14,8 @@ from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.monitor.windows import window_facts
 from graphrag_eval_async.records.metrics import counts_of, is_counted_cost, means_of
 from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.scale.redis.results import RedisRun
+from graphrag_eval_async.scale.redis.source import RedisStream
 from graphrag_eval_async.sources import JsonlFiles
 from graphrag_eval_async.sources.receiving import OtlpReceiver
 from graphrag_eval_async.threads import work_in_slices
@@ -23,10 +25,11 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.aggregates.histogram import Weights
     from graphrag_eval_async.config import Config
+    from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.judge import JudgeUsage
     from graphrag_eval_async.monitor.counting import Counting
+    from graphrag_eval_async.scale.redis.results import Run
     from graphrag_eval_async.sources import Follower
-    from graphrag_eval_async.stream import EvaluationStream
 
 RATE_SECONDS = 10.0  # the time over which a rate is taken; longer if it was not asked for meanwhile
 SUMS = "sums"  # the key of the sums that `complete` turns into confidence sequences
@@ -50,10 +53,10 @@ class Facts:
 
     def __init__(
         self,
-        stream: EvaluationStream,
+        stream: Run,
         counting: Counting,
         *,
-        source: Follower | JsonlFiles | OtlpReceiver | None = None,
+        source: Follower | JsonlFiles | OtlpReceiver | RedisStream | None = None,
         config: Config | None = None,
         paths: Sequence[str] = (),
         level: float = 0.95,
@@ -66,6 +69,11 @@ class Facts:
         self._fixed = {"paths": list(paths), "window": window_facts(counting.window), "level": level}
         self._start = monotonic()
         self._pace, self._calls = Rate(self._start), Rate(self._start)
+
+    @property
+    def aggregates(self) -> RunningAggregates:
+        """Aggregates of all results."""
+        return self._stream.aggregates
 
     async def prepare(self) -> None:
         """Do the slow part of `collect` in slices, so that others can run."""
@@ -82,7 +90,7 @@ class Facts:
         stream, comparison = self._stream, self._counting.comparison
         # Nobody knows how much more standard input or an exporter will send.
         lag, not_found = None, []
-        if not isinstance(self._source, JsonlFiles | OtlpReceiver | None):
+        if not isinstance(self._source, JsonlFiles | OtlpReceiver | RedisStream | None):
             lag, not_found = self._source.lag, self._source.not_found
         return {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -98,6 +106,7 @@ class Facts:
             "rejects": dict(stream.rejects.counts),
             "questions": self._questions,
             "missing": len(stream.missing),
+            "backlog": stream.backlog._asdict() if isinstance(stream, RedisRun) else None,
             "lag": None if lag is None else {"bytes": lag.bytes, "seconds": lag.seconds},
             "judge": self._judge(now),
             "journal": None if stream.journal is None else {"restored": stream.journal.restored},

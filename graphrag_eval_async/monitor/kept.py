@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.monitor.counting import Selection, shorten
+from graphrag_eval_async.monitor.worst import Reasons
 from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class KeptResults:
         """Take every result that `counting` counts from now on."""
         self.latest = Selection("last", KEPT)
         self.worst = Selection("worst", KEPT)
+        self.reasons = Reasons()
         self._number = 0
         counting.on_result = self._add
 
@@ -35,6 +37,7 @@ class KeptResults:
         self._number += 1
         whole = result if _is_small(result) else None
         entry = {**with_question(short, result), "number": self._number, "result": whole}
+        self.reasons.add(entry)
         self.latest.add(entry)
         self.worst.add(entry)
 
@@ -66,14 +69,6 @@ def with_question(short: Mapping[str, Any], result: Mapping[str, Any]) -> dict[s
     """A result in short, with the text of its question, None if it has none."""
     text = result.get("question_text")
     return {**short, "question": text[:QUESTION_CHARACTERS] if isinstance(text, str) else None}
-
-
-def one_of_each(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The first result of each question, in the order of the results."""
-    first: dict[Any, Mapping[str, Any]] = {}
-    for result in results:
-        first.setdefault(result["question_id"], result)
-    return [*first.values()]
 
 
 def _is_small(result: Mapping[str, Any]) -> bool:

@@ -216,7 +216,9 @@ def _worst(summary: Summary) -> Iterator[Section]:
     """The worst questions that did not pass."""
     rows = []
     for question in summary.worst:
-        score = "" if question.score is None else f"{cell(question.score[0])} {number(question.score[1])}"
+        mean = summary.means.get((question.template_id, question.question_id)) if summary.by_means else None
+        own = question.score if mean is None else (mean.metric, mean.mean)
+        score = "" if own is None else f"{cell(own[0])} {number(own[1])}"
         why = question.kind if question.is_explained else f"{question.kind}: {question.told}"
         names = _question(summary, question.question_id), cell(question.template_id)
         rows.append(
@@ -225,7 +227,8 @@ def _worst(summary: Summary) -> Iterator[Section]:
     headings = ["question", "template", ">score", "why", "result"]
     total = sum(question.outcome in {"failed", "error"} for question in summary.questions)
     title = f"Worst questions: {len(rows)} of {total} that did not pass"
-    yield from table(title, headings, rows)
+    note = ["An error counts as 0."] * any(each.errors for each in summary.lowest)
+    yield from table(title, headings, rows, *note)
 
 
 def _place(summary: Summary, question_id: str) -> str:

@@ -66,6 +66,7 @@ class OtelExport:
         """
         self.added = self.delivered = 0
         self._metrics = frozenset(metrics)
+        self._met: set[str] = set()
         self._content = captures_content()
         self._closers: list[Callable[[], object]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -151,7 +152,7 @@ class OtelExport:
         from opentelemetry._logs import LogRecord, SeverityNumber
         from opentelemetry.context import Context
 
-        for record in evaluation_records(result, self._metrics, content=self._content):
+        for record in evaluation_records(result, self._metrics, content=self._content, met=self._met):
             self.added += 1
             context = _context(record.trace_id, record.span_id) if record.trace_id else Context()
             severity = SeverityNumber.WARN if record.failed else SeverityNumber(INFO)

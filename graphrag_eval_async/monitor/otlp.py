@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
 import orjson
 
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS, JUDGED, is_score
-from graphrag_eval_async.records.outcomes import OUTPUTS, REASON, TEXT
+from graphrag_eval_async.records.outcomes import NO_ANSWER, OUTPUTS, REASON, RESPONSE_ERROR, TEXT, Tally
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.version import version
@@ -57,7 +57,11 @@ def captures_content() -> bool:
 
 
 def evaluation_records(
-    result: Mapping[str, Any], metrics: Collection[str] = (), *, content: bool = False
+    result: Mapping[str, Any],
+    metrics: Collection[str] = (),
+    *,
+    content: bool = False,
+    met: set[str] | None = None,
 ) -> Iterator[EvaluationRecord]:
     """Yield a record for each score of a complete result and of its retrieval steps; none for a pending one.
 
@@ -65,6 +69,8 @@ def evaluation_records(
         result: the result.
         metrics: names of the metrics to export; empty for all scores.
         content: whether to include the explanations of judges.
+        met: the judged scores that results had so far, to which those of this one are added. A response
+            without an answer may lack all others because nobody asked for them, so it has no record of these.
 
     Raises:
         AggregationError: `result` is not a result.
@@ -75,21 +81,39 @@ def evaluation_records(
     about = _about(result)
     ids = _span_of(result)
     for metric, value in zip(seen.metrics, seen.numbers, strict=True):
+        if met is not None:
+            met.add(metric)
         if is_score(metric) and (not metrics or metric in metrics):
-            scored: dict[str, str | int | float] = {"gen_ai.evaluation.name": metric}
-            scored["gen_ai.evaluation.score.value"] = float(value)
-            if metric in BOUNDED_METRICS:
-                label = "pass" if value == 1 else "fail" if value == 0 else "partial"
-                scored["gen_ai.evaluation.score.label"] = label
-            if explanation := _explanation(result, metric, content=content):
-                scored["gen_ai.evaluation.explanation"] = explanation
-            yield EvaluationRecord(scored | about, False, *ids)
-    for metric, kind in seen.tallies:
-        if metric in {REASON, OUTPUTS} or kind == TEXT or not is_score(metric):
-            continue
+            yield EvaluationRecord(_scored(result, metric, value, content=content) | about, False, *ids)
+    for metric, kind in _unscored(seen.tallies, met):
         if not metrics or metric in metrics:
             failed: dict[str, str | int | float] = {"gen_ai.evaluation.name": metric, "error.type": kind}
             yield EvaluationRecord(failed | about, True, *ids)
+
+
+def _scored(
+    result: Mapping[str, Any], metric: str, value: float, *, content: bool
+) -> dict[str, str | int | float]:
+    scored: dict[str, str | int | float] = {"gen_ai.evaluation.name": metric}
+    scored["gen_ai.evaluation.score.value"] = float(value)
+    if metric in BOUNDED_METRICS:
+        scored["gen_ai.evaluation.score.label"] = (
+            "pass" if value == 1 else "fail" if value == 0 else "partial"
+        )
+    if explanation := _explanation(result, metric, content=content):
+        scored["gen_ai.evaluation.explanation"] = explanation
+    return scored
+
+
+def _unscored(tallies: Iterable[Tally], met: set[str] | None) -> Iterator[Tally]:
+    """Yield the scores without a value, and why; see `evaluation_records`."""
+    for metric, kind in tallies:
+        if metric in {REASON, OUTPUTS} or kind == TEXT or not is_score(metric):
+            continue
+        if met is not None and kind not in {RESPONSE_ERROR, NO_ANSWER}:
+            met.add(metric)
+        if met is None or metric == "steps_score" or metric in met:
+            yield metric, kind
 
 
 def _about(result: Mapping[str, Any]) -> dict[str, str | int | float]:
@@ -194,6 +218,7 @@ class OtlpFile:
         self._metrics = frozenset(metrics)
         self._resource = resource_from_environment()
         self._content = captures_content()
+        self._met: set[str] = set()
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Write the records of a result as one line.
@@ -201,7 +226,7 @@ class OtlpFile:
         Raises:
             OSError: it cannot be written.
         """
-        records = [*evaluation_records(result, self._metrics, content=self._content)]
+        records = [*evaluation_records(result, self._metrics, content=self._content, met=self._met)]
         rest = memoryview(otlp_line(records, self._resource))
         while rest:
             rest = rest[self._file.write(rest) :]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.monitor.captions import agreement_facts, judge_facts, run_facts
+from graphrag_eval_async.monitor.changes import getting_worse
 from graphrag_eval_async.monitor.charts import chart, sparkline
 from graphrag_eval_async.monitor.counting import SCORES
-from graphrag_eval_async.monitor.kept import one_of_each
+from graphrag_eval_async.monitor.questions import OF_AGENT
 from graphrag_eval_async.monitor.windows import duration_name
-from graphrag_eval_async.monitor.wording import RESOURCE_HEADINGS, greatest_losses
+from graphrag_eval_async.monitor.wording import RESOURCE_HEADINGS, greatest_losses, reason_in_words
+from graphrag_eval_async.monitor.worst import WorstQuestion, score_in_words
 from graphrag_eval_async.records.metrics import COST, is_score, metric_position
-from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.steps.failure import failure_counts
+from graphrag_eval_async.text import counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -88,10 +91,10 @@ class History:
         return drawn
 
 
-def overview(facts: Mapping[str, Any], worst: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+def overview(facts: Mapping[str, Any], worst: Sequence[WorstQuestion] = ()) -> dict[str, Any]:
     """The names that `_overview.html` takes, besides those that differ between dashboard and report.
 
-    `worst` are the worst results, the first of which is named in the summary.
+    `worst` are the worst questions, the first of which is named in the summary.
     """
     overall, comparison = facts["overall"], facts["comparison"]
     metrics = sorted(filter(is_score, overall["metrics"]), key=metric_position)
@@ -106,7 +109,9 @@ def overview(facts: Mapping[str, Any], worst: Sequence[Mapping[str, Any]] = ()) 
         "every": every,
         "rows": templates,
         "scores": [score for score in every.scores if is_score(score.name)],
-        "failures": [*failure_counts(overall).items()],
+        "failures": [(reason_in_words(each), n) for each, n in failure_counts(overall).items()],
+        "worst": worst,
+        "valueless": _without_value(overall),
         "lacking": _lacking(overall.get("coverage", {})),
         "summary": [*_summary(facts, every, templates, worst)],
         "changes": _changes(comparison),
@@ -123,11 +128,6 @@ def result_list(
 ) -> dict[str, Any]:
     """A list of results on the page; `more` is the text of a link to all of them."""
     return {"id": name, "title": title, "results": results, "filter": has_filter, "more": more}
-
-
-def list_of_worst(worst: Sequence[Mapping[str, Any]], *, more: str = "") -> dict[str, Any]:
-    """The list of the worst results, of which each question has one."""
-    return result_list("worst", "Worst results, one of each question", one_of_each(worst)[:LISTED], more=more)
 
 
 def result_metrics(results: Iterable[Mapping[str, Any]], most: int) -> list[str]:
@@ -169,83 +169,82 @@ def _lacking(coverage: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, 
     ]
 
 
-def first_score(names: Iterable[str]) -> str | None:
-    """The metric by which results and templates are ranked in words."""
-    known = [*names]
-    return next((name for name in (*SCORES, *known) if name in known), None)
-
-
 def _summary(
-    facts: Mapping[str, Any], every: Row, templates: Sequence[Row], worst: Sequence[Mapping[str, Any]]
+    facts: Mapping[str, Any], every: Row, templates: Sequence[Row], worst: Sequence[WorstQuestion]
 ) -> Iterable[tuple[str, str, Any]]:
     """What a person asks first: the question, the answer, and what it links to."""
-    scores = {score.name: score for score in every.scores if is_score(score.name)}
-    name = first_score(scores)
-    if name is None:
-        yield (
-            "Score",
-            "no result has a score yet" if facts["overall"]["samples"]["total"] else "no result yet",
-            None,
-        )
-        return
-    score = scores[name]
-    interval = "" if score.low is None else f" [{score.low:.2f}, {score.high:.2f}]"
-    values = facts["overall"]["coverage"].get(name, {}).get("values", every.samples)
-    of = "" if values == every.samples else f"{values} of "
-    yield "Score", f"{name} {score.mean:.3f}{interval} over {of}{every.samples} results", None
-    if facts["window"] is not None:
-        yield "Getting worse?", _recently(facts, score), None
+    names = _main_scores(facts, every)
+    for name in names:
+        yield "Score", _score_in_words(name, facts, every), None
+    if not names:
+        yield "Score", f"no result{' has a score' if every.samples else ''} yet", None
+    if facts["window"] is not None and every.samples:
+        yield "Getting worse?", getting_worse(facts, _window_name(facts["window"])), None
     if every.errors:
-        yield (
-            "Errors",
-            f"{every.errors} of {every.samples} responses are errors ({every.error_rate:.1%})",
-            None,
-        )
-    ranked = [
-        (own.mean, row.name)
-        for row in templates
-        for own in row.scores
-        if own.name == name and own.mean is not None
-    ]
-    if len(ranked) > 1:
-        mean, template = min(ranked)
-        yield "Lowest template", f"{template}: {name} {mean:.3f}", None
+        answer = f"{every.errors} of {every.samples} responses are errors ({every.error_rate:.1%})"
+        yield "Errors", answer, None
+    for name in names:
+        if lowest := _lowest(name, templates):
+            yield "Lowest template", lowest, None
     failures = failure_counts(facts["overall"])
     if failures:
         most = max(failures.values())
         first = [reason for reason, count in failures.items() if count == most]
         each = " each" if len(first) > 1 else ""
-        yield "Most frequent failure", f"{', '.join(first)}: {most} of {every.samples} results{each}", None
+        yield (
+            "Most frequent failure",
+            f"{'; '.join(map(reason_in_words, first))}: {most} of {every.samples} results{each}",
+            None,
+        )
     if worst:
-        yield "Worst question", _why_wrong(worst[0], name), worst[0]
+        answer = "; ".join(filter(None, (score_in_words(worst[0].score), worst[0].why)))
+        yield "Worst question", answer, worst[0]
 
 
-def _why_wrong(result: Mapping[str, Any], metric: str) -> str:
-    if result["status"] == "error":
-        return f"error: {result.get('error', 'no message')}"
-    value = result["metrics"].get(metric)
-    score = [] if value is None else [f"{metric} {value:.3f}"]
-    return ", ".join([*score, *([result[REASON]] if result.get(REASON) else [])])
+def _main_scores(facts: Mapping[str, Any], every: Row) -> list[str]:
+    """The scores that are told first: those of `SCORES` with a value or asked for, or else any one."""
+    known = [score.name for score in every.scores if is_score(score.name)]
+    asked = {*known, *(name for name, _ in _without_value(facts["overall"]))}
+    return [name for name in SCORES if name in asked] or known[:1]
 
 
-def _recently(facts: Mapping[str, Any], score: Score) -> str:
-    window = _window_name(facts["window"])
-    samples = facts["overall"]["samples"]
-    if score.recent is None:
-        return f"the {window} have no {score.name}"
-    if samples["window"] >= samples["total"]:
-        return f"too early to say: all results are within the {window}"
-    assert score.mean is not None  # noqa: S101  (there is a recent one)
-    change = score.recent - score.mean
-    side = "above" if change >= 0 else "below"
-    told = f"the {window} results have {score.recent:.3f}, {abs(change):.3f} {side} all"
-    if score.low is None or score.high is None:
-        return told
-    if score.recent < score.low:
-        return f"yes: {told}, and below the interval of all results"
-    if score.recent > score.high:
-        return f"no, better: {told}, and above the interval of all results"
-    return f"no clear change: {told}"
+def _score_in_words(name: str, facts: Mapping[str, Any], every: Row) -> str:
+    """The mean of a score, its interval and number of values, and how many a judge failed to give."""
+    score = next((each for each in every.scores if each.name == name), Score(name, None))
+    covered = facts["overall"]["coverage"].get(name, {})
+    values = covered.get("values", every.samples)
+    failed = Counter({k: n for k, n in covered.get("failed", {}).items() if k not in OF_AGENT})
+    missing = f"; {failed.total()} failed: {counts(failed)}" if failed else ""
+    if score.mean is None:
+        return f"{name} has no value{missing}"
+    interval = "" if score.low is None else f" [{score.low:.2f}, {score.high:.2f}]"
+    of = "" if values == every.samples else f"{values} of "
+    return f"{name} {score.mean:.3f}{interval} over {of}{every.samples} results{missing}"
+
+
+def _without_value(overall: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The scores that were asked for and have no value, and why."""
+    return [
+        (metric, counts(covered["failed"]) or "pending")
+        for metric, covered in overall.get("coverage", {}).items()
+        if is_score(metric) and covered["applied"] and metric not in overall["metrics"]
+    ]
+
+
+def _lowest(name: str, templates: Sequence[Row]) -> str:
+    """The template with the lowest mean of a score, if there are several; and how many share it."""
+    means = [
+        (own.mean, row.name)
+        for row in templates
+        for own in row.scores
+        if own.name == name and own.mean is not None
+    ]
+    if len(means) < 2:
+        return ""
+    mean, template = min(means)
+    same = sum(other == mean for other, _ in means) - 1
+    more = f", as in {same} other{'s' * (same > 1)}" if same else ""
+    return f"{template}: {name} {mean:.3f}{more}"
 
 
 def _changes(comparison: Mapping[str, Any] | None) -> list[dict[str, Any]]:

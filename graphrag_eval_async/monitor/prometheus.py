@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.monitor.prometheus_samples import Bounds, Groups
+    from graphrag_eval_async.scale.redis.results import Run
     from graphrag_eval_async.sources import Follower
-    from graphrag_eval_async.stream import EvaluationStream
 
 SCRAPE_SECONDS = 5.0
 """How long a scrape in another thread waits for the event loop."""
@@ -54,7 +54,7 @@ class PrometheusCollector:
 
     def __init__(
         self,
-        stream: EvaluationStream,
+        stream: Run,
         *,
         recent: RunningAggregates | None = None,
         source: Follower | None = None,

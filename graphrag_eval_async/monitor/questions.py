@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from heapq import nsmallest
-from itertools import zip_longest
 from math import fsum, inf
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -16,7 +14,7 @@ from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from graphrag_eval_async.records.evaluation import Evaluation
 
@@ -39,7 +37,8 @@ class Question(NamedTuple):
 
     Attributes:
         outcome: "passed"; "failed" if a mean does not meet a condition, or the agent did not answer; "error"
-            if a response is an error, or a score has no value for another reason; or "skipped" if there is
+            if a response is an error, unless another failure is more frequent, or a score has no value for
+            another reason; or "skipped" if there is
             nothing to decide it.
         kind: why it did not pass: the most frequent `failure`, or the kind of the error; empty if it passed.
         told: the same in words, on one line.
@@ -117,7 +116,7 @@ class Questions:
                 self._scored.add(metric)
                 samples.values[metric].append(value)
         for metric, kind in seen.tallies:
-            if metric == REASON:
+            if metric == REASON and not seen.failed:
                 samples.failures[kind] += kind != NO_FAILURE
             elif metric in self._metrics:
                 samples.missing.setdefault(metric, kind)
@@ -164,10 +163,10 @@ def _outcome(
     if not samples.count:
         kind = "pending" if samples.pending else NO_RESPONSE
         return "skipped", kind, kind.replace("_", " ")
-    if samples.errors:
+    reasons = sorted(samples.failures.items(), key=lambda item: (-item[1], item[0]))
+    if samples.errors and not (unmet and reasons and reasons[0][1] > len(samples.errors)):
         of = f" ({len(samples.errors)} of {samples.count} samples)" if samples.count > 1 else ""
         return "error", RESPONSE_ERROR, samples.errors[0] + of
-    reasons = sorted(samples.failures.items(), key=lambda item: (-item[1], item[0]))
     unanswered = [kind for kind in missing.values() if kind in OF_AGENT]
     if unmet or unanswered:
         kind = next((reason for reason, count in reasons if count), None) or next(iter(unanswered), "score")
@@ -192,14 +191,3 @@ def _told(condition: Condition, means: Mapping[str, float]) -> str:
 def _seconds(value: object) -> float:
     """A number of seconds, or 0 if it is none."""
     return float(value) if isinstance(value, int | float) and 0 <= value < inf else 0.0
-
-
-def worst(questions: Iterable[Question], count: int) -> list[Question]:
-    """Return questions that did not pass: in turn one with an error, and one with the lowest mean."""
-    found: dict[Outcome, list[Question]] = {"error": [], "failed": []}
-    for question in questions:
-        if question.outcome in found:
-            found[question.outcome].append(question)
-    failed = nsmallest(count, found["failed"], key=lambda each: each.rank)
-    pairs = zip_longest(found["error"][:count], failed)
-    return [question for pair in pairs for question in pair if question is not None][:count]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from math import floor, log10
 from typing import Any
+from urllib.parse import quote
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.text import dollars, escape, interval_cell, number, percent
@@ -70,6 +71,7 @@ def _environment() -> Any:
         "number": number,
         "rate": lambda value: "" if value is None else f"{value:.1%}",
         "signed": signed,
+        "query": partial(quote, safe="", errors="surrogatepass"),
         "one_line": lambda text: " ".join(str(text).split())[:300],
     }
     return environment

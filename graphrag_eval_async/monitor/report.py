@@ -13,13 +13,15 @@ from graphrag_eval_async.monitor.counting import is_wrong, quality
 from graphrag_eval_async.monitor.evidence import pairs_of, values_of
 from graphrag_eval_async.monitor.facts import add_detail, group_facts
 from graphrag_eval_async.monitor.kept import in_short
-from graphrag_eval_async.monitor.overview import list_of_worst, overview, result_list, result_metrics
+from graphrag_eval_async.monitor.overview import overview, result_list, result_metrics
 from graphrag_eval_async.monitor.rendering import csp_hash, render, require_jinja, static
 from graphrag_eval_async.monitor.wording import VALIDITY
+from graphrag_eval_async.monitor.worst import Reasons
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from graphrag_eval_async.aggregates.questions import QuestionScore
     from graphrag_eval_async.monitor.summary import CheckedGate
 
 DETAILED = 200
@@ -41,6 +43,7 @@ class ReportResults:
         require_jinja("a report")
         self.shorts: list[dict[str, Any]] = []
         self.count = 0
+        self.reasons = Reasons()
         self._worst: list[tuple[dict[str, Any], Mapping[str, Any]]] = []
 
     def add(self, result: Mapping[str, Any]) -> None:
@@ -54,6 +57,7 @@ class ReportResults:
         self.count += 1
         short = in_short(result) | {"place": self.count}
         self.shorts.append(short)
+        self.reasons.add(short)
         insort(self._worst, (short, result), key=_rank_of_pair)
         del self._worst[DETAILED:]
         if len(self.shorts) > 2 * LISTED:
@@ -69,8 +73,9 @@ class ReportResults:
 
 
 def _rank(short: Mapping[str, Any]) -> tuple[float, int]:
+    """Errors are as bad as scores of 0."""
     known = quality(short)
-    return (2.0 if known is None else known), short["place"]
+    return (2.0 if known is None else max(known, 0.0)), short["place"]
 
 
 def _rank_of_pair(pair: tuple[Mapping[str, Any], Mapping[str, Any]]) -> tuple[float, int]:
@@ -81,6 +86,7 @@ def html_report(
     snapshot: Mapping[str, Any],
     results: ReportResults,
     *,
+    worst: Sequence[QuestionScore] = (),
     title: str = "Evaluation report",
     comparison: Mapping[str, Any] | None = None,
     level: float = 0.95,
@@ -95,6 +101,7 @@ def html_report(
     Args:
         snapshot: aggregates, from ``RunningAggregates.snapshot(detail=True)``.
         results: the results that they count.
+        worst: the worst questions, from `worst_questions`.
         title: title of the page.
         comparison: a snapshot of the comparison with a baseline.
         level: confidence level of the intervals in `snapshot`.
@@ -123,10 +130,9 @@ def html_report(
         "judge": judge,
         "agreement": snapshot.get("agreement"),
     }
-    wrong = [(short, result) for short, result in results.worst() if is_wrong(short)]
-    details = [*_details(wrong)]
+    details = [*_details((short, result) for short, result in results.worst() if is_wrong(short))]
     anchors = {each["place"]: each["anchor"] for each in details}
-    worst = [_linked(short, anchors) for short, _ in wrong]
+    of_questions = {each["question_id"]: each["anchor"] for each in reversed(details)}
     listed = [_linked(short, anchors) for short in results.listed()]
     hidden = results.count - len(listed)
     more = f", without the {hidden} best" if hidden else ""
@@ -142,7 +148,7 @@ def html_report(
     }
     return render(
         "report.html",
-        **overview(facts, worst),
+        **overview(facts, results.reasons.rows(worst, of_questions)),
         title=title,
         made=f"Made {datetime.now(UTC).isoformat(sep=' ', timespec='seconds')}",
         base="",
@@ -152,7 +158,7 @@ def html_report(
         alert_states={},
         validity="; ".join(VALIDITY[kind] for kind in sorted(kinds)),
         gates=gates,
-        lists=[list_of_worst(worst), result_list("results", f"Results{more}", listed, has_filter=True)],
+        lists=[result_list("results", f"Results{more}", listed, has_filter=True)],
         result_metrics=result_metrics(listed, SHOWN_METRICS),
         details=details,
     )
@@ -179,6 +185,7 @@ def _details(worst: Iterable[tuple[dict[str, Any], Mapping[str, Any]]]) -> Itera
         yield {
             "place": short["place"],
             "anchor": f"result-{short['place']}",
+            "question_id": short["question_id"],
             "title": _title(short),
             "result": fields,
             "metrics": values,

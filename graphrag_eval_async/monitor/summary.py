@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.monitor.questions import Questions, worst
+from graphrag_eval_async.monitor.questions import Questions
 from graphrag_eval_async.monitor.wording import greatest_losses
+from graphrag_eval_async.monitor.worst import LISTED, worst_questions
 from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from graphrag_eval_async.aggregates.questions import QuestionScore
     from graphrag_eval_async.inference.running import Interval
     from graphrag_eval_async.monitor.questions import Question
     from graphrag_eval_async.records.conditions import Condition
@@ -48,6 +50,8 @@ class Summary:
         places: where results are, as ``NAME:LINE``, by question id; only of questions that are listed.
         texts: texts of questions, by id; only of those that are listed.
         listed: the most questions in each list of the worst.
+        lowest: the worst questions of the run, whether they passed or not; see `worst_questions`.
+        by_means: whether these are the first of `worst`; not if questions pass by conditions that were given.
     """
 
     snapshot: Mapping[str, Any]
@@ -59,6 +63,8 @@ class Summary:
     places: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
     listed: int = 10
+    lowest: Sequence[QuestionScore] = ()
+    by_means: bool = True
 
     @property
     def failed_gates(self) -> list[CheckedGate]:
@@ -67,8 +73,20 @@ class Summary:
 
     @property
     def worst(self) -> list[Question]:
-        """The worst questions that did not pass."""
-        return worst(self.questions, self.listed)
+        """The worst questions that did not pass: those of `lowest`, then others by their own scores.
+
+        If conditions were given, these decide alone.
+        """
+        wrong = [each for each in self.questions if each.outcome in {"failed", "error"}]
+        wrong.sort(key=lambda each: each.rank)
+        others = {(each.template_id, each.question_id): each for each in wrong}
+        first = [others.pop(key) for key in self.means if key in others] if self.by_means else []
+        return [*first, *others.values()][: self.listed]
+
+    @property
+    def means(self) -> dict[tuple[str, str], QuestionScore]:
+        """The means of `lowest`, by template and question."""
+        return {(each.template, each.question): each for each in self.lowest}
 
     @property
     def listed_questions(self) -> set[str]:
@@ -103,6 +121,7 @@ class Reading:
             include_errors: whether metrics of results with ``status: error`` count, too.
         """
         self._include_errors = include_errors
+        self._conditions = conditions
         self._aggregates = RunningAggregates(include_errors=include_errors)
         self._comparison = RunningComparison(include_errors=include_errors) if compares else None
         self._questions = Questions(conditions)
@@ -134,12 +153,15 @@ class Reading:
         self._aggregates.add(seen)
         self._questions.add(seen)
 
-    def summary(self, *, level: float = 0.95, interval: Interval | None = None, **more: Any) -> Summary:
+    def summary(
+        self, *, level: float = 0.95, interval: Interval | None = None, listed: int = LISTED, **more: Any
+    ) -> Summary:
         """Return a summary of all results, which are those of finished runs.
 
         Args:
             level: confidence level of intervals and verdicts.
             interval: kind of intervals.
+            listed: the most questions in each list of the worst.
             more: other attributes of the summary.
         """
         self._aggregates.finish()
@@ -147,5 +169,8 @@ class Reading:
             snapshot=self._aggregates.snapshot(detail=True, level=level, interval=interval),
             comparison=None if self._comparison is None else self._comparison.snapshot(level=level),
             questions=[*self._questions],
+            lowest=worst_questions(self._aggregates, max(listed, LISTED)),
+            by_means=not self._conditions,
+            listed=listed,
             **more,
         )

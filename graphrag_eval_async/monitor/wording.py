@@ -21,6 +21,27 @@ CHANGES = ("regression", "improvement")
 VALIDITY = {"one_look": "for one look at a finished run", "anytime": "valid however often you look"}
 
 
+FAILURES = {
+    "error": "the response is an error",
+    "no_answer": "right steps, but no answer",
+    "no_steps": "the agent took no such step",
+    "step_error": "the step failed",
+    "empty_result": "the step returned nothing",
+    "missing_columns": "the query returned too few columns",
+    "wrong_order": "right rows in the wrong order",
+    "missed_retrieval": "some relevant documents were not found",
+    "wrong_query_result": "the step returned something else",
+    "right_steps_wrong_answer": "right steps, but the judge found the answer wrong",
+    "wrong_steps_right_answer": "the judge found the answer right, though the steps are wrong",
+}
+"""What the reasons of failure mean."""
+
+
+def reason_in_words(reason: str) -> str:
+    """A reason of failure and what it means."""
+    return f"{reason}: {FAILURES[reason]}" if reason in FAILURES else reason
+
+
 def verdict(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = str) -> str:
     """Return the outcome in one sentence; `name` renders the names of metrics."""
     rows = {metric: row for metric, row in snapshot["overall"].items() if is_score(metric)}

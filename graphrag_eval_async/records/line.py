@@ -77,13 +77,14 @@ class LongLine(NamedTuple):
 
 
 class Unwritable(NamedTuple):
-    """A Python object that cannot be written as JSON; `data` is its `repr`."""
+    """A record that has no JSON text, such as a Python object that cannot be written; `data` shows it."""
 
     number: int
     offset: int
     data: bytes
-    reason: Literal["too_deep", "invalid_field"]
+    reason: Literal["too_deep", "invalid_field", "poison"]
     message: str
+    file: FileId | None = None
 
 
 Record = Line | LongLine | Unwritable

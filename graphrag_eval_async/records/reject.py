@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO, Literal, overload
 
 from graphrag_eval_async.errors import in_utf8
-from graphrag_eval_async.records.line import Line
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.records.line import LongLine, Unwritable
+    from graphrag_eval_async.records.line import Line, LongLine, Unwritable
 
 Reason = Literal[
     "invalid_utf8",
@@ -25,6 +24,7 @@ Reason = Literal[
     "too_deep",
     "incomplete",
     "not_a_trace",
+    "poison",
 ]
 
 HEAD_BYTES = 4096
@@ -82,7 +82,7 @@ def reject(line: Line | Unwritable, reason: Reason, message: str) -> Reject:
     if len(message) > MESSAGE_CHARACTERS:
         message = message[:MESSAGE_CHARACTERS] + "..."
     message = in_utf8(message)  # A key may hold a lone surrogate.
-    path = line.file.path if isinstance(line, Line) and line.file is not None else None
+    path = line.file.path if line.file is not None else None
     return Reject(
         number_of(line), line.offset, reason, message, data[:HEAD_BYTES], len(data), digest, data, path
     )
@@ -90,8 +90,7 @@ def reject(line: Line | Unwritable, reason: Reason, message: str) -> Reject:
 
 def number_of(record: Line | LongLine | Unwritable) -> int:
     """Return the number of a line; 0 if it is not known."""
-    file = getattr(record, "file", None)
-    return 0 if file is not None and file.is_part else record.number
+    return 0 if record.file is not None and record.file.is_part else record.number
 
 
 def reject_long(line: LongLine) -> Reject:

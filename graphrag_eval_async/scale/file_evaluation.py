@@ -7,6 +7,7 @@ import pickle
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Unpack
 
+import anyio.to_thread
 import orjson
 
 from graphrag_eval_async.errors import RejectedResponse, UsageError, check_integer
@@ -98,7 +99,7 @@ async def evaluate_file(
         OSError: the results cannot be written.
     """
     jobs = count_jobs(jobs)
-    files = expand(as_paths(responses))
+    files = await anyio.to_thread.run_sync(expand, as_paths(responses))
     _check_apart(results, files)
     evaluator = Evaluator(reference, **options)
     in_stream = StreamOptions(
@@ -108,7 +109,7 @@ async def evaluate_file(
         max_line_bytes=max_line_bytes,
     )
     run: EvaluationStream | FileEvaluation
-    splits = not unsplittable(files, evaluator.trace_format)
+    splits = not await anyio.to_thread.run_sync(unsplittable, files, evaluator.trace_format)
     if jobs == 1 or evaluator.judged or not splits:
         run = EvaluationStream(evaluator, read_jsonl(files, shard=shard), in_stream)
     else:

@@ -11,6 +11,8 @@ from graphrag_eval_async.records import FileId
 from graphrag_eval_async.sources.documents import is_one_object_per_line
 from graphrag_eval_async.sources.files import CHUNK_BYTES, open_file, unreadable
 from graphrag_eval_async.sources.lines import PIECE_BYTES, Splitter
+from graphrag_eval_async.sources.parquet import is_parquet
+from graphrag_eval_async.sources.remote import is_address, shown
 from graphrag_eval_async.sources.shards import line_end
 from graphrag_eval_async.sources.shuffled import size_of
 
@@ -57,6 +59,10 @@ def unsplittable(files: Sequence[str], traces: TraceFormat | None = None) -> str
     for path in files:
         if path == "-":
             return "standard input cannot be split"
+        if is_address(path):
+            return f"{shown(path)} is not a local file and cannot be split"
+        if is_parquet(path):
+            return f"{path} is a Parquet file, which only --shard splits"
         if path.endswith(".gz"):
             return f"{path} is compressed and cannot be split"
         if not os.path.isfile(path):

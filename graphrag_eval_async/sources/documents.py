@@ -57,6 +57,11 @@ def is_one_object_per_line(path: str | os.PathLike[str]) -> bool:
     start = b""
     with suppress(OSError), open(path, "rb") as file:
         start = file.read(LOOKED_AT)
+    return begins_with_lines(start)
+
+
+def begins_with_lines(start: bytes) -> bool:
+    """Whether a text, judged by its start, needs no rewriting."""
     return not (_ARRAY.match(start) or _OBJECT.match(start))
 
 

@@ -77,7 +77,7 @@ async def read_descriptor(
             yield chunk
         from aiofiles.threadpool import wrap  # Here, since importing it takes some milliseconds.
 
-        file = wrap(FileIO(descriptor, closefd=False), executor=_threads())
+        file = wrap(FileIO(descriptor, closefd=False), executor=reading_threads())
         while chunk := await run_to_end(file.read(CHUNK_BYTES)):
             yield chunk
     except OSError as error:
@@ -87,12 +87,12 @@ async def read_descriptor(
 
 
 @cache
-def _threads() -> ThreadPoolExecutor:
+def reading_threads() -> ThreadPoolExecutor:
     """Reading threads. Those of the event loop may all be waiting for results."""
     return ThreadPoolExecutor(READERS, thread_name_prefix="graphrag-eval-async-read")
 
 
-after_fork(_threads.cache_clear)  # A forked child does not have its parent's threads.
+after_fork(reading_threads.cache_clear)  # A forked child does not have its parent's threads.
 
 
 class Gunzip:

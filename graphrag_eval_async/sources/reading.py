@@ -6,6 +6,7 @@ import glob
 import os
 import stat
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
@@ -18,6 +19,9 @@ from graphrag_eval_async.sources.files import Gunzip, open_file, read_descriptor
 from graphrag_eval_async.sources.identity import generation_key, identify
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, PIECE_BYTES, cut, lines_of, split_lines
 from graphrag_eval_async.sources.listing import MEMBERS, as_paths, fits
+from graphrag_eval_async.sources.parquet import is_parquet
+from graphrag_eval_async.sources.ranged import chunks_of, in_thread, remote_id, rows_of
+from graphrag_eval_async.sources.remote import is_address, list_remote, open_remote, shown
 from graphrag_eval_async.sources.shards import Window, as_shard, windows
 from graphrag_eval_async.sources.shuffled import ShuffledLines, size_of
 
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Record
 
 STDIN = 0
+
+TABLES = "*.parquet"
+"""The Parquet files of a directory that are read."""
 
 
 def read_jsonl(
@@ -39,19 +46,20 @@ def read_jsonl(
     """Read JSONL files to their ends, each line with its `position`.
 
     Args:
-        path: a file, a directory (its ``*.jsonl`` and ``*.jsonl.gz`` files), a glob, ``-`` for standard
-            input, or a list of these. Files of a directory or glob are read in order of their names, each
-            file once. A path that exists is never read as a glob. A file whose name ends in ``.gz`` is
-            decompressed; offsets refer to its decompressed text. Each object of an array is read as a line.
-            Lines of a pipe have no positions.
+        path: a file, a directory (its ``*.jsonl``, ``*.jsonl.gz`` and ``*.parquet`` files), a glob, ``-`` for
+            standard input, an address such as ``s3://bucket/logs`` for fsspec, or a list of these. Files of a
+            directory or glob are read in order of their names, each file once. A path that exists is never
+            read as a glob. A file whose name ends in ``.gz`` is decompressed; offsets refer to its
+            decompressed text. Each object of an array is read as a line. Each row of a Parquet file is read
+            as a line; its offset is the number of rows before it. Lines of a pipe have no positions.
         max_line_bytes: maximum length of a line; only the head of a longer line is read. `evaluate_stream`
             uses its own limit.
         shuffle: a seed, 0 or more, to read the lines of all files in random order, reproducible with the
             seed. Reads the files twice and takes 16 bytes of memory per line. All files must be regular and
             not compressed.
         shard: which part to read, of how many: ``(0, 3)`` or ``"0/3"`` is the first third of all bytes. A
-            line, or a compressed file, belongs to the shard in whose bytes it begins. Results of a shard have
-            no `sample`.
+            line, a row group, or a compressed file belongs to the shard in whose bytes it begins. Results of
+            a shard have no `sample`.
 
     Returns:
         an asynchronous iterable of lines, which `evaluate_stream` accepts. Iterating raises `SourceError` if
@@ -124,6 +132,7 @@ class JsonlFiles:
         return all(
             path != "-"
             and os.path.isfile(path)
+            and not is_parquet(path)
             and not path.endswith(".gz")
             and (not self.documents or is_one_object_per_line(path))
             for path in files
@@ -165,6 +174,8 @@ class JsonlFiles:
     async def _shuffled(self, seed: int, max_line_bytes: int, *, spool: bool) -> AsyncGenerator[list[Record]]:
         shuffled = ShuffledLines(max_line_bytes)
         for path, *_ in await self._begin():
+            if is_address(path) or is_parquet(path):
+                raise SourceError(f"{shown(path)}: cannot be shuffled: only local files of JSON lines can")
             await shuffled.add(path)
         await shuffled.shuffle(seed)
         self.lines = shuffled.count
@@ -177,31 +188,72 @@ class JsonlFiles:
             await batches.aclose()
 
     async def _in_order(self, max_line_bytes: int, *, spool: bool) -> AsyncGenerator[list[Record]]:
-        for path, first, end in await self._begin():
-            # With the newline before, so that the first line is read as it is in the whole file.
-            start = max(0, first - 1)
-            descriptor = STDIN if path == "-" else open_file(path)
+        for window in await self._begin():
+            read = self._local
+            if is_address(window.path) or await in_thread(partial(is_parquet, window.path)):
+                read = self._other
+            batches = read(window, max_line_bytes, spool=spool)
             try:
-                file = _file_id(path, descriptor, is_part=self.is_part)
-                chunks = self._chunks(Window(path, start, end), descriptor)
-                if self.documents and not start:
-                    chunks = one_object_per_line(chunks)
-                batches = split_lines(
-                    chunks, max_line_bytes=max_line_bytes, spool=spool, file=file, offset=start
-                )
-                try:
-                    async for lines in batches:
-                        yield lines
-                finally:
-                    await batches.aclose()
+                async for lines in batches:
+                    yield lines
             finally:
-                if descriptor != STDIN:
-                    os.close(descriptor)
+                await batches.aclose()
+
+    async def _other(
+        self, window: Window, max_line_bytes: int, *, spool: bool
+    ) -> AsyncGenerator[list[Record]]:
+        """The lines of a Parquet file, or of a file at an address."""
+        path, first, end = window
+        remote = await in_thread(partial(open_remote, path)) if is_address(path) else None
+        if remote is None:
+            file = _id_of(path, is_part=self.is_part)
+        else:
+            file = remote_id(remote, is_part=self.is_part)
+        if file is None:
+            raise SourceError(f"{path}: Parquet cannot be read from a pipe, only from a file")
+        if remote is None or await in_thread(partial(is_parquet, path)):
+            batches = rows_of(window, file, remote, max_line_bytes, self._advance)
+        else:
+            start = max(0, first - 1)
+            chunks = chunks_of(remote, start, remote.size if end is None else end, self._advance)
+            if self.documents and not start:
+                chunks = one_object_per_line(chunks)
+            batches = split_lines(chunks, max_line_bytes=max_line_bytes, spool=spool, file=file, offset=start)
+        try:
+            async for lines in batches:
+                yield lines
+        finally:
+            await batches.aclose()
+
+    def _advance(self, size: int) -> None:
+        self.consumed += size
+
+    async def _local(
+        self, window: Window, max_line_bytes: int, *, spool: bool
+    ) -> AsyncGenerator[list[Record]]:
+        path, first, end = window
+        # With the newline before, so that the first line is read as it is in the whole file.
+        start = max(0, first - 1)
+        descriptor = STDIN if path == "-" else open_file(path)
+        try:
+            file = _file_id(path, descriptor, is_part=self.is_part)
+            chunks = self._chunks(Window(path, start, end), descriptor)
+            if self.documents and not start:
+                chunks = one_object_per_line(chunks)
+            batches = split_lines(chunks, max_line_bytes=max_line_bytes, spool=spool, file=file, offset=start)
+            try:
+                async for lines in batches:
+                    yield lines
+            finally:
+                await batches.aclose()
+        finally:
+            if descriptor != STDIN:
+                os.close(descriptor)
 
     async def _begin(self) -> list[Window]:
         """What to read, in order."""
         self.consumed = 0
-        return await anyio.to_thread.run_sync(self._windows)
+        return await in_thread(self._windows)
 
     async def _chunks(self, window: Window, descriptor: int) -> AsyncGenerator[bytes]:
         path, start, end = window
@@ -261,13 +313,15 @@ def expand(paths: Sequence[str]) -> list[str]:
 def _files(path: str) -> list[str]:
     if path == "-":
         return [path]
+    if is_address(path):
+        return list_remote(path, _is_member)
     if os.path.isdir(path):
         try:
             names = sorted(os.listdir(path))
         except OSError as error:
             raise unreadable(path, error) from error
-        files = [os.path.join(path, name) for name in names if fits(name.removesuffix(".gz"), MEMBERS)]
-        problem = f"cannot be read: there is no {MEMBERS} or {MEMBERS}.gz in it"
+        files = [os.path.join(path, name) for name in names if _is_member(name)]
+        problem = f"cannot be read: there is no {MEMBERS}, {MEMBERS}.gz or {TABLES} in it"
     elif os.path.lexists(path) or not glob.has_magic(path):
         return [path]
     else:
@@ -278,11 +332,26 @@ def _files(path: str) -> list[str]:
     return files
 
 
+def _is_member(name: str) -> bool:
+    """Whether a file of a directory is read."""
+    return fits(name.removesuffix(".gz"), MEMBERS) or fits(name, TABLES)
+
+
 def _size(path: str) -> int:
+    if is_address(path):
+        return open_remote(path).size
     status = os.fstat(STDIN) if path == "-" else os.stat(path)
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{path}: has no size")
     return status.st_size - (os.lseek(STDIN, 0, os.SEEK_CUR) if path == "-" else 0)
+
+
+def _id_of(path: str, *, is_part: bool) -> FileId | None:
+    descriptor = open_file(path)
+    try:
+        return _file_id(path, descriptor, is_part=is_part)
+    finally:
+        os.close(descriptor)
 
 
 def _file_id(path: str, descriptor: int, *, is_part: bool) -> FileId | None:

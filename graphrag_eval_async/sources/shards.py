@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.errors import SourceError, UsageError, describe
-from graphrag_eval_async.sources.documents import is_one_object_per_line
+from graphrag_eval_async.sources.documents import LOOKED_AT, begins_with_lines, is_one_object_per_line
 from graphrag_eval_async.sources.files import open_file, unreadable
 from graphrag_eval_async.sources.lines import PIECE_BYTES
+from graphrag_eval_async.sources.parquet import is_parquet
+from graphrag_eval_async.sources.remote import is_address, open_remote, suffix_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,8 @@ class Shard:
     """A part of the input: `index`, from 0, of `count` parts.
 
     All files in order are one sequence of bytes, of which each shard has an equal share. It reads what begins
-    in its share: lines of plain files, and whole files that cannot be cut, such as compressed ones.
+    in its share: lines of plain files, row groups of Parquet files, and whole files that cannot be cut, such
+    as compressed ones.
     """
 
     index: int
@@ -32,7 +35,10 @@ class Shard:
 
 
 class Window(NamedTuple):
-    """Whole lines of a file: its bytes from `start` to `end`; all of them if `end` is None."""
+    """Whole lines of a file: its bytes from `start` to `end`; all of them if `end` is None.
+
+    Of a Parquet file, the row groups that begin there.
+    """
 
     path: str
     start: int = 0
@@ -71,6 +77,8 @@ def windows(files: Sequence[str], shard: Shard) -> list[Window]:
         start, end = max(0, first - before), min(size, last - before)
         if first <= before and before + size <= last:
             found.append(Window(path))
+        elif start < end and is_parquet(path):
+            found.append(Window(path, start, end))
         elif start < end and not can_be_cut(path):
             found += [Window(path)] * (first <= before)
         elif start < end:
@@ -81,13 +89,22 @@ def windows(files: Sequence[str], shard: Shard) -> list[Window]:
 
 def can_be_cut(path: str) -> bool:
     """Whether a file is plain, and has one object per line."""
-    return not path.endswith(".gz") and is_one_object_per_line(path)
+    if suffix_of(path) == ".gz":
+        return False
+    if is_address(path):
+        return begins_with_lines(open_remote(path).read(0, LOOKED_AT))
+    return is_one_object_per_line(path)
 
 
 def line_end(descriptor: int, place: int, size: int) -> int:
     """Return the first line end at or after `place`, in a file of this size; 0 for 0."""
+    return _line_end(lambda start, end: os.pread(descriptor, end - start, start), place, size)
+
+
+def _line_end(read: Callable[[int, int], bytes], place: int, size: int) -> int:
+    """Do the same by a function that reads the bytes between two places."""
     while 0 < place < size:
-        piece = os.pread(descriptor, PIECE_BYTES, place - 1)
+        piece = read(place - 1, place - 1 + PIECE_BYTES)
         newline = piece.find(b"\n")
         if newline >= 0:
             return min(place + newline, size)
@@ -99,6 +116,9 @@ def line_end(descriptor: int, place: int, size: int) -> int:
 
 def _lines_between(path: str, start: int, end: int) -> tuple[int, int]:
     """Return the bytes of the lines that begin between two places."""
+    if is_address(path):
+        remote = open_remote(path)
+        return _line_end(remote.read, start, remote.size), _line_end(remote.read, end, remote.size)
     descriptor = open_file(path)
     try:
         size = os.fstat(descriptor).st_size
@@ -110,6 +130,8 @@ def _lines_between(path: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _size(path: str) -> int:
+    if is_address(path):
+        return open_remote(path).size
     try:
         if path != "-" and os.path.isfile(path):
             return os.stat(path).st_size

@@ -67,8 +67,9 @@ class BoundedMap(Generic[R]):
     of the source or the function ends the reading; what was admitted before comes out first, then the
     exception. However it ends, `finish` is awaited once all work is done.
 
-    `commit` is awaited with results as they complete, all those that have, before any of them comes out. Once
-    it raises, no more results come out, and all work is cancelled.
+    `commit` is awaited with results as they complete, all those that have, before any of them comes out. It
+    returns them, with None in place of those that do not come out. Once it raises, no more results come out,
+    and all work is cancelled.
 
     One owner task reads and works. `__anext__` only waits, so a cancelled one loses nothing; `aclose` may
     come from any task. An iterator that is dropped without `aclose` cancels its owner.
@@ -86,7 +87,7 @@ class BoundedMap(Generic[R]):
         *,
         limit: int,
         ordered: bool = False,
-        commit: Callable[[Sequence[R]], Awaitable[None]] | None = None,
+        commit: Callable[[Sequence[R]], Awaitable[Sequence[R | None]]] | None = None,
         finish: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._exchange: Exchange[R] = Exchange(limit, ordered, staged=commit is not None)
@@ -163,7 +164,7 @@ class _Work(Generic[T, R]):
         exchange: Exchange[R],
         function: Callable[[T], R | Later[R] | Unread[R] | None],
         source: Source[T],
-        commit: Callable[[Sequence[R]], Awaitable[None]] | None,
+        commit: Callable[[Sequence[R]], Awaitable[Sequence[R | None]]] | None,
         finish: Callable[[], Awaitable[None]] | None,
     ) -> None:
         self._exchange = exchange
@@ -221,14 +222,14 @@ class _Work(Generic[T, R]):
             if is_cancelled() or self._aborted or self._exchange.abandoned:
                 self._workers.cancel_scope.cancel()
 
-    async def _commit_all(self, commit: Callable[[Sequence[R]], Awaitable[None]]) -> None:
+    async def _commit_all(self, commit: Callable[[Sequence[R]], Awaitable[Sequence[R | None]]]) -> None:
         """Commit and publish complete results, even when cancelled: they have been paid for."""
         exchange = self._exchange
         with anyio.CancelScope(shield=True):
             try:
                 while staged := await exchange.stage():
-                    await commit([result for _, result, _ in staged])
-                    exchange.publish(staged)
+                    kept = await commit([result for _, result, _ in staged])
+                    exchange.publish(staged, kept)
             except Exception as error:  # noqa: BLE001  (the consumer gets it)
                 self.abort(error)
 

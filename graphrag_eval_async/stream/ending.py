@@ -142,7 +142,7 @@ class UntilDecided:
         intake: Intake | Asking,
         session: JudgeSession | None,
         resuming: Resuming | None,
-        responses: Responses | Asking,
+        responses: object,
     ) -> None:
         """Count the results that `intake` makes from `responses`, and those that `resuming` restores."""
         self.end: Callable[[], object] = _do_nothing

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 R = TypeVar("R")
 
@@ -82,9 +85,9 @@ class Exchange(Generic[R]):
         self._complete = True
         self._change.set()
 
-    def publish(self, staged: Staged[R]) -> None:
-        """Make staged results available."""
-        for place, result, weight in staged:
+    def publish(self, staged: Staged[R], kept: Sequence[R | None]) -> None:
+        """Make staged results available: those that are kept."""
+        for (place, _, weight), result in zip(staged, kept, strict=True):
             self._publish(place, result, weight)
 
     def _publish(self, place: int, result: R | None, weight: int) -> None:

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Record, Response
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.sinks.journal import Source
+    from graphrag_eval_async.stream.keeping import Keeping
     from graphrag_eval_async.stream.options import StreamOptions
-    from graphrag_eval_async.stream.resuming import Resuming, Tally
+    from graphrag_eval_async.stream.resuming import Tally
 
     Outcome = Evaluation | Later[Evaluation] | None
 
@@ -42,7 +43,7 @@ class Intake:
         evaluator: Evaluator,
         session: JudgeSession | None,
         tally: Tally,
-        resuming: Resuming | None,
+        resuming: Keeping | None,
         options: StreamOptions,
     ) -> None:
         self._evaluator = evaluator
@@ -77,7 +78,7 @@ class Intake:
         """Read a record; None if it was already evaluated. A thread reads large ones, one at a time."""
         source = None
         if self._resuming is not None:
-            source = self._resuming.admission.admit(record)
+            source = self._resuming.admit(record)
             if source is None:
                 return None, None
         if self._read_trace is not None:

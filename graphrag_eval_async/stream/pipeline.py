@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import Evaluator, StepsGroups
@@ -18,6 +18,7 @@ from graphrag_eval_async.stream.asking import Agent, Asking
 from graphrag_eval_async.stream.bounded_map import BoundedMap
 from graphrag_eval_async.stream.ending import Decision, UntilDecided, as_until, in_fair_order
 from graphrag_eval_async.stream.intake import Intake, Result
+from graphrag_eval_async.stream.keeping import Queue, QueueWork, Terms
 from graphrag_eval_async.stream.options import MAX_IN_FLIGHT, OnReject, StreamOptions
 from graphrag_eval_async.stream.resuming import Resuming, Tally
 from graphrag_eval_async.stream.spans import grouped
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.reference import Reference, Templates
     from graphrag_eval_async.sinks.journal import OpenJournal
     from graphrag_eval_async.steps import Comparator
+    from graphrag_eval_async.stream.keeping import Keeping
     from graphrag_eval_async.traces.format import TraceFormat
 
 
@@ -51,7 +53,9 @@ class EvaluationStream:
         usage: counts of the judge's calls.
     """
 
-    def __init__(self, evaluator: Evaluator, responses: Responses | Agent, options: StreamOptions) -> None:
+    def __init__(
+        self, evaluator: Evaluator, responses: Responses | Agent | Queue, options: StreamOptions
+    ) -> None:
         """See `evaluate_stream`."""
         until, journal = options.until, options.journal
         self._is_part = bool(getattr(responses, "is_part", False))
@@ -61,7 +65,8 @@ class EvaluationStream:
         if until is not None:
             resumed = journal is not None and isinstance(responses, Follower)
             until = as_until(until, evaluator, resumed=resumed)
-            responses = responses if isinstance(responses, Agent) else in_fair_order(responses)
+            if not isinstance(responses, Agent | Queue):
+                responses = in_fair_order(responses)
         self.aggregates = RunningAggregates() if options.aggregates is None else options.aggregates
         self.aggregates.order_templates(evaluator.reference.templates)
         self.aggregates.expect_steps(evaluator.reference.step_names)
@@ -71,38 +76,52 @@ class EvaluationStream:
         self.usage = JudgeUsage() if session is None else session.usage
         self._tally = Tally(self.aggregates, self.usage, Rejects(), numbered=not self._is_part)
         self._tally.heeded = options.on_reject != "collect"
-        self._resuming: Resuming | None = None
-        if journal is not None or options.dedupe == "content":
-            own = {"dedupe": options.dedupe, "max_line_bytes": str(options.max_line_bytes)}
-            if isinstance(responses, Agent):
-                own["source"] = "agent"
-            if isinstance(responses, JsonlFiles) and responses.shard is not None:
-                own["shard"] = str(responses.shard)
-            self._resuming = Resuming(
-                options.dedupe, journal, lambda: evaluator.fingerprints() | own, self._tally
-            )
-        intake = Intake(evaluator, session, self._tally, self._resuming, options)
+        keeper = self._keeper(evaluator, responses, options)
+        # A journal or the like, unless a queue remembers what is done.
+        self._resuming = resuming = keeper if isinstance(keeper, Resuming) else None
+        self._keeping = keeper
+        intake = Intake(evaluator, session, self._tally, keeper, options)
         work: Intake | Asking = intake
-        source: Responses | Asking
+        source: Responses | Asking | QueueWork
         if isinstance(responses, Agent):
-            work = source = Asking(responses, evaluator, intake, self._resuming, options)
+            work = source = Asking(responses, evaluator, intake, resuming, options)
         else:
-            source = responses
+            source = keeper if isinstance(keeper, QueueWork) else cast("Responses", responses)
         self._until = None
         if until is not None:
-            self._until = UntilDecided(until, work, session, self._resuming, source)
+            self._until = UntilDecided(until, work, session, resuming, source)
+        is_kept = keeper is not None and (resuming is None or journal is not None)
         self._results: BoundedMap[Evaluation] = BoundedMap(
-            _open(source, options, self._resuming, evaluator),
+            _open(source, options, resuming, evaluator),
             (self._until or work).evaluate,
             limit=options.max_in_flight,
             ordered=options.ordered,
-            commit=self._resuming.commit if self._resuming is not None and journal is not None else None,
-            finish=partial(_close, session, self._resuming),
+            commit=keeper.commit if keeper is not None and is_kept else None,
+            finish=partial(_close, session, keeper),
         )
-        if self._resuming is not None:
-            self._resuming.abort = self._results.abort
+        if keeper is not None:
+            keeper.abort = self._results.abort
         if self._until is not None:
             self._until.end = partial(self._results.abort, None)
+
+    def _keeper(
+        self, evaluator: Evaluator, responses: Responses | Agent | Queue, options: StreamOptions
+    ) -> Resuming | QueueWork | None:
+        """Return what remembers lines and keeps results, if anything does."""
+        journal = options.journal
+        if isinstance(responses, Queue):
+            _check_queue(evaluator, options)
+            seconds = 0.0 if self._session is None else self._session.limits.result_timeout_sec
+            errors, longest = self.aggregates._include_errors, options.max_line_bytes
+            return responses.begin(Terms(evaluator, errors, longest, options.max_in_flight, seconds))
+        if journal is None and options.dedupe != "content":
+            return None
+        own = {"dedupe": options.dedupe, "max_line_bytes": str(options.max_line_bytes)}
+        if isinstance(responses, Agent):
+            own["source"] = "agent"
+        if isinstance(responses, JsonlFiles) and responses.shard is not None:
+            own["shard"] = str(responses.shard)
+        return Resuming(options.dedupe, journal, lambda: evaluator.fingerprints() | own, self._tally)
 
     @property
     def rejects(self) -> Rejects:
@@ -134,7 +153,7 @@ class EvaluationStream:
     @property
     def skipped(self) -> int:
         """Number of lines skipped because they were already evaluated; needs a journal or `dedupe`."""
-        return self._resuming.admission.skipped if self._resuming is not None else 0
+        return self._keeping.skipped if self._keeping is not None else 0
 
     @property
     def decision(self) -> Decision | None:
@@ -209,7 +228,7 @@ class EvaluationStream:
 
 def evaluate_stream(
     reference: str | os.PathLike[str] | Templates | Reference | None,
-    responses: Responses | Agent,
+    responses: Responses | Agent | Queue,
     *,
     ordered: bool = False,
     max_in_flight: int = MAX_IN_FLIGHT,
@@ -235,7 +254,8 @@ def evaluate_stream(
             reference set; each response names its `question`, and may name a `template` and a `question_id`.
         responses: a path to JSONL, or any iterable, asynchronous iterable or anyio receive stream of
             responses: dicts, or `bytes` or `str` that hold whole lines of JSON. Plain iterables run on the
-            event loop: put one that blocks behind an asynchronous one.
+            event loop: put one that blocks behind an asynchronous one. Or a `redis_stream`, which workers on
+            many hosts share.
         ordered: whether to yield results in the order of the input instead of as they complete.
         max_in_flight: how many responses may be read and not yet handed out, 1 or more; beyond that, reading
             stops.
@@ -311,12 +331,15 @@ def evaluate_stream(
 
 
 def _open(
-    responses: Responses | Asking, options: StreamOptions, resuming: Resuming | None, evaluator: Evaluator
+    responses: Responses | Asking | QueueWork,
+    options: StreamOptions,
+    resuming: Resuming | None,
+    evaluator: Evaluator,
 ) -> Source:
     """Yield the lines of any source; with a journal, skip those that are done."""
     written = [] if options.journal is None else options.journal.paths
     spool = callable(options.on_reject) or options.journal is not None
-    if isinstance(responses, Asking):
+    if isinstance(responses, Asking | QueueWork):
         source = Source(responses.batches(), None)
     else:
         source = open_source(
@@ -348,7 +371,19 @@ def _leaves_traces(follower: Follower | None, journal: Journal | None) -> bool:
     return follower is not None and (journal is not None or follower._is_stopped())
 
 
-async def _close(session: JudgeSession | None, resuming: Resuming | None) -> None:
+def _check_queue(evaluator: Evaluator, options: StreamOptions) -> None:
+    """Check that responses that others evaluate, too, can be read with these options."""
+    if options.journal is not None or options.dedupe != "position":
+        name = "dedupe" if options.journal is None else "journal"
+        raise UsageError(f"{name}: cannot be combined with a queue, which remembers what is done")
+    if evaluator.trace_format is not None and evaluator.trace_format.is_grouped:
+        raise UsageError(
+            f"format: traces in several lines ({evaluator.trace_format.name}) cannot come from a queue, "
+            "since its workers would have a part of each; `convert` makes responses of them"
+        )
+
+
+async def _close(session: JudgeSession | None, resuming: Keeping | None) -> None:
     try:
         if session is not None:
             await session.aclose()

@@ -240,14 +240,24 @@ class Resuming:
         self.admission.done.pass_over(changed)
         await self.journal.note(origins, copies)
 
-    async def commit(self, evaluations: Sequence[Evaluation]) -> None:
-        """Write complete results to the journal, in order.
+    @property
+    def skipped(self) -> int:
+        """How many lines were done already."""
+        return self.admission.skipped
+
+    def admit(self, record: Record) -> Source | None:
+        """Return what a journal says of the origin of a line; None if the line is done already."""
+        return self.admission.admit(record)
+
+    async def commit(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation]:
+        """Write complete results to the journal, in order, and return them.
 
         Raises:
             JournalError: they cannot be kept.
         """
         assert self.journal is not None  # noqa: S101
         await self.journal.append([evaluation.as_dict() for evaluation in evaluations])
+        return evaluations
 
     def reject(self, reject: Reject, source: Source) -> None:
         """Keep a reject.

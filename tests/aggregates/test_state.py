@@ -43,7 +43,7 @@ def example() -> RunningAggregates:
 DATA = example().to_bytes()
 
 
-def sealed(body: bytes, *, magic: bytes = b"GEAA", version: int = 5) -> bytes:
+def sealed(body: bytes, *, magic: bytes = b"GEAA", version: int = 6) -> bytes:
     return HEADER.pack(magic, version, zlib.crc32(body)) + body
 
 
@@ -60,7 +60,7 @@ def with_series(
     agreement: Any = None,
 ) -> bytes:
     series = [*series, bins or {}, 0, questions]
-    group = [0, 1, steps or {}, other, tallies, [b"q"], {metric: series}]
+    group = [0, {}, 1, steps or {}, other, tallies, [b"q"], {metric: series}]
     return sealed(msgspec.msgpack.encode([False, {}, {b"t": group}, pending, [], [], agreement or {}]))
 
 
@@ -115,8 +115,8 @@ def test_the_hand_made_state_is_sound() -> None:
         sealed(b"\xdd\xff\xff\xff\xff"),
         sealed(msgspec.msgpack.encode([False, {b"\xff": 1}, {}])),
         sealed(msgspec.msgpack.encode([False, {b"t": -1}, {}])),
-        sealed(msgspec.msgpack.encode([False, {}, {b"t": [0, 0, {}, {}]}])),
-        sealed(msgspec.msgpack.encode([False, {}, {b"t": [-1, 2, {}, {}]}])),
+        sealed(msgspec.msgpack.encode([False, {}, {b"t": [0, {}, 0, {}, {}]}])),
+        sealed(msgspec.msgpack.encode([False, {}, {b"t": [-1, {}, 2, {}, {}]}])),
         sealed(msgspec.msgpack.encode([False, {}, {}, "more"])),
         with_series([True, doubles()]),
         with_series([True, doubles(1.0)], agreement={b"tone": [{b"one": [1, b"", b""]}, {}]}),

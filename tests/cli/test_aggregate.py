@@ -77,7 +77,7 @@ def test_without_a_reference_templates_stand_by_name(
     assert out.splitlines()[-3:] == [
         "results: 5, rejected lines: 0",
         "failure: 2 wrong_query_result, 1 no_steps",
-        "worst questions by steps_score: q2 (0), q1 (0.5)",
+        "worst questions by steps_score: q2 (0, 1 of 2 errors), q1 (0.5)",
     ]
     assert not err
 

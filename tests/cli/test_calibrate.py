@@ -45,11 +45,14 @@ def test_from_the_draw_to_the_corrected_mean(folder: Folder, capfd: pytest.Captu
     output = folder.file("found.json")
     assert run("calibrate", path, fill(folder), "-o", output) == 0
     out, err = capfd.readouterr()
-    assert out.startswith("answer_correctness: mean 0.5333 of 150 results by the judge; 120 of them have a\n")
+    assert out.startswith("answer_f1: mean 0.5333 of 150 results by the judge; 120 of them have a label,\n")
     assert "Corrected mean, as people would see it: 0.6" in out
     assert max(map(len, out.splitlines())) <= 80
     assert not err
     assert orjson.loads(Path(output).read_bytes())["overall"]["specificity"] == 1
+    for metric in ("answer_f1", "answer_correctness"):  # Two names of one score.
+        assert run("calibrate", path, labels, "--metric", metric) == 0
+        assert capfd.readouterr().out == out
 
 
 def test_hand_picked_labels(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:

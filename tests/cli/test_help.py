@@ -37,13 +37,15 @@ HELP = Path(__file__).parent / "help"
         "convert",
         "grafana",
         "answer-correctness",
+        "scale",
+        "scale ray",
     ],
 )
 def test_help(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert run(*command.split(), "--help") == 0
     out, err = capfd.readouterr()
-    assert out == (HELP / f"{command or 'app'}.txt").read_text()
+    assert out == (HELP / f"{command.replace(' ', '-') or 'app'}.txt").read_text()
     assert max(map(len, out.splitlines())) <= 110
     assert not err
 

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from tests.cli.support import response, run
+from tests.sources.served import serving
 
 if TYPE_CHECKING:
     from tests.cli.support import Folder
@@ -67,3 +70,31 @@ def test_what_needs_all_responses(
     log = folder.lines({"question_id": "q1"})
     assert run("evaluate", folder.reference, log, "--shard", "0/2", *options, "-o", folder.file("o")) == 2
     assert "--shard" in capfd.readouterr().err
+
+
+def test_a_parquet_file_resumes(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    log = folder.file("log.parquet")
+    rows = [{"question_id": f"q{1 + i % 3}", "elapsed_sec": i / 7} for i in range(100)]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), log, row_group_size=10)
+    code, first = evaluated(folder, log, "0/2", "--resume")
+    assert (code, len(first) > 20) == (0, True)
+    assert [result["source"]["offset"] for result in first] == list(range(len(first)))
+    out = Path(folder.file("shard-0.jsonl"))
+    out.write_bytes(b"".join(out.read_bytes().splitlines(keepends=True)[:10]))
+    assert evaluated(folder, log, "0/2", "--resume") == (0, first)
+    assert "10 results and 0 rejects from before" in capfd.readouterr().out
+    assert run("evaluate", folder.reference, log, "--jobs", "2", "-o", folder.file("all.parquet")) == 0
+    assert "only --shard splits" in capfd.readouterr().err
+    assert parquet.read_metadata(folder.file("all.parquet")).num_rows == 100
+
+
+def test_responses_at_an_address(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    lines = [response(f"q{1 + i % 3}", elapsed_sec=i / 7) for i in range(60)]
+    with serving(b"".join(orjson.dumps(line) + b"\n" for line in lines)) as served:
+        parts = [evaluated(folder, served.address + "?key=secret", f"{index}/2")[1] for index in (0, 1)]
+        assert [each["elapsed_sec"] for part in parts for each in part] == [i / 7 for i in range(60)]
+        served.status = 403
+        code, _ = evaluated(folder, served.address + "?key=secret", "0/2")
+    shown = capfd.readouterr()
+    assert (code, f"{served.address}: access was refused" in shown.err) == (4, True)
+    assert "secret" not in shown.err + shown.out + Path(folder.file("shard-1.jsonl")).read_text()

@@ -126,7 +126,10 @@ def test_a_run_is_seen_as_it_goes_on(folder: Folder, browser: Any) -> None:
     assert "1 of 2" in page.locator("#templates .count").inner_text()
 
     expect(page.locator("#failures tbody")).to_contain_text("wrong_query_result")
-    page.locator("#worst-table a", has_text="What of q2?").first.click()
+    page.locator("#templates-table a", has_text="colours").click()
+    page.locator("#questions-table a", has_text="What of q2?").click()
+    expect(page.locator("h1")).to_have_text("Results of q2")
+    page.locator("#results-table a", has_text="What of q2?").first.click()
     expect(page.locator("h1")).to_have_text("q2")
     expect(page.locator(".verdict").first).to_have_text("different")
     seen.check()
@@ -166,6 +169,8 @@ def test_text_of_responses_is_shown_as_text(folder: Folder, browser: Any) -> Non
     sync_api.expect(seen.page.locator("details[open]").first).to_be_visible()
     seen.page.locator("input.filter").last.fill("no such")
     sync_api.expect(seen.page.locator("#results-table tbody tr:visible")).to_have_count(0)
+    seen.page.pdf()
+    sync_api.expect(seen.page.locator("details.detail:not([open])")).to_have_count(0)
     seen.check()
 
 

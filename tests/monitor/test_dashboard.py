@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from graphrag_eval_async import Dashboard, SourceError, UsageError, evaluate_stream
+from graphrag_eval_async import Dashboard, JudgeError, SourceError, UsageError, evaluate_stream
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.monitor import dashboard_server as module
 from tests.cli.support import COLOURS, DEADLINE_SECONDS, REFERENCE, failed, finish, response, start, told
@@ -108,7 +108,9 @@ async def test_the_page_has_the_numbers_of_the_snapshot() -> None:
     assert "1 of 4 responses are errors (25.0%)" in shown.of("dd")
     assert f"{COLOURS}: steps_score 0.500" in shown.of("dd")
     assert "1 active" in shown.of("strong")
-    assert "<br>error: no answer" in html
+    assert "steps_score 0 over 1 result; wrong_query_result" in html
+    assert "error_rate &gt; 0 over 1, since " in html
+    assert "An alert ends once its condition has not held for a whole window." in shown.of("p")
     assert "Not active: p95 elapsed_sec > 9. An alert can start once its window is full." in shown.of("p")
 
 
@@ -291,6 +293,23 @@ async def test_judges_and_their_agreement_are_shown() -> None:
     assert shown.of("dt").count("answer_f1") == 1
     assert {"answer_f1", "answer_recall", "cost"} <= {*page.of("dt")}
     assert any(text.startswith("a: ") for text in page.of("p"))
+
+
+async def test_a_judge_that_always_fails_is_told_first() -> None:
+    judges = {name: Judge(name, JudgeError("invalid_reply", "no JSON")) for name in "ab"}
+    stream = evaluate_stream(
+        JUDGED,
+        [ANSWER],
+        config=settings({"answer_correctness": {"judges": ["a", "b"]}}, names="ab"),
+        judge=judges,  # type: ignore[arg-type]
+    )
+    async with Dashboard(stream, port=0) as dashboard:
+        async for _ in dashboard:
+            pass
+        html = (await get(dashboard.url))[2]
+    summary, cards = html.partition('id="alerts"')[0], html.partition('id="scores"')[2]
+    assert "answer_f1 has no value; 1 failed: 1 invalid_reply" in summary
+    assert '<h3>answer_f1</h3>\n<p><strong class="bad">no value' in cards
 
 
 async def test_a_baseline_is_compared_with(folder: Folder) -> None:

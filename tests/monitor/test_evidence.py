@@ -70,6 +70,16 @@ def test_a_column_without_a_partner_is_marked() -> None:
     assert [heading.mark for heading in pair.expected.table.headings] == [MISSING]
 
 
+def test_a_match_without_all_documents_says_how_many_were_found() -> None:
+    def retrieval(*ids: str, **more: Any) -> dict[str, Any]:
+        output = orjson.dumps([{"id": each, "text": "t"} for each in ids]).decode()
+        return {"name": "retrieval", "output": output, **more}
+
+    for found, verdict in (("ab", "2 of 3 documents found"), ("xcab", "matched")):
+        (pair,) = pairs_of(result([[retrieval(*"abc", matches="1")]], [retrieval(*found, id="1")]))
+        assert pair.verdict == verdict
+
+
 def test_nothing_is_marked_in_steps_that_matched() -> None:
     expected = query(table(["km"], ["1.0"]), matches="1")
     (pair,) = pairs_of(result([[expected]], [query(table(["km"], ["1"]), id="1")]))
@@ -152,7 +162,8 @@ STEP = st.dictionaries(
 @given(st.lists(st.lists(STEP, max_size=3) | JSON, max_size=2), st.lists(STEP | JSON, max_size=3))
 def test_no_result_breaks_its_page(expected: list[Any], actual: list[Any]) -> None:
     shown = pairs_of(result(expected, actual))
-    assert sum(pair.actual is not None for pair in shown) == sum(isinstance(each, dict) for each in actual)
+    # Damaged results may have two expected steps that match the same one.
+    assert sum(pair.actual is not None for pair in shown) >= sum(isinstance(each, dict) for each in actual)
 
 
 @each("key", ["reference_steps", "actual_steps"])

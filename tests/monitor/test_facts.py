@@ -117,6 +117,7 @@ async def test_facts_of_steps() -> None:
     assert facts == {
         "paths": ["a.jsonl", "logs"],
         "not_found": ["logs"],
+        "backlog": None,
         "window": {"last": 2},
         "level": 0.95,
         "overall": {

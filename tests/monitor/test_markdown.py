@@ -99,7 +99,9 @@ def test_the_numbers_are_those_of_the_snapshot() -> None:
     assert "| `b` | `t` | `steps_score` 0 | `wrong_order` | `r.jsonl:3` |" in section(
         page, "Worst questions: 3 of 3"
     )
-    assert "| `c` | `t` |  | `response_error: timed out` |  |" in section(page, "Worst questions")
+    assert "| `c` | `t` | `steps_score` 0 | `response_error: timed out` |  |" in section(
+        page, "Worst questions"
+    )
     assert "| `b` | `t` | `steps_score` | 1 -> 0, -1 | `r.jsonl:3` |" in section(
         page, "Questions that got worse"
     )

@@ -54,6 +54,24 @@ def records_of(result: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
     return [record.attributes for record in evaluation_records(result, **options)]
 
 
+def test_no_records_of_scores_that_nobody_asked_for() -> None:
+    """An error response could lack any judged score: it has records of those that other results had."""
+    met: set[str] = set()
+    error: dict[str, Any] = {"template_id": "t", "question_id": "q", "status": "error", "error": "E"}
+    error |= {"reference_answer": "A", "reference_steps": [[]]}
+    judged = {"template_id": "t", "question_id": "q", "status": "success", "answer_relevance": 0.5}
+    unjudged = judged | {"answer_relevance": None, "answer_eval_error": "x: y"}
+    names = [
+        [record[NAME] for record in records_of(result, met=met)]
+        for result in (error, judged, error, unjudged, error)
+    ]
+    answers = ["answer_recall", "answer_precision", "answer_f1"]
+    assert names[0] == ["steps_score"]
+    assert sorted(names[2]) == ["answer_relevance", "steps_score"]
+    assert {*answers} <= {*names[3]}
+    assert sorted(names[4]) == sorted([*answers, "answer_relevance", "steps_score"])
+
+
 RESULT = {
     "template_id": "t",
     "question_id": "q",

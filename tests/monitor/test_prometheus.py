@@ -255,14 +255,14 @@ async def test_new_intervals_take_a_bounded_share_of_the_time(monkeypatch: pytes
     def low(template: str) -> float | None:
         return get(scrape(collector), "mean_bound", template=template, metric="steps_score", side="low")
 
-    def add(template: str) -> None:
-        for i in range(50):
+    def add(template: str, start: int = 0) -> None:
+        for i in range(start, start + 50):
             result = {"template_id": template, "question_id": str(i), "steps_score": 0.75}
             stream.aggregates.add(result)
 
     add("a")
     first = low("a")
-    add("a")
+    add("a", 50)
     add("b")
     assert low("a") == first, "it is kept"
     assert low("b") == first, "a new template has one at once"

@@ -69,13 +69,6 @@ def test_samples_are_averaged() -> None:
     assert (question.score, question.samples, question.seconds) == (("steps_score", 0.5), 3, 7.5)
 
 
-def test_the_worst_are_errors_and_low_scores_in_turn() -> None:
-    scores = {"a": 0.5, "b": 1.0, "c": 0.0, "d": 0.75}
-    results = [result(name, score) for name, score in scores.items()]
-    summary = summary_of([*results, failed("e"), failed("f")], listed=4)
-    assert [question.question_id for question in summary.worst] == ["e", "c", "f", "a"]
-
-
 def test_the_worst_may_be_the_highest() -> None:
     results = [result(str(seconds), elapsed_sec=seconds) for seconds in (1, 40, 90, 60)]
     summary = summary_of(results, pass_if=["elapsed_sec < 30"])

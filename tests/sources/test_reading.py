@@ -187,7 +187,7 @@ async def test_unreadable_files(tmp_path: Path) -> None:
     empty.mkdir()
     for path, problem in [
         (tmp_path / "absent", "cannot be read: No such file or directory"),
-        (empty, "cannot be read: there is no *.jsonl or *.jsonl.gz in it"),
+        (empty, "cannot be read: there is no *.jsonl, *.jsonl.gz or *.parquet in it"),
         (f"{empty}/*", "there is no such file, and none that it fits as a pattern"),
     ]:
         assert await read_until_error(path) == ([], f"{path}: {problem}")

@@ -37,13 +37,14 @@ class Commit:
     def results(self) -> list[Any]:
         return [result for batch in self.batches for result in batch]
 
-    async def __call__(self, results: Sequence[Any]) -> None:
+    async def __call__(self, results: Sequence[Any]) -> Sequence[Any]:
         self.begun += 1
         assert results
         await self.go_on.wait()
         if self._fail_at is not None and len(self.batches) >= self._fail_at:
             raise OSError("full")
         self.batches.append(list(results))
+        return results
 
 
 class Counted:
@@ -232,8 +233,9 @@ def test_the_end_of_the_program_passes_through(error: type[BaseException], where
         fail("function")
         return Later(later)
 
-    async def commit(_: object) -> None:
+    async def commit(results: Sequence[int]) -> Sequence[int]:
         fail("commit")
+        return results
 
     async def main() -> None:
         await collect(BoundedMap(source(), work, limit=2, commit=commit))

@@ -4,8 +4,8 @@ import asyncio
 import os
 import resource
 import sys
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
@@ -15,7 +15,7 @@ import typer
 
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, Sending, run_to_end
-from graphrag_eval_async.cli.files import file_path, output_path
+from graphrag_eval_async.cli.files import file_path, open_lines, output_path
 from graphrag_eval_async.cli.gates import check_alerts, check_gates
 from graphrag_eval_async.cli.run import RunOptions
 from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
@@ -38,6 +38,11 @@ from graphrag_eval_async.monitor.prometheus_server import MetricsServer
 from graphrag_eval_async.monitor.webhooks import SECRET, Webhook
 from graphrag_eval_async.monitor.webhooks import parse_address as parse_url
 from graphrag_eval_async.monitor.windows import parse_duration, parse_window
+from graphrag_eval_async.redis_client import is_redis
+from graphrag_eval_async.reference import Reference
+from graphrag_eval_async.scale.redis.results import RedisRun, Run
+from graphrag_eval_async.scale.redis.source import RedisStream, stream_at
+from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
 from graphrag_eval_async.sources.receiving import OtlpReceiver, receive_otlp
 from graphrag_eval_async.sources.rotation import former_names
@@ -67,7 +72,7 @@ class Watch(RunOptions):
             default_factory=list,
             show_default=False,
             help="Logs of responses, JSONL: files, directories or globs, which may appear later; - for "
-            "standard input.",
+            "standard input; or redis://HOST/STREAM?group=GROUP, to show what all workers of a group find.",
         ),
     ]
     otlp_listen: Annotated[
@@ -198,6 +203,8 @@ class Watch(RunOptions):
             return replace(self, reference=None, no_reference="", paths=paths)._run(interrupts)
         if self.reference is None:
             raise UsageError("expected REFERENCE and PATH..., or --no-reference PATH...")
+        if is_redis(self.reference):  # The workers know their reference set.
+            return replace(self, reference=None, paths=[self.reference, *self.paths])._run(interrupts)
         return self._run(interrupts)
 
     def _run(self, interrupts: Interrupts) -> Exit:
@@ -214,12 +221,14 @@ class Watch(RunOptions):
         with (
             nullcontext() if self.metrics is None else MetricsServer(*self.metrics) as metrics,
             nullcontext() if self.web is None else DashboardServer(*self.web) as web,
-            self.open(reference, source, config, interrupts, on_restored=restore) as (stream, lines),
+            self._opened(reference, source, config, interrupts, restore) as (stream, lines),
             self.exporting(stream) as takers,
         ):
-            stopping = self.stopping(stream, stop.set if isinstance(source, Follower) else stream.stop)
+            stopping = stream.stop
+            if isinstance(stream, EvaluationStream):
+                stopping = self.stopping(stream, stop.set if isinstance(source, Follower) else stream.stop)
             sending = Sending(lines, stopping, takers)
-            watched = self.paths
+            watched = [str(source)] if isinstance(source, RedisStream) else self.paths
             if isinstance(source, OtlpReceiver):
                 watched = [f"http://{source.host}:{source.port}/v1/traces"]
             facts = Facts(stream, counting, source=source, config=config, paths=watched, level=self.level)
@@ -250,6 +259,23 @@ class Watch(RunOptions):
             notes=[*compared, *(one_line(f"{path}: never existed") for path in not_found)],
         )
 
+    @contextmanager
+    def _opened(
+        self,
+        reference: Reference,
+        source: Follower | JsonlFiles | OtlpReceiver | RedisStream,
+        config: Config | None,
+        interrupts: Interrupts,
+        on_restored: Callable[[Mapping[str, Any]], object],
+    ) -> Iterator[tuple[Run, LineFile | None]]:
+        """The results to show, and the file for them, if any."""
+        if not isinstance(source, RedisStream):
+            with self.open(reference, source, config, interrupts, on_restored=on_restored) as opened:
+                yield opened
+            return
+        with nullcontext() if self.output is None else open_lines(self.output) as lines:
+            yield RedisRun(source.settings, reference), lines
+
     def _deliveries(self, say: Callable[[str], object]) -> list[Deliveries]:
         secret = os.environ.get(SECRET)
         key = None if secret is None else secret.encode(errors="surrogateescape")
@@ -263,9 +289,9 @@ class Watch(RunOptions):
 
     def _collector(
         self,
-        stream: EvaluationStream,
+        stream: Run,
         counting: Counting,
-        source: Follower | JsonlFiles | OtlpReceiver,
+        source: Follower | JsonlFiles | OtlpReceiver | RedisStream,
         config: Config | None,
     ) -> PrometheusCollector:
         return PrometheusCollector(
@@ -300,16 +326,15 @@ class Watch(RunOptions):
     def _check_options(self) -> None:
         if self.otlp_listen is None and not self.paths:
             raise UsageError("nothing to watch: name logs, or --otlp-listen HOST:PORT")
+        if any(map(is_redis, self.paths)):
+            self._check_redis()
+        self._check_alerts()
         if self.otlp_listen is not None and (
             self.paths or self.until_idle is not None or self.format not in (None, OTLP)
         ):
             raise UsageError(
                 "--otlp-listen cannot be combined with logs, --until-idle or a --format other than otlp"
             )
-        if not self.alert and (self.on_alert is not None or self.on_alert_url):
-            raise UsageError(f"--on-alert{'' if self.on_alert else '-url'} needs --alert")
-        if self.on_alert_url and os.environ.get(SECRET) == "":
-            raise UsageError(f"the environment variable {SECRET} is empty; set it, or unset it")
         if "-" in self.paths:
             self._check_stdin()
         if "-" in {self.output, self.rejects}:
@@ -318,6 +343,28 @@ class Watch(RunOptions):
             for path in self.paths:
                 if os.path.normpath(path) in map(os.path.normpath, former_names(written)):
                     raise UsageError(f"{written!r} is a name for the log {path!r} once it is rotated")
+
+    def _check_alerts(self) -> None:
+        if not self.alert and (self.on_alert is not None or self.on_alert_url):
+            raise UsageError(f"--on-alert{'' if self.on_alert else '-url'} needs --alert")
+        if self.on_alert_url and os.environ.get(SECRET) == "":
+            raise UsageError(f"the environment variable {SECRET} is empty; set it, or unset it")
+
+    def _check_redis(self) -> None:
+        if len(self.paths) > 1:
+            raise UsageError("a group of a Redis server cannot be watched together with others")
+        others = {
+            "--config": self.config or self.llm,
+            "--format": self.format,
+            "--otlp-metrics": self.otlp_metrics,
+            "--rejects": self.rejects,
+            "--resume": self.is_resumable,
+            "--start": self.start != "beginning",
+            "--until-idle": self.until_idle,
+        }
+        for option, given in others.items():
+            if given:
+                raise UsageError(f"{option} is for evaluate; a group of a Redis server is only shown")
 
     def _check_stdin(self) -> None:
         if len(self.paths) > 1:
@@ -328,11 +375,13 @@ class Watch(RunOptions):
             option = "--start" if self.until_idle is None else "--until-idle"
             raise UsageError(f"{option} is for files; standard input (-) is read until it ends")
 
-    def _source(self, stop: asyncio.Event) -> Follower | JsonlFiles | OtlpReceiver:
+    def _source(self, stop: asyncio.Event) -> Follower | JsonlFiles | OtlpReceiver | RedisStream:
         if self.otlp_listen is not None:
             return receive_otlp(*self.otlp_listen)
         if self.paths == ["-"]:
             return read_jsonl("-")
+        if is_redis(self.paths[0]):
+            return stream_at(self.paths[0])
         raise_file_limit()
         return follow_jsonl(
             self.paths,
@@ -355,7 +404,7 @@ def raise_file_limit() -> None:
 
 
 async def _watch(
-    stream: EvaluationStream,
+    stream: Run,
     sending: Sending,
     counting: Counting,
     view: Screen | Lines,

@@ -11,6 +11,7 @@ from rich.text import Text
 from graphrag_eval_async.cli.watch.baseline import comparison_lines
 from graphrag_eval_async.cli.watch.browsing import Browsing
 from graphrag_eval_async.cli.watch.columns import BARS, lay_out, sparkline
+from graphrag_eval_async.monitor.captions import backlog_facts
 from graphrag_eval_async.monitor.windows import duration_name
 from graphrag_eval_async.records.outcomes import REASON, RESPONSE_ERROR
 from graphrag_eval_async.steps.failure import NO_FAILURE, failure_counts
@@ -246,6 +247,8 @@ def _parts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if lag is not None:
         since = f"{lag['seconds']:.1f} s" if lag["seconds"] < 60 else _clock(lag["seconds"])
         yield "behind", f"{decimal(lag['bytes'])}, {since}"
+    if facts["backlog"] is not None:
+        yield from backlog_facts(facts["backlog"])
     yield "rejects", counts(facts["rejects"]) or "none"
     yield "unanswered", f"{facts['missing']} of {facts['questions']}"
     yield from _without_values(facts["overall"]["coverage"])

@@ -149,5 +149,9 @@
     source.addEventListener("open", () => say("Live", false));
     source.addEventListener("error", () => say("Connection lost; these numbers are old", true));
   }
+  // Paper cannot be opened.
+  addEventListener("beforeprint", () => {
+    for (const each of document.querySelectorAll("details.detail")) each.open = true;
+  });
   arrange();
 })();

@@ -1,0 +1,1 @@
+"""Evaluates a backlog of responses on a Ray cluster, with Ray Data."""

@@ -1,0 +1,200 @@
+"""A consumer group of a stream, and what its workers keep beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from random import uniform
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from graphrag_eval_async.errors import SourceError, UsageError
+from graphrag_eval_async.redis_client import connect, is_final, redis_address, without_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from graphrag_eval_async.redis_client import RedisAddress
+
+R = TypeVar("R")
+
+LOGGER = logging.getLogger("graphrag_eval_async.redis")
+
+ANSWER_SECONDS = 30.0
+"""Time for one answer of the server."""
+
+MAX_BACKOFF = 5.0
+"""Maximum seconds between two attempts to reach the server."""
+
+LEVELS = 6
+"""Lists of changes of the aggregates: those of a level are merged changes of the level before."""
+
+SHAPE = "redis://HOST[:PORT]/[DB/]STREAM?group=GROUP"
+
+OPTIONS = ("claim_after_sec", "consumer", "drain", "force", "group", "max_deliveries", "results")
+
+
+class Keys(NamedTuple):
+    """Names of what a group has on the server; a common hash tag keeps all on one node of a cluster.
+
+    Attributes:
+        stream: the stream of responses.
+        group: name of the group.
+        results: the stream of results.
+        rejects: the stream of what could not be evaluated.
+        counts: a hash with the number of results, of rejects by reason, and of lost entries.
+        answered: the set of the ids of answered questions.
+        changes: lists of changes of the aggregates, by level.
+        commit: prefix of the last commit of each consumer.
+        merging: who merges changes.
+    """
+
+    stream: str
+    group: str
+    results: str
+    rejects: str
+    counts: str
+    answered: str
+    changes: tuple[str, ...]
+    commit: str
+    merging: str
+
+
+@dataclass(kw_only=True)
+class Settings:
+    """What is known of a group and of one worker; see `redis_stream`.
+
+    Attributes:
+        max_results: 0 keeps all.
+    """
+
+    address: RedisAddress
+    keys: Keys
+    consumer: str | None = None
+    drain: bool = False
+    claim_after_sec: float | None = None
+    max_deliveries: int = 5
+    max_results: int = 0
+    max_outage_sec: float | None = 300.0
+    force: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.address}/{self.keys.stream}"
+
+
+def keys_of(stream: str, group: str, results: str | None) -> Keys:
+    """Return the names for a group of a stream."""
+    prefix = f"{stream if '{' in stream else f'{{{stream}}}'}:{group}"
+    return Keys(
+        stream,
+        group,
+        results or f"{prefix}:results",
+        f"{prefix}:rejects",
+        f"{prefix}:counts",
+        f"{prefix}:answered",
+        tuple(f"{prefix}:changes:{level}" for level in range(LEVELS)),
+        f"{prefix}:commit:",
+        f"{prefix}:merging",
+    )
+
+
+def server_address(url: str) -> RedisAddress:
+    """Read the address of a server, without the name of a stream.
+
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        address = redis_address(url, "redis://HOST[:PORT][/DB]")
+        if address.name:
+            raise ValueError(f"expected redis://HOST[:PORT][/DB], not the name {address.name!r} after it")
+    except ValueError as error:
+        raise UsageError(f"url: {error}") from None
+    return address
+
+
+class Connection:
+    """Sends commands to a server, and waits while it is away.
+
+    Attributes:
+        outages: how often it was.
+    """
+
+    def __init__(self, address: RedisAddress, max_outage_sec: float | None) -> None:
+        self.address = address
+        self.outages = 0
+        self._longest = max_outage_sec
+        self._client: Any = None
+        self._scripts: dict[str, Any] = {}
+
+    async def open(self) -> None:
+        """Import the package.
+
+        Raises:
+            UsageError: it cannot be imported.
+        """
+        if self._client is None:
+            self._client = await asyncio.to_thread(connect, self.address, ANSWER_SECONDS)
+
+    async def aclose(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def do(self, *command: Any) -> Any:
+        """Return the server's answer to a command.
+
+        Raises:
+            SourceError: the server refuses it, or was away for too long.
+        """
+        return await self._try(lambda: self._client.execute_command(*command))
+
+    async def run(self, script: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
+        """Return what a script returns; it may be run twice.
+
+        Raises:
+            SourceError: the server refuses it, or was away for too long.
+        """
+        if script not in self._scripts:
+            self._scripts[script] = self._client.register_script(script)
+        return await self._try(lambda: self._scripts[script](keys=keys, args=args))
+
+    async def _try(self, send: Callable[[], Awaitable[R]]) -> R:
+        from redis.exceptions import RedisError
+
+        loop = asyncio.get_running_loop()
+        since, failures = 0.0, 0
+        while True:
+            try:
+                answer = await send()
+                self.outages += failures > 0
+                return answer
+            except (RedisError, OSError, TimeoutError) as error:
+                if "NOGROUP" in str(error):
+                    raise NoGroup from None
+                now = loop.time()
+                since = since if failures else now
+                failures += 1
+                trouble = f"{self.address}: {without_secrets(error, self.address)}"
+                if is_final(error):
+                    raise SourceError(
+                        f"{trouble}; check the address, its database and its password"
+                    ) from None
+                if self._longest is not None and now - since > self._longest:
+                    raise SourceError(
+                        f"{trouble}; not reached for {now - since:.0f} s; check that the server works"
+                    ) from None
+                if failures == 1 or failures % 10 == 0:
+                    LOGGER.warning("%s; trying again", trouble)
+            await asyncio.sleep(min(MAX_BACKOFF, 0.05 * 2 ** min(failures, 9)) * uniform(0.5, 1))  # noqa: S311
+
+
+class NoGroup(Exception):  # noqa: N818
+    """The stream or its group is not there, or not any more."""
+
+
+def fields_of(flat: Sequence[Any]) -> dict[bytes, Any]:
+    """Return keys and values that come one after the other as a dict."""
+    if isinstance(flat, dict):
+        return flat
+    return dict(zip(flat[::2], flat[1::2], strict=True))

@@ -1,0 +1,303 @@
+"""What the workers of a consumer group have found: their results, and aggregates of all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
+
+import orjson
+
+from graphrag_eval_async.errors import SourceError, UsageError
+from graphrag_eval_async.inference.running import RunningAggregates
+from graphrag_eval_async.judge.usage import JudgeUsage
+from graphrag_eval_async.records import Rejects
+from graphrag_eval_async.redis_client import check_redis
+from graphrag_eval_async.reference import NoReference, load_reference
+from graphrag_eval_async.scale.redis import scripts
+from graphrag_eval_async.scale.redis.group import Connection, Settings, fields_of, keys_of, server_address
+from graphrag_eval_async.scale.redis.source import MAX_OUTAGE_SEC
+from graphrag_eval_async.scale.redis.worker import LEFT, merge
+from graphrag_eval_async.threads import run_in_thread
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import AsyncGenerator, Mapping
+    from types import TracebackType
+
+    from graphrag_eval_async.redis_client import RedisAddress
+    from graphrag_eval_async.reference import Reference, Templates
+    from graphrag_eval_async.stream import EvaluationStream
+
+Run: TypeAlias = "EvaluationStream | RedisRun"
+"""Results that come one after the other, and what is known of the run."""
+
+PAGE = 500
+"""Results read at once."""
+
+LATEST = 200
+"""Results before the beginning that a watched run begins with."""
+
+LOOK_SECONDS = 1.0
+"""How often the state of the group is asked for."""
+
+
+async def redis_results(url: str, results: str) -> AsyncGenerator[dict[str, Any]]:
+    """Yield the results in a stream of a Redis server, in the order in which they were committed.
+
+    `compute_aggregates`, given all of them, equals the aggregates of all workers.
+
+    Args:
+        url: address of the server, as for `redis_stream`.
+        results: name of the stream of results.
+
+    Raises:
+        UsageError: the address is none, or the extra ``redis`` is not installed.
+        SourceError: the server cannot be used, or an entry is not a result.
+    """
+    address = server_address(url)
+    check_redis()
+    async for result in results_on(address, results):
+        yield result
+
+
+async def results_on(address: RedisAddress, results: str) -> AsyncGenerator[dict[str, Any]]:
+    """Yield the results in a stream; see `redis_results`."""
+    link = Connection(address, MAX_OUTAGE_SEC)
+    await link.open()
+    try:
+        after = b"-"
+        while page := await link.do("XRANGE", results, after, "+", "COUNT", PAGE):
+            for id_, fields in page:
+                yield _result(f"{address}/{results}", id_, fields)
+            after = b"(" + page[-1][0]
+    finally:
+        await link.aclose()
+
+
+class Backlog(NamedTuple):
+    """How far the workers of a group are.
+
+    Attributes:
+        unread: entries that no worker has taken; None if the server does not know.
+        in_work: entries that a worker has, or had.
+        lost: entries that were deleted from the stream before they were evaluated.
+        workers: how many workers have been heard of lately.
+    """
+
+    unread: int | None = None
+    in_work: int = 0
+    lost: int = 0
+    workers: int = 0
+
+
+class RedisRun:
+    """The results of all workers of a consumer group, as they are committed; made by `watch_redis`.
+
+    It is used like an `EvaluationStream`: an asynchronous iterator and context manager, also by `Dashboard`.
+
+    Attributes:
+        reference: the reference set, if it is known.
+        aggregates: of all results of the group; complete before the first result comes.
+        backlog: how far the workers are.
+        rejects: counts of what could not be evaluated.
+        missing: ids of questions without a response so far, in the order of the reference set.
+        in_flight: entries in work.
+    """
+
+    def __init__(self, settings: Settings, reference: Reference) -> None:
+        """See `watch_redis`."""
+        self.reference = reference
+        self.aggregates = RunningAggregates(templates=reference.templates, steps=reference.step_names)
+        self.backlog = Backlog()
+        self.rejects = Rejects()
+        self.missing: list[str] = [*reference.questions]
+        self.usage = JudgeUsage()
+        self.skipped, self.journal, self.decision = 0, None, None
+        self._settings = settings
+        self._keys = settings.keys
+        self._link = Connection(settings.address, settings.max_outage_sec)
+        self._ready: deque[dict[str, Any]] = deque()
+        self._last = b""
+        self._counted = 0
+        self._total = 0
+        self._due = 0.0
+        self._is_stopped = False
+
+    @property
+    def in_flight(self) -> int:
+        return self.backlog.in_work
+
+    def __repr__(self) -> str:
+        results, errors = self.aggregates._counts()
+        return f"<RedisRun: {self._settings}, {results} results, {errors} of them errors>"
+
+    def stop(self) -> None:
+        """Read no more results; the workers go on."""
+        self._is_stopped = True
+
+    def drop_unsent(self) -> None:
+        """There is nothing to drop."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        self._is_stopped = True
+        await self._link.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> dict[str, Any]:
+        while not self._ready:
+            if self._is_stopped:
+                raise StopAsyncIteration
+            await self._advance()
+        return self._ready.popleft()
+
+    async def refresh(self) -> None:
+        """Read the aggregates as they are now.
+
+        Raises:
+            SourceError: the server cannot be used.
+        """
+        await self._link.open()
+        if (known := await self._link.do("HGET", self._keys.counts, "conditions")) is not None:
+            self._keys = self._keys._replace(results=orjson.loads(known)["results"])
+        keys = self._keys
+        counts, self._last, changes = await self._link.run(
+            scripts.STATE, [keys.results, keys.counts, *keys.changes], []
+        )
+        if changes:
+            merged = await run_in_thread(partial(merge, changes))
+            merged.order_templates(self.reference.templates)
+            self.aggregates = merged
+        self._counted = int(fields_of(counts).get(b"results", 0))
+
+    async def _advance(self) -> None:
+        if not self._last:
+            await self.refresh()
+            await self._look()
+            await self._begin()
+        now = asyncio.get_running_loop().time()
+        if now >= self._due:
+            await self._look()
+            self._due = now + LOOK_SECONDS
+        expected = self._total
+        results = self._keys.results
+        block = round(LOOK_SECONDS * 500)
+        reply = await self._link.do("XREAD", "COUNT", PAGE, "BLOCK", block, "STREAMS", results, self._last)
+        found = [entry for _, entries in reply or () for entry in entries]
+        for id_, fields in found:
+            result = _result(f"{self._settings.address}/{results}", id_, fields)
+            self.aggregates.add(result)
+            self._ready.append(result)
+            self._last = id_
+        self._counted += len(found)
+        if len(found) < PAGE and self._counted < expected:  # Some were deleted before they were read.
+            await self.refresh()
+
+    async def _begin(self) -> None:
+        """Hand out the latest results, which are counted already."""
+        found = await self._link.do("XREVRANGE", self._keys.results, self._last, "-", "COUNT", LATEST)
+        place = f"{self._settings.address}/{self._keys.results}"
+        self._ready.extend(_result(place, id_, fields) for id_, fields in reversed(found))
+
+    async def _look(self) -> None:
+        """Ask how far the workers are."""
+        keys = self._keys
+        found = await self._link.run(scripts.LOOK, [keys.counts, keys.stream], [keys.group])
+        counts = fields_of(found[0])
+        self._total = int(counts.get(b"results", 0))
+        self.rejects.counts.clear()
+        for name, count in counts.items():
+            kind, _, reason = name.decode().partition(":")
+            if kind == "rejected":
+                self.rejects.counts[reason] = int(count)  # type: ignore[index]
+        if self.reference.questions:
+            answered = {id_.decode() for id_ in await self._link.do("SMEMBERS", keys.answered)}
+            self.missing = [id_ for id_ in self.reference.questions if id_ not in answered]
+        about, groups, workers = fields_of(found[1]), map(fields_of, found[2]), map(fields_of, found[3])
+        group = next((one for one in groups if one[b"name"] == keys.group.encode()), None)
+        lost = int(counts.get(b"lost", 0))
+        if group is None:
+            self.backlog = Backlog(lost=lost)
+            return
+        heard = (self._settings.claim_after_sec or 60.0) * 1000
+        alive = sum(one[b"idle"] < heard and one[b"name"] != LEFT.encode() for one in workers)
+        pending, unread = group[b"pending"], _unread(about, group)
+        if b"begun" in counts and unread is not None and b"entries-added" in about:
+            done = self._total + self.rejects.total + pending + unread
+            lost = max(lost, about[b"entries-added"] - done)
+        self.backlog = Backlog(unread, pending, lost, alive)
+
+
+def watch_redis(
+    url: str,
+    stream: str,
+    *,
+    group: str,
+    reference: str | os.PathLike[str] | Templates | Reference | None = None,
+    max_outage_sec: float | None = MAX_OUTAGE_SEC,
+) -> RedisRun:
+    """Watch what all workers of a consumer group find; evaluates nothing.
+
+    Iterating begins with up to 200 of the latest results, then yields each new one. `aggregates` are those of
+    all workers from the first result on.
+
+    Args:
+        url: address of the server, as for `redis_stream`.
+        stream: name of the stream of responses.
+        group: name of the consumer group.
+        reference: the reference set, to know which questions are missing, and the texts of questions.
+        max_outage_sec: seconds without the server after which watching ends; None never ends it.
+
+    Raises:
+        UsageError: an argument has an invalid value, or the extra ``redis`` is not installed.
+        ReferenceDataError: the reference set is invalid.
+    """
+    address = server_address(url)
+    check_redis()
+    if not stream or not group:
+        raise UsageError("stream and group: expected names")
+    settings = Settings(address=address, keys=keys_of(stream, group, None), max_outage_sec=max_outage_sec)
+    return RedisRun(settings, NoReference() if reference is None else load_reference(reference))
+
+
+def _unread(stream: Mapping[bytes, Any], group: Mapping[bytes, Any]) -> int | None:
+    """Return how many entries no worker has taken; the server's own count includes deleted ones."""
+    delivered = _place(group[b"last-delivered-id"])
+    if delivered >= _place(stream[b"last-generated-id"]):
+        return 0
+    first = stream.get(b"first-entry")
+    if first and _place(first[0]) > delivered:
+        return int(stream[b"length"])
+    lag = group.get(b"lag")
+    return None if lag is None else int(lag)
+
+
+def _place(id_: bytes) -> tuple[int, int]:
+    """Return an id as numbers, which are in order."""
+    time, _, number = id_.partition(b"-")
+    return int(time), int(number)
+
+
+def _result(place: str, id_: bytes, fields: Mapping[bytes, bytes]) -> dict[str, Any]:
+    try:
+        result = orjson.loads(fields[b"result"])
+        if isinstance(result, dict):
+            return result
+    except (KeyError, ValueError):
+        pass
+    raise SourceError(f"{place}: entry {id_.decode()} is not a result; name the stream that workers write to")

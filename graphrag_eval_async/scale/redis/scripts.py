@@ -1,0 +1,142 @@
+"""What the Redis server does as one step. A script that fails changes nothing of a group's counts."""
+
+BEGIN = """
+-- Begins a group under conditions, or returns those under which it began.
+-- KEYS: counts, changes. ARGV: conditions, empty aggregates, 1 to replace the conditions.
+if ARGV[3] == '1' then
+  local before = redis.call('HGET', KEYS[1], 'conditions')
+  if before and before ~= ARGV[1] then redis.call('HSET', KEYS[1], 'conditions', ARGV[1]) end
+end
+if redis.call('HSETNX', KEYS[1], 'conditions', ARGV[1]) == 1 then
+  redis.call('RPUSH', KEYS[2], ARGV[2])
+end
+return redis.call('HGET', KEYS[1], 'conditions')
+"""
+
+CLAIM = """
+-- Takes over entries that nobody has touched for a while; counts those that are gone from the stream.
+-- KEYS: stream, counts. ARGV: group, consumer, milliseconds, number of entries.
+-- Returns entries, each as id, fields, and how often it was delivered before; and how many are lost.
+local taken, lost = {}, 0
+for _, one in ipairs(redis.call('XPENDING', KEYS[1], ARGV[1], 'IDLE', ARGV[3], '-', '+', ARGV[4])) do
+  if #redis.call('XRANGE', KEYS[1], one[1], one[1]) == 0 then
+    redis.call('XACK', KEYS[1], ARGV[1], one[1])
+    lost = lost + 1
+  else
+    local entry = redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, one[1])[1]
+    taken[#taken + 1] = {entry[1], entry[2], one[4]}
+  end
+end
+if lost > 0 then redis.call('HINCRBY', KEYS[2], 'lost', lost) end
+return {taken, lost}
+"""
+
+REFRESH = """
+-- Says that entries are in work. KEYS: stream. ARGV: group, consumer, ids.
+-- Of an entry that was deleted nothing is said, since the server would forget that it is pending.
+for i = 3, #ARGV do
+  local id = ARGV[i]
+  if #redis.call('XPENDING', KEYS[1], ARGV[1], id, id, 1, ARGV[2]) == 1
+      and #redis.call('XRANGE', KEYS[1], id, id) == 1 then
+    redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, id, 'JUSTID')
+  end
+end
+"""
+
+RELEASE = """
+-- Leaves the entries of a consumer to others, as if they had not been delivered, and forgets the consumer.
+-- KEYS: stream. ARGV: group, consumer, name that keeps them, milliseconds.
+local from = '-'
+while true do
+  local found = redis.call('XPENDING', KEYS[1], ARGV[1], from, '+', 1000, ARGV[2])
+  for _, one in ipairs(found) do
+    if #redis.call('XRANGE', KEYS[1], one[1], one[1]) == 1 then
+      redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[3], 0, one[1], 'IDLE', ARGV[4],
+        'RETRYCOUNT', math.max(0, one[4] - 1), 'JUSTID')
+    end
+    from = '(' .. one[1]
+  end
+  if #found < 1000 then break end
+end
+if #redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[2]) == 0 then
+  redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2])
+end
+"""
+
+COMMIT = """
+-- Keeps the results and rejects of entries, and acknowledges these: all, or none if one is not pending.
+-- KEYS: stream, results, rejects, changes, counts, answered questions, last commit of the consumer.
+-- ARGV: group, name of this commit, seconds to remember it, change of the aggregates, most results to keep
+--       (0: all), then for each entry its id, its question (may be empty), why it was rejected (empty: it was
+--       not), and its line.
+-- Returns the number of changes, or the ids that are not pending.
+if redis.call('GET', KEYS[7]) == ARGV[2] then return redis.call('LLEN', KEYS[4]) end
+local gone = {}
+for i = 6, #ARGV, 4 do
+  if #redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1) == 0 then gone[#gone + 1] = ARGV[i] end
+end
+if #gone > 0 then return gone end
+local results = 0
+for i = 6, #ARGV, 4 do
+  local id, question, reason, line = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  redis.call('XACK', KEYS[1], ARGV[1], id)
+  if reason ~= '' then
+    redis.call('XADD', KEYS[3], '*', 'entry', id, 'reject', line)
+    redis.call('HINCRBY', KEYS[5], 'rejected:' .. reason, 1)
+  else
+    if ARGV[5] ~= '0' then
+      redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[5], '*', 'entry', id, 'result', line)
+    else
+      redis.call('XADD', KEYS[2], '*', 'entry', id, 'result', line)
+    end
+    results = results + 1
+  end
+  if question ~= '' then redis.call('SADD', KEYS[6], question) end
+end
+if results > 0 then
+  redis.call('HINCRBY', KEYS[5], 'results', results)
+  redis.call('RPUSH', KEYS[4], ARGV[4])
+end
+redis.call('SET', KEYS[7], ARGV[2], 'EX', ARGV[3])
+return redis.call('LLEN', KEYS[4])
+"""
+
+MERGE = """
+-- Replaces the first changes of a level by one of the next level, unless somebody else did.
+-- KEYS: counts, changes, changes of the next level. ARGV: name of the level, what its number was,
+--       number of changes, all of them as one.
+if (redis.call('HGET', KEYS[1], ARGV[1]) or '0') ~= ARGV[2] then return -1 end
+redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
+redis.call('LTRIM', KEYS[2], ARGV[3], -1)
+redis.call('RPUSH', KEYS[3], ARGV[4])
+return redis.call('LLEN', KEYS[3])
+"""
+
+STATE = """
+-- Returns the counts, the last id of the results, and all changes of the aggregates, as of one moment.
+-- KEYS: results, counts, changes of each level.
+local last = '0-0'
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  local about = redis.call('XINFO', 'STREAM', KEYS[1])
+  for i = 1, #about, 2 do
+    if about[i] == 'last-generated-id' then last = about[i + 1] end
+  end
+end
+local changes = {}
+for level = 3, #KEYS do
+  for _, change in ipairs(redis.call('LRANGE', KEYS[level], 0, -1)) do changes[#changes + 1] = change end
+end
+return {redis.call('HGETALL', KEYS[2]), last, changes}
+"""
+
+LOOK = """
+-- Returns the counts, and what the server knows of the stream, of its groups and of the workers of one.
+-- KEYS: counts, stream. ARGV: group.
+local counts = redis.call('HGETALL', KEYS[1])
+if redis.call('EXISTS', KEYS[2]) == 0 then return {counts, {}, {}, {}} end
+local groups, workers = redis.call('XINFO', 'GROUPS', KEYS[2]), {}
+for _, group in ipairs(groups) do
+  if group[2] == ARGV[1] then workers = redis.call('XINFO', 'CONSUMERS', KEYS[2], ARGV[1]) end
+end
+return {counts, redis.call('XINFO', 'STREAM', KEYS[2]), groups, workers}
+"""

@@ -1,0 +1,195 @@
+"""Responses from a stream of a Redis server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphrag_eval_async.errors import UsageError, check_boolean, check_integer
+from graphrag_eval_async.redis_client import check_redis, is_redis, redis_address
+from graphrag_eval_async.scale.redis.group import OPTIONS, SHAPE, Settings, keys_of, server_address
+from graphrag_eval_async.scale.redis.worker import RedisWorker
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.redis_client import RedisAddress
+    from graphrag_eval_async.stream.keeping import Terms
+
+MAX_OUTAGE_SEC = 300.0
+MAX_DELIVERIES = 5
+
+
+class RedisStream:
+    """Responses from a stream of a Redis server; made by `redis_stream`."""
+
+    is_part = True
+    size = None
+    consumed = 0
+
+    def __init__(self, settings: Settings) -> None:
+        """See `redis_stream`."""
+        self.settings = settings
+
+    def __str__(self) -> str:
+        return str(self.settings)
+
+    def __repr__(self) -> str:
+        return f"<RedisStream: {self}, group {self.settings.keys.group!r}>"
+
+    def begin(self, terms: Terms) -> RedisWorker:
+        """Return the work of one stream of results."""
+        return RedisWorker(self.settings, terms)
+
+
+def redis_stream(
+    url: str,
+    stream: str,
+    *,
+    group: str,
+    results: str | None = None,
+    consumer: str | None = None,
+    drain: bool = False,
+    claim_after_sec: float | None = None,
+    max_deliveries: int = MAX_DELIVERIES,
+    max_results: int | None = None,
+    max_outage_sec: float | None = MAX_OUTAGE_SEC,
+    force: bool = False,
+) -> RedisStream:
+    """Read responses from a stream of a Redis or Valkey server, as one worker of a consumer group.
+
+    Each entry has one field, `response`, with a response as JSON. It goes to one worker of the group. A
+    result comes out of the stream of results once the server has it: in one step the entry is acknowledged,
+    and the result and the change of the aggregates of all workers are stored. So each entry counts once, even
+    if it was evaluated twice because its worker seemed dead. Results have no `sample`.
+
+    Needs the extra ``redis``.
+
+    Args:
+        url: address of the server, such as ``redis://host:6379/0``, or ``rediss://`` for TLS. The environment
+            variables REDIS_USERNAME and REDIS_PASSWORD have what it lacks.
+        stream: name of the stream of responses.
+        group: name of the consumer group; it is made if it does not exist, and begins with the first entry.
+        results: name of the stream that results are added to. Default: ``{STREAM}:GROUP:results``.
+        consumer: name of this worker, which no other worker may have. Default: host, process and a random
+            part.
+        drain: whether to end when all entries are evaluated. Default: wait for more until stopped.
+        claim_after_sec: seconds after which an entry is taken over that its worker has not touched; workers
+            touch what they evaluate three times as often. Default: 60, and `result_timeout_sec` if there are
+            judges.
+        max_deliveries: an entry that was delivered so often and never finished is rejected as `poison`.
+        max_results: how many results the server keeps at least; older ones are deleted. Default: all.
+        max_outage_sec: seconds without the server after which the stream of results ends; None never ends it.
+        force: whether to go on with a group that has begun with another reference set or configuration.
+
+    Raises:
+        UsageError: an argument has an invalid value, or the extra is not installed.
+    """
+    address = server_address(url)
+    check_redis()
+    for name, text in {"stream": stream, "group": group}.items():
+        if not isinstance(text, str) or not text:
+            raise UsageError(f"{name}: expected a name, got {text!r}")
+    for name, flag in {"drain": drain, "force": force}.items():
+        check_boolean(name, flag)
+    check_integer("max_deliveries", max_deliveries)
+    if max_results is not None:
+        check_integer("max_results", max_results)
+    for name, seconds in {"claim_after_sec": claim_after_sec, "max_outage_sec": max_outage_sec}.items():
+        if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
+            raise UsageError(f"{name}: expected seconds above 0, got {seconds!r}")
+    return RedisStream(
+        Settings(
+            address=address,
+            keys=keys_of(stream, group, results),
+            consumer=consumer,
+            drain=drain,
+            claim_after_sec=claim_after_sec,
+            max_deliveries=max_deliveries,
+            max_results=max_results or 0,
+            max_outage_sec=max_outage_sec,
+            force=force,
+        )
+    )
+
+
+def stream_at(text: str, results: str | None = None) -> RedisStream:
+    """Return the stream at an address such as ``redis://host/responses?group=eval``; see `redis_stream`.
+
+    `results` is the address of the results on the same server, such as ``redis://host/results``.
+
+    Raises:
+        UsageError: it is none, or the extra is not installed.
+    """
+    try:
+        address = redis_address(text, SHAPE, OPTIONS)
+        given = dict(address.options)
+        if not address.name or not given.get("group"):
+            raise ValueError(f"expected {SHAPE}")
+        flags = {name: _flag(name, given.pop(name, "no")) for name in ("drain", "force")}
+        claim_after = _number("claim_after_sec", given.pop("claim_after_sec", None))
+        deliveries = _number("max_deliveries", given.pop("max_deliveries", None))
+    except ValueError as error:
+        raise UsageError(f"{_shown(text)}: {error}") from None
+    if results is not None:
+        given["results"] = _name_on(address, results)
+    check_redis()
+    return RedisStream(
+        Settings(
+            address=address,
+            keys=keys_of(address.name, given["group"], given.get("results")),
+            consumer=given.get("consumer"),
+            drain=flags["drain"],
+            claim_after_sec=claim_after,
+            max_deliveries=MAX_DELIVERIES if deliveries is None else max(1, int(deliveries)),
+            force=flags["force"],
+        )
+    )
+
+
+def results_at(text: str) -> tuple[RedisAddress, str]:
+    """Return the server and the name of a stream of results, from ``redis://host/results``.
+
+    Raises:
+        UsageError: it is none, or the extra is not installed.
+    """
+    shape = "redis://HOST[:PORT]/[DB/]RESULTS"
+    try:
+        address = redis_address(text, shape)
+        if not address.name:
+            raise ValueError(f"expected {shape}")
+    except ValueError as error:
+        raise UsageError(f"{_shown(text)}: {error}") from None
+    check_redis()
+    return address, address.name
+
+
+def _name_on(address: RedisAddress, results: str) -> str:
+    if not is_redis(results):
+        raise UsageError(f"{results}: expected an address on the server of the responses")
+    other, name = results_at(results)
+    if other.server != address.server:
+        raise UsageError(
+            f"results: {other} is another server or database than {address}; results are stored together "
+            "with the acknowledgement of their responses, so both must be in one"
+        )
+    return name
+
+
+def _flag(name: str, text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise ValueError(f"{name}: expected yes or no, got {text!r}")
+    return text == "yes"
+
+
+def _number(name: str, text: str | None) -> float | None:
+    try:
+        number = None if text is None else float(text)
+    except ValueError:
+        number = 0.0
+    if number is not None and not 0 < number < 1e9:
+        raise ValueError(f"{name}: expected a number above 0, got {text!r}")
+    return number
+
+
+def _shown(text: str) -> str:
+    """An address without what may be a password."""
+    scheme, _, rest = text.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"

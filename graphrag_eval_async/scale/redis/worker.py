@@ -1,0 +1,435 @@
+"""A worker of a consumer group: takes entries, keeps them while they are evaluated, and commits results."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections import deque
+from functools import partial
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from graphrag_eval_async.errors import SourceError, in_utf8
+from graphrag_eval_async.inference.running import RunningAggregates
+from graphrag_eval_async.records import FileId, Line, Unwritable
+from graphrag_eval_async.reference import NoReference
+from graphrag_eval_async.scale.redis import scripts
+from graphrag_eval_async.scale.redis.group import LOGGER, Connection, NoGroup, fields_of
+from graphrag_eval_async.sinks.rejects import reject_line
+from graphrag_eval_async.sources.lines import long_line
+from graphrag_eval_async.threads import run_in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+
+    from graphrag_eval_async.records import Record, Reject
+    from graphrag_eval_async.records.evaluation import Evaluation
+    from graphrag_eval_async.scale.redis.group import Settings
+    from graphrag_eval_async.stream.keeping import Terms
+
+FIELD = b"response"
+"""The field of an entry that has the response; any other name will do if it is the only field."""
+
+MOST_ENTRIES = 64
+"""Maximum number of entries that are read at once."""
+
+BLOCK_MS = 500
+"""Milliseconds to wait for new entries, before looking for those of dead workers."""
+
+LOOK_SECONDS = 3.0
+"""Maximum seconds between two looks for entries of dead workers."""
+
+COMMIT_ENTRIES = 256
+COMMIT_BYTES = 4 << 20
+"""Limits of one commit."""
+
+REMEMBERED_SECONDS = 24 * 3600
+"""How long the server remembers the last commit of a consumer, which may be sent again."""
+
+FAN = 64
+"""So many changes of the aggregates become one of the next level."""
+
+MERGED_BYTES = 64 << 20
+"""Changes of more bytes are not merged, since the server holds at most 512 MB in one value."""
+
+MERGING_SECONDS = 30
+"""How long others leave the merging of changes to a worker that has begun."""
+
+REJECT_BYTES = 1 << 20
+"""Longer content of a reject is left out; the entry has it."""
+
+CLOSING_SECONDS = 10.0
+"""Time at the end to keep what is left, and to leave unfinished entries to others."""
+
+LEFT = "left"
+"""The consumer that holds entries of workers that have ended, until others claim them."""
+
+LONG_IDLE = 1000 * 3600 * 24 * 365
+"""Milliseconds for which such entries say that nobody has touched them."""
+
+
+class Finished(NamedTuple):
+    """An entry that can be acknowledged, with the line that is kept of it.
+
+    Attributes:
+        entry: its id.
+        question: the id of its question; empty if it does not matter.
+        reason: why it was rejected; empty if it has a result.
+        line: the result or the reject, as JSON.
+    """
+
+    entry: str
+    question: str
+    reason: str
+    line: bytes
+
+
+class RedisWorker:
+    """The work of one stream of results for a consumer group."""
+
+    def __init__(self, settings: Settings, terms: Terms) -> None:
+        self.abort: Callable[[BaseException], object] | None = None
+        self.skipped = 0
+        self._settings = settings
+        self._terms = terms
+        self._keys = settings.keys
+        self._link = Connection(settings.address, settings.max_outage_sec)
+        self._consumer = settings.consumer or f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
+        self._claim_after = settings.claim_after_sec or default_claim_after(terms)
+        self._names = terms.evaluator.reference.step_names
+        self._knows_questions = not isinstance(terms.evaluator.reference, NoReference)
+        self._held: dict[str, None] = {}
+        self._claimed: deque[tuple[bytes, Any, int]] = deque()
+        self._rejects: list[Finished] = []
+        self._rejected = asyncio.Event()
+        self._committing = asyncio.Lock()
+        self._commits = 0
+        self._tending: asyncio.Task[None] | None = None
+        self._merging: asyncio.Task[None] | None = None
+
+    # Reading
+
+    async def batches(self) -> AsyncGenerator[list[Record]]:
+        """Yield entries as they come, and those of dead workers.
+
+        Raises:
+            SourceError: the server cannot be used, or the group has begun under other conditions.
+        """
+        await self._open()
+        loop = asyncio.get_running_loop()
+        count = min(MOST_ENTRIES, self._terms.max_in_flight)
+        look, outages = 0.0, self._link.outages
+        while True:
+            if outages != self._link.outages:
+                # While the server was away, nobody could say what is in work.
+                outages, look = self._link.outages, loop.time() + self._claim_after
+                await self._refresh()
+            if loop.time() >= look:
+                found = await self._claim(count)
+                # There may be more of them.
+                look = 0.0 if found else loop.time() + min(LOOK_SECONDS, self._claim_after / 3)
+                if found:
+                    yield [self._record(*entry) for entry in found]
+                    continue
+            found = await self._read(count)
+            if found:
+                yield [self._record(*entry) for entry in found]
+            elif self._settings.drain and await self._is_drained():
+                return
+
+    async def _open(self) -> None:
+        await self._link.open()
+        await self._create()
+        keys, evaluator = self._keys, self._terms.evaluator
+        own = {**evaluator.fingerprints(), "results": keys.results, "errors": self._terms.include_errors}
+        conditions = orjson.dumps(own, option=orjson.OPT_SORT_KEYS)
+        base = self._aggregates()
+        base.order_templates(evaluator.reference.templates)
+        args = [conditions, base.to_bytes(), int(self._settings.force)]
+        before = await self._link.run(scripts.BEGIN, [keys.counts, keys.changes[0]], args)
+        if before != conditions:
+            kept = orjson.loads(before)
+            names = [_changed(name, kept, own) for name in {**kept, **own} if kept.get(name) != own.get(name)]
+            raise SourceError(
+                f"{self._settings}: group {keys.group!r} has begun with another {', another '.join(names)}; "
+                "its results and new ones would not be comparable. Use another group, or force=yes in the "
+                "address, in Python force=True"
+            )
+        self._tending = asyncio.create_task(self._tend(), name="graphrag-eval-async redis")
+
+    async def _create(self) -> None:
+        create = ("XGROUP", "CREATE", self._keys.stream, self._keys.group, "0", "MKSTREAM")
+        try:
+            await self._link.do(*create)
+            # Since it began with the first entry, those that are not done are lost.
+            await self._link.do("HSET", self._keys.counts, "begun", "0")
+        except SourceError as error:
+            if "BUSYGROUP" not in str(error):
+                raise
+
+    async def _read(self, count: int) -> list[tuple[bytes, Any, int]]:
+        group, stream = self._keys.group, self._keys.stream
+        block = min(BLOCK_MS, round(self._claim_after * 300))
+        command = ("XREADGROUP", "GROUP", group, self._consumer, "COUNT", count, "BLOCK", block)
+        try:
+            reply = await self._link.do(*command, "STREAMS", stream, ">")
+        except NoGroup:
+            LOGGER.warning("%s: the group is gone; it begins anew with what is in the stream", self._settings)
+            await self._create()
+            return []
+        return [(id_, fields, 0) for _, entries in reply or () for id_, fields in entries]
+
+    async def _claim(self, count: int) -> list[tuple[bytes, Any, int]]:
+        """Take over entries of dead workers."""
+        keys = self._keys
+        args = [keys.group, self._consumer, round(self._claim_after * 1000), count]
+        try:
+            taken, lost = await self._link.run(scripts.CLAIM, [keys.stream, keys.counts], args)
+        except NoGroup:
+            return []
+        if lost:
+            LOGGER.warning("%s: %d entries were deleted before they were evaluated", self._settings, lost)
+        # Its own are there if they could not be refreshed in time.
+        return [
+            (id_, fields_of(fields), times) for id_, fields, times in taken if id_.decode() not in self._held
+        ]
+
+    async def _is_drained(self) -> bool:
+        """Whether no other worker has an entry in work; then all have been read."""
+        try:
+            summary = await self._link.do("XPENDING", self._keys.stream, self._keys.group)
+        except NoGroup:
+            return False
+        return bool(summary["pending"] <= len(self._held))
+
+    def _record(self, id_: bytes, fields: Mapping[bytes, bytes], delivered: int) -> Record:
+        """Return an entry as a line, which is rejected if it was delivered too often."""
+        entry = id_.decode()
+        self._held[entry] = None
+        file = FileId(f"{self._settings} entry {entry}", entry, is_part=True)
+        data = fields.get(FIELD) or (next(iter(fields.values())) if len(fields) == 1 else None)
+        if delivered >= self._settings.max_deliveries:
+            times = "once" if delivered == 1 else f"{delivered} times"
+            text = f"delivered {times} and never finished; it may crash its workers, or raise max_deliveries"
+            return Unwritable(0, 0, data or b"", "poison", text, file)
+        if data is None:
+            names = ", ".join(name.decode(errors="replace") for name in fields)
+            text = f"expected one field `response` with the response as JSON, got the fields {names}"
+            return Unwritable(0, 0, orjson.dumps({**_text(fields)}), "invalid_field", text, file)
+        if len(data) > self._terms.max_line_bytes:
+            return long_line(data, 0, 0, self._terms.max_line_bytes, file)
+        return Line(0, 0, data, file)
+
+    # What becomes of entries
+
+    def admit(self, record: Record) -> dict[str, str]:
+        """Return what a result says of its origin."""
+        assert record.file is not None  # noqa: S101  (each entry has one)
+        return {"stream": self._keys.stream, "entry": record.file.key}
+
+    async def commit(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation | None]:
+        """Keep results and acknowledge their entries, all at once.
+
+        Returns:
+            the results, with None for those whose entries another worker has finished.
+
+        Raises:
+            SourceError: the server cannot be used.
+        """
+        kept: list[Evaluation | None] = []
+        async with self._committing:
+            await self._commit_rejects()
+            for piece in _pieces(evaluations):
+                kept += await self._commit_results(piece)
+        return kept
+
+    async def _commit_results(self, evaluations: Sequence[Evaluation]) -> list[Evaluation | None]:
+        gone = set[str]()
+        while True:
+            left = [one for one in evaluations if _entry(one) not in gone]
+            if left:
+                finished, change = await run_in_thread(partial(self._encode, left))
+                if newly := await self._send(finished, change):
+                    gone |= newly
+                    continue
+            self._let_go(map(_entry, evaluations))
+            return [None if _entry(one) in gone else one for one in evaluations]
+
+    def _encode(self, evaluations: Sequence[Evaluation]) -> tuple[list[Finished], bytes]:
+        change = self._aggregates()
+        finished = []
+        for one in evaluations:
+            change.add(one)
+            question = one.question_id if self._knows_questions else ""
+            finished.append(Finished(_entry(one), question, "", orjson.dumps(one.as_dict())))
+        return finished, change.to_bytes()
+
+    def _aggregates(self) -> RunningAggregates:
+        return RunningAggregates(include_errors=self._terms.include_errors, steps=self._names)
+
+    async def _commit_rejects(self) -> None:
+        self._rejected.clear()
+        while self._rejects:
+            left = self._rejects[:COMMIT_ENTRIES]
+            gone = await self._send(left, b"")
+            done = gone or {one.entry for one in left}
+            self._rejects = [one for one in self._rejects if one.entry not in done]
+            self._let_go(done)
+
+    async def _send(self, finished: Sequence[Finished], change: bytes) -> set[str]:
+        """Commit; return the entries that are not pending, and then nothing was committed."""
+        keys = self._keys
+        self._commits += 1
+        args: list[Any] = [keys.group, self._commits, REMEMBERED_SECONDS, change, self._settings.max_results]
+        for one in finished:
+            args += one
+        names = [keys.stream, keys.results, keys.rejects, keys.changes[0], keys.counts, keys.answered]
+        last = f"{keys.commit}{self._consumer}"
+        while True:
+            try:
+                answer = await self._link.run(scripts.COMMIT, [*names, last], args)
+                break
+            except NoGroup:
+                await self._create()
+        if isinstance(answer, list):
+            LOGGER.warning("%s: another worker has finished %d entries", self._settings, len(answer))
+            return {id_.decode() for id_ in answer}
+        if answer >= FAN and (self._merging is None or self._merging.done()):
+            self._merging = asyncio.create_task(self._merge(answer), name="graphrag-eval-async redis merge")
+        return set()
+
+    def reject(self, reject: Reject, source: Mapping[str, str]) -> None:
+        """Keep a reject soon."""
+        more = {"entry": source["entry"], "stream": source["stream"]}
+        line = b"".join(reject_line(reject, more, REJECT_BYTES)).removesuffix(b"\n")
+        self._rejects.append(Finished(source["entry"], "", reject.reason, line))
+        self._rejected.set()
+
+    async def reject_large(self, reject: Reject, source: Mapping[str, str]) -> None:
+        """Do the same."""
+        self.reject(reject, source)
+
+    def _let_go(self, entries: Iterable[str]) -> None:
+        for entry in entries:
+            self._held.pop(entry, None)
+
+    # Beside it
+
+    async def _tend(self) -> None:
+        """Say of the entries in work that they are, and keep rejects."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + self._claim_after / 3
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout_at(due):
+                        await self._rejected.wait()
+                except TimeoutError:
+                    due = loop.time() + self._claim_after / 3
+                    await self._refresh()
+                    continue
+                async with self._committing:
+                    await self._commit_rejects()
+        except SourceError as error:
+            if self.abort is not None:
+                self.abort(error)
+
+    async def _refresh(self) -> None:
+        held = [*self._held]
+        for start in range(0, len(held), COMMIT_ENTRIES):
+            args = [self._keys.group, self._consumer, *held[start : start + COMMIT_ENTRIES]]
+            try:
+                await self._link.run(scripts.REFRESH, [self._keys.stream], args)
+            except NoGroup:
+                return
+
+    async def _merge(self, count: int) -> None:
+        """Merge changes of the aggregates, so that they stay few."""
+        keys = self._keys
+        try:
+            lock = ("SET", keys.merging, self._consumer, "NX", "EX", MERGING_SECONDS)
+            if not await self._link.do(*lock):
+                return
+            for level in range(len(keys.changes) - 1):
+                while count >= FAN:
+                    count = await self._merge_level(level)
+                count = await self._link.do("LLEN", keys.changes[level + 1])
+            await self._link.do("DEL", keys.merging)
+        except SourceError as error:
+            LOGGER.warning("changes of the aggregates were not merged: %s", error)
+
+    async def _merge_level(self, level: int) -> int:
+        """Merge the first changes of a level; return how many it has then, 0 if they are left."""
+        keys = self._keys
+        changes, name = keys.changes[level], f"merged:{level}"
+        number = await self._link.do("HGET", keys.counts, name) or b"0"
+        found = await self._link.do("LRANGE", changes, 0, FAN - 1)
+        if len(found) < FAN or sum(map(len, found)) > MERGED_BYTES:
+            return 0
+        merged = await run_in_thread(partial(merge, found))
+        names = [keys.counts, changes, keys.changes[level + 1]]
+        if await self._link.run(scripts.MERGE, names, [name, number, FAN, merged.to_bytes()]) < 0:
+            return 0
+        return int(await self._link.do("LLEN", changes))
+
+    async def aclose(self) -> None:
+        """Keep the last rejects, and leave what is unfinished to others."""
+        try:
+            async with asyncio.timeout(CLOSING_SECONDS):
+                if self._tending is not None:
+                    async with self._committing:
+                        await self._commit_rejects()
+                    if self._merging is not None:
+                        await asyncio.wait([self._merging])
+                    args = [self._keys.group, self._consumer, LEFT, LONG_IDLE]
+                    await self._link.run(scripts.RELEASE, [self._keys.stream], args)
+        except (NoGroup, SourceError, TimeoutError) as error:
+            LOGGER.warning("%s: entries in work are left to be claimed: %s", self._settings, error)
+        finally:
+            tasks = [task for task in (self._tending, self._merging) if task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._link.aclose()
+
+
+def merge(changes: Iterable[bytes]) -> RunningAggregates:
+    """Return changes of aggregates as one."""
+    found = [RunningAggregates.from_bytes(change) for change in changes]
+    merged, *others = found
+    for other in others:
+        merged.merge(other)
+    return merged
+
+
+def _changed(name: str, kept: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    """Return what is different, with its values unless they are hashes."""
+    if name in ("configuration", "reference"):
+        return name
+    return f"{name} ({kept.get(name)}, now {own.get(name)})"
+
+
+def default_claim_after(terms: Terms) -> float:
+    """Return seconds after which an entry that nobody has touched is taken over."""
+    return 60.0 + terms.result_timeout_sec
+
+
+def _entry(evaluation: Evaluation) -> str:
+    assert evaluation.source is not None  # noqa: S101  (`admit` gave it)
+    return str(evaluation.source["entry"])
+
+
+def _pieces(evaluations: Sequence[Evaluation]) -> Iterable[Sequence[Evaluation]]:
+    """Return results in pieces of which each is one commit."""
+    for start in range(0, len(evaluations), COMMIT_ENTRIES):
+        yield evaluations[start : start + COMMIT_ENTRIES]
+
+
+def _text(fields: Mapping[bytes, bytes]) -> dict[str, str]:
+    return {
+        in_utf8(name.decode(errors="replace")): value[:1000].decode(errors="replace")
+        for name, value in fields.items()
+    }

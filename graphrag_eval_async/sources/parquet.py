@@ -1,0 +1,200 @@
+"""Rows of Parquet files as lines of JSON."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from datetime import date, time, timedelta
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from graphrag_eval_async.errors import SourceError, UsageError
+from graphrag_eval_async.records import Line, Unwritable, write_line
+from graphrag_eval_async.sources.lines import long_line
+from graphrag_eval_async.sources.remote import RemoteReader, is_address, open_remote, shown, suffix_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphrag_eval_async.records import FileId, Record
+    from graphrag_eval_async.sources.remote import RemoteFile
+
+SUFFIXES = (".parquet", ".pq")
+MAGIC = b"PAR1"
+
+ROWS = 64
+"""Rows that are converted together."""
+
+BUFFER_BYTES = 1 << 20
+"""Bytes of each column that are read together."""
+
+JSON_COLUMNS = frozenset({"steps", "actual_steps", "messages", "resourceSpans"})
+"""Columns whose text may be JSON: keys of responses and traces that hold lists or objects."""
+
+
+class Group(NamedTuple):
+    """A row group: its number from 0, the rows before it, where in the file it begins, and its size."""
+
+    number: int
+    first: int
+    begin: int
+    size: int
+
+
+def is_parquet(path: str) -> bool:
+    """Whether a path is that of a Parquet file, by its suffix or, for a regular file, its first bytes."""
+    suffix = suffix_of(path)
+    if suffix in SUFFIXES:
+        return True
+    if path == "-" or suffix in {".jsonl", ".json", ".ndjson", ".gz"}:
+        return False
+    if is_address(path):
+        return open_remote(path).read(0, len(MAGIC)) == MAGIC
+    with suppress(OSError, ValueError):
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                return file.read(len(MAGIC)) == MAGIC
+    return False
+
+
+class ParquetRows:
+    """Reads rows of a Parquet file. Its methods wait for the file: call them in a thread."""
+
+    def __init__(self, path: str, remote: RemoteFile | None = None) -> None:
+        """Open the file.
+
+        Raises:
+            SourceError: it cannot be read, or is no Parquet file.
+            UsageError: a package is missing.
+        """
+        self._name = shown(path)
+        if not find_spec("pyarrow"):
+            raise UsageError(f"{self._name}: Parquet needs pyarrow: pip install 'graphrag-eval-async[table]'")
+        import pyarrow
+        from pyarrow import parquet
+
+        self._errors = (pyarrow.ArrowException, OSError)
+        source: Any = path
+        if is_address(path):
+            remote = remote or open_remote(path)
+            source = RemoteReader(remote)
+        try:
+            self._size = os.stat(path).st_size if remote is None else remote.size
+            self._file = parquet.ParquetFile(
+                source, buffer_size=BUFFER_BYTES, pre_buffer=False, coerce_int96_timestamp_unit="us"
+            )
+        except SourceError:
+            raise
+        except self._errors as error:
+            raise self._unreadable(error) from None
+
+    def _unreadable(self, error: Exception, group: Group | None = None) -> SourceError:
+        place = self._name if group is None else f"{self._name}: row group {group.number}"
+        kind = getattr(error, "strerror", None) or str(error).partition("\n")[0][:200]
+        return SourceError(f"{place}: cannot be read as Parquet: {kind}")
+
+    def groups(self, start: int = 0, end: int | None = None) -> list[Group]:
+        """The row groups that begin in these bytes of the file, if rows filled it, without a footer."""
+        found = []
+        first = filled = 0
+        metadata = self._file.metadata
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            columns = [group.column(index) for index in range(group.num_columns)]
+            begin = min(map(_begin, columns), default=0)
+            size = sum(column.total_compressed_size for column in columns)
+            filled = max(filled, begin + size)
+            found.append(Group(number, first, begin, size))
+            first += group.num_rows
+        scaled = [group._replace(begin=group.begin * self._size // max(1, filled)) for group in found]
+        return [group for group in scaled if start <= group.begin and (end is None or group.begin < end)]
+
+    def batches(self, group: Group, file: FileId, max_line_bytes: int) -> Iterator[list[Record]]:
+        """The rows of a row group as lines of JSON.
+
+        The `offset` of a line is the number of rows before it in the file, and its `number` one more.
+
+        Raises:
+            SourceError: the row group cannot be read.
+        """
+        row = group.first
+        try:
+            for batch in self._file.iter_batches(ROWS, row_groups=[group.number]):
+                yield [
+                    self._record(item, row + place, group, file, max_line_bytes)
+                    for place, item in enumerate(_rows(batch))
+                ]
+                row += batch.num_rows
+        except SourceError:
+            raise
+        except self._errors as error:
+            raise self._unreadable(error, group) from None
+
+    def _record(self, item: Any, row: int, group: Group, file: FileId, limit: int) -> Record:
+        record: Record
+        if isinstance(item, Exception):
+            message = str(item).partition("\n")[0]
+            record = Unwritable(row + 1, row, b"", "invalid_field", message)
+        else:
+            record = write_line(item, row + 1, row)
+        if isinstance(record, Unwritable):
+            place = f"row group {group.number}, row {row - group.first} of it"
+            # The text tells rows apart that cannot be shown.
+            data = record.data or f"{place}: {record.message}".encode(errors="backslashreplace")
+            return record._replace(data=data, message=f"{place}: {record.message}", file=file)
+        if isinstance(record, Line) and len(record.data) > limit:
+            return long_line(record.data, row + 1, row, limit, file)
+        return record._replace(file=file)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def _begin(column: Any) -> int:
+    places = (column.dictionary_page_offset, column.data_page_offset)
+    return min((place for place in places if place), default=0)
+
+
+def _rows(batch: Any) -> Iterator[Any]:
+    """The rows of a batch, each a dict, or an error if it cannot be decoded."""
+    try:
+        yield from [_response(row) for row in batch.to_pylist()]
+    except (ValueError, OverflowError):  # Arrow's errors of values are ValueErrors.
+        for place in range(batch.num_rows):
+            try:
+                yield _response(batch.slice(place, 1).to_pylist()[0])
+            except (ValueError, OverflowError) as error:
+                yield error
+
+
+def _response(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with the values that a JSON line would have; nulls are as if absent."""
+    found = {}
+    for name, value in row.items():
+        if value is None:
+            continue
+        if name in JSON_COLUMNS and isinstance(value, str | bytes) and value[:1] in ("[", "{", b"[", b"{"):
+            try:
+                found[name] = orjson.loads(value)
+            except ValueError as error:
+                raise ValueError(f"{name}: not JSON: {error}") from None
+        else:
+            found[name] = _plain(value)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items() if each is not None}
+    if isinstance(value, list):
+        if value and all(isinstance(each, tuple) for each in value):  # A map.
+            return {str(key): _plain(each) for key, each in value if each is not None}
+        return [_plain(each) for each in value]
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, date | time):
+        return value.isoformat()
+    return value.total_seconds() if isinstance(value, timedelta) else value

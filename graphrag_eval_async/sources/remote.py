@@ -1,0 +1,234 @@
+"""Files at addresses such as ``s3://bucket/log.jsonl``, read in ranges by fsspec."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from functools import partial
+from importlib.util import find_spec
+from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from graphrag_eval_async.errors import SourceError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+R = TypeVar("R")
+
+RANGE_BYTES = 1 << 22
+"""Maximum size of a range. Each is one request, and one is held in memory."""
+
+ATTEMPTS = 5
+"""Attempts at each request, the first included."""
+
+FIRST_DELAY = 0.25
+"""Seconds between the first two attempts; the delay doubles each time."""
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_OF_VERSION = ("ETag", "etag", "LastModified", "Last-Modified", "generation", "mtime", "updated", "created")
+
+
+def is_address(path: object) -> bool:
+    """Whether a path is an address, such as ``https://host/file``."""
+    return isinstance(path, str) and _ADDRESS.match(path) is not None
+
+
+def shown(path: str | os.PathLike[str]) -> str:
+    """A path as messages and results show it: an address without its password, query and fragment."""
+    path = os.fspath(path)
+    if not is_address(path):
+        return path
+    scheme, _, rest = path.partition("://")
+    host, slash, name = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{name}"
+
+
+def suffix_of(path: str) -> str:
+    """The suffix of the file name, without the query of an address."""
+    return os.path.splitext(shown(path))[1]
+
+
+def open_remote(path: str) -> RemoteFile:
+    """A file at an address; may wait for requests.
+
+    Raises:
+        SourceError: it is missing, cannot be read, or has no size.
+        UsageError: a package is missing.
+    """
+    return RemoteFile(path)
+
+
+class RemoteFile:
+    """A file at an address, as it was when it was opened. Call its methods in a thread: they wait.
+
+    Attributes:
+        name: the address without secrets.
+        size: its size in bytes.
+        version: identifies its content, as far as the server tells.
+    """
+
+    def __init__(self, address: str) -> None:
+        """See `open_remote`."""
+        self.name = shown(address)
+        self._fs, self._path = _file_system(address)
+        self.size, self.version = self._status()
+
+    def read(self, start: int, end: int) -> bytes:
+        """The bytes from `start` to `end`, or to the end of the file.
+
+        Raises:
+            SourceError: they cannot be read, or the file has changed.
+        """
+        end = min(end, self.size)
+        if start >= end:
+            return b""
+        options = {"headers": {"Accept-Encoding": "identity"}} if self._is_http else {}
+        read = partial(self._fs.cat_file, self._path, start=start, end=end, **options)
+        data: bytes = attempt(self.name, read)
+        if self._status() != (self.size, self.version):
+            raise SourceError(f"{self.name}: was changed while it was read")
+        if len(data) != end - start:
+            raise SourceError(
+                f"{self.name}: the server returned {len(data)} bytes for a range of {end - start}; "
+                "if it cannot read ranges, download the file"
+            )
+        return data
+
+    @property
+    def _is_http(self) -> bool:
+        return self.name.partition("://")[0].lower() in {"http", "https"}
+
+    def _status(self) -> tuple[int, str]:
+        info = attempt(self.name, self._look)
+        if info.get("type") == "directory":
+            raise SourceError(f"{self.name}: cannot be read: it is a directory")
+        if not isinstance(info.get("size"), int):
+            raise SourceError(f"{self.name}: cannot be read in ranges: the server does not tell its size")
+        found = (f"{key}={info[key]}" for key in _OF_VERSION if info.get(key) is not None)
+        return info["size"], " ".join(found)
+
+    def _look(self) -> dict[str, Any]:
+        self._fs.invalidate_cache()
+        info: dict[str, Any] = self._fs.info(self._path)
+        return info
+
+
+class RemoteReader(RawIOBase):
+    """A file object that reads a `RemoteFile` in ranges, for packages that want one."""
+
+    def __init__(self, file: RemoteFile) -> None:
+        self._file = file
+        self._place = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
+        self._place = offset + {SEEK_SET: 0, SEEK_CUR: self._place, SEEK_END: self._file.size}[whence]
+        return self._place
+
+    def read(self, size: int | None = -1) -> bytes:
+        end = self._file.size if size is None or size < 0 else self._place + size
+        data = self._file.read(self._place, end)
+        self._place += len(data)
+        return data
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def list_remote(address: str, is_member: Callable[[str], bool]) -> list[str]:
+    """The files that an address stands for: itself, those of a directory, or those that a pattern matches.
+
+    Raises:
+        SourceError: there is none, or they cannot be listed.
+    """
+    if urlsplit(address).scheme.lower() in {
+        "http",
+        "https",
+    }:  # They have no directories, and "?" begins a query.
+        return [address]
+    fs, path = _file_system(address)
+    name = shown(address)
+    fs.invalidate_cache()
+    if any(sign in path for sign in "*?[") and not attempt(name, partial(fs.exists, path)):
+        found = attempt(name, partial(fs.glob, path, detail=True))
+        files = [each for each, info in found.items() if info.get("type") != "directory"]
+    elif attempt(name, partial(fs.isdir, path)):
+        listed = attempt(name, partial(fs.ls, path, detail=True))
+        files = [each["name"] for each in listed if each.get("type") != "directory"]
+        files = [each for each in files if is_member(each.rsplit("/", 1)[-1])]
+    else:
+        return [address]
+    if not files:
+        raise SourceError(f"{name}: there is no such file, and no .jsonl, .jsonl.gz or .parquet file in it")
+    return [fs.unstrip_protocol(each) for each in sorted(files)]
+
+
+def attempt(name: str, request: Callable[[], R]) -> R:
+    """The result of a request, repeated after errors that may pass.
+
+    Raises:
+        SourceError: it failed; the message has no text of the error, which may quote secrets.
+    """
+    delay = FIRST_DELAY
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            return request()
+        except SourceError:
+            raise
+        except Exception as error:  # noqa: BLE001  (each file system has errors of its own)
+            problem, may_pass = _explain(error)
+            if not left or not may_pass:
+                raise SourceError(f"{name}: {problem}") from None
+        time.sleep(delay)
+        delay *= 2
+    raise AssertionError
+
+
+def _explain(error: Exception) -> tuple[str, bool]:
+    """What is wrong, and whether it may pass."""
+    if isinstance(error, FileNotFoundError) and isinstance(error.__cause__, Exception):
+        error = error.__cause__  # Of HTTP: whatever the server said.
+    code = str(getattr(error, "status", None) or getattr(error, "code", None))
+    status = int(code) if code.isdecimal() else None
+    if isinstance(error, FileNotFoundError) or status in {404, 410}:
+        return "cannot be read: there is no such file", False
+    is_refused = isinstance(error, PermissionError) or "Credentials" in type(error).__name__
+    if is_refused or status in {401, 403}:
+        return "access was refused; check the credentials in the environment", False
+    kind = type(error).__name__ if status is None else f"status {status}"
+    is_final = isinstance(error, TypeError | NotImplementedError | IsADirectoryError)
+    is_final = is_final or (status is not None and 400 <= status < 500 and status not in {408, 429})
+    return f"cannot be read ({kind})", not is_final
+
+
+def _file_system(address: str) -> tuple[Any, str]:
+    """The file system of an address, and the path in it."""
+    name = shown(address)
+    if not find_spec("fsspec"):
+        raise UsageError(f"{name}: addresses need fsspec: pip install 'graphrag-eval-async[cloud]'")
+    import fsspec
+
+    try:
+        fs, path = fsspec.core.url_to_fs(address, use_listings_cache=False)
+    except ImportError as error:
+        needed = re.search(r"[Ii]nstall (\w+)", str(error))
+        package = f": pip install {needed[1]}" if needed else ""
+        raise UsageError(f"{name}: a package for this kind of address is missing{package}") from None
+    except ValueError:
+        raise UsageError(f"{name}: there is no file system of this kind; s3, gs and https are some") from None
+    except Exception as error:  # noqa: BLE001  (as of `attempt`)
+        raise SourceError(f"{name}: cannot be read ({type(error).__name__})") from None
+    return fs, path

@@ -1,0 +1,362 @@
+"""Workers of a consumer group: each entry has one result, whatever dies."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graphrag_eval_async import GraphragEvalWarning, SourceError, UsageError, evaluate_stream
+from graphrag_eval_async.scale.redis import scripts, worker
+from graphrag_eval_async.scale.redis.results import watch_redis
+from graphrag_eval_async.scale.redis.source import redis_stream, stream_at
+from tests.cases import each
+from tests.conftest import templates
+from tests.redis_server import RedisServer, redis_server
+from tests.scale.redis.support import (
+    CONFIG,
+    GROUP,
+    QUESTIONS,
+    REFERENCE,
+    SECONDS,
+    Judge,
+    alike,
+    client,
+    fill,
+    in_one_process,
+    number_of,
+    rejected,
+    response,
+    source_at,
+    start_worker,
+    stored,
+    work,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    with redis_server(tmp_path) as running:
+        yield running
+
+
+async def check(server: RedisServer, entries: list[dict[str, Any]], calls: Path | None = None) -> None:
+    """Compare what is on the server with what one process finds."""
+    entries_of = Counter(result["source"]["entry"] for result in stored(server))
+    assert {*entries_of.values()} == {1}
+    results, aggregates = await in_one_process(entries, calls=calls)
+    assert alike(stored(server)) == alike(results)
+    async with watch_redis(server.url, "responses", group="eval", reference=REFERENCE) as run:
+        await run.refresh()
+        assert run.aggregates.snapshot(detail=True) == aggregates.snapshot(detail=True)
+        assert run.aggregates.to_bytes() == aggregates.to_bytes()
+    with client(server) as at:
+        assert at.xpending("responses", "eval")["pending"] == 0
+        assert int(at.hget(f"{GROUP}:counts", "results") or 0) == len(results)
+
+
+# Workers that live
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+async def test_each_entry_has_one_result(
+    server: RedisServer, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "FAN", 3)  # So that changes are merged, several levels deep.
+    monkeypatch.setattr(worker, "MOST_ENTRIES", 8)
+    entries = [response(number) for number in range(400)]
+    fill(server, entries)
+    found = await asyncio.gather(*(work(server) for _ in range(workers)))
+    results = [result for each_ in found for result in each_]
+    assert len(results) == 400
+    assert alike(results) == alike(stored(server))
+    assert not any("sample" in result for result in results)
+    await check(server, entries)
+    with client(server) as at:
+        assert at.keys(f"{GROUP}:changes:[1-9]")
+        assert at.smembers(f"{GROUP}:answered") == {f"q{i}".encode() for i in range(QUESTIONS)}
+        assert at.xinfo_consumers("responses", "eval") == []
+
+
+async def test_entries_that_come_later(server: RedisServer) -> None:
+    stream = evaluate_stream(REFERENCE, source_at(server))
+    async with asyncio.timeout(SECONDS), stream:
+        waiting = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0.1)
+        fill(server, [response(0)])
+        assert number_of(await waiting) == 0
+        stream.stop()
+        assert [result async for result in stream] == []
+
+
+async def test_what_cannot_be_evaluated(server: RedisServer) -> None:
+    fill(server, [b"{", b"", {"question_id": "nobody"}, response(0), b"[" * 100_000])
+    with client(server) as at:
+        at.xadd("responses", {"a": "1", "b": "2"})
+        at.xadd("responses", {"whatever": b'{"question_id": "q1"}'})
+    stream = evaluate_stream(REFERENCE, source_at(server, drain=True), max_line_bytes=90_000)
+    with pytest.warns(GraphragEvalWarning, match="5 responses were rejected"):
+        async with asyncio.timeout(SECONDS), stream:
+            assert len([result async for result in stream]) == 2
+    found = [(reject["reason"], "entry" in reject) for reject in rejected(server)]
+    reasons = ["invalid_json", "invalid_json", "unknown_question_id", "too_long", "invalid_field"]
+    assert sorted(found) == sorted((reason, True) for reason in reasons)
+    with client(server) as at:
+        assert at.xpending("responses", "eval")["pending"] == 0
+        assert int(at.hget(f"{GROUP}:counts", "rejected:invalid_json") or 0) == 2
+
+
+# Workers that die, and servers
+
+
+async def disturb(
+    server: RedisServer, calls: Path | str, count: int, *, workers: int, every: float, restarts: int
+) -> int:
+    """Run workers in processes until the stream is drained, killing one now and then; returns how many."""
+    rng = random.Random(1)
+    running = [await start_worker(server, calls, max_deliveries=1000) for _ in range(workers)]
+    kills = 0
+    done = 0
+    async with asyncio.timeout(SECONDS * max(1, count // 1000)):
+        while done < count:
+            await asyncio.sleep(every)
+            with client(server) as at:
+                done = int(at.hget(f"{GROUP}:counts", "results") or 0)
+            if restarts and done > count / (restarts + 2):
+                restarts -= 1
+                server.kill()
+                await asyncio.sleep(every)
+                server.start()
+            if done < count * 0.9:
+                place = rng.randrange(workers)
+                if running[place].returncode is None:
+                    running[place].kill()
+                    await running[place].wait()
+                    kills += 1
+                running[place] = await start_worker(server, calls, max_deliveries=1000)
+        assert [await process.wait() for process in running] == [0] * workers
+    return kills
+
+
+async def crowd(server: RedisServer, tmp_path: Path, count: int, **options: Any) -> None:
+    calls = tmp_path / "calls"
+    entries = [response(number) for number in range(count)]
+    fill(server, entries)
+    kills = await disturb(server, calls, count, **options)
+    assert kills
+    await check(server, entries, tmp_path / "other calls")
+    asked = calls.read_text().split()
+    judged = {f"{entry['number']}" for entry in entries if "error" not in entry}
+    assert {*asked} == judged
+    # Of a worker, so many calls are in flight; or results that are not committed yet.
+    assert len(asked) - len(judged) <= kills * 256
+
+
+async def test_killed_workers_and_a_server_that_restarts(server: RedisServer, tmp_path: Path) -> None:
+    await crowd(server, tmp_path, 900, workers=2, every=0.7, restarts=1)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1500)
+async def test_killed_workers_for_long(server: RedisServer, tmp_path: Path) -> None:
+    await crowd(server, tmp_path, 20_000, workers=4, every=1.0, restarts=2)
+
+
+async def test_an_entry_that_two_workers_evaluate(
+    server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first commit counts; the other result does not come out."""
+    fill(server, [response(number) for number in range(3)])
+    caplog.set_level(logging.WARNING)
+    stream = evaluate_stream(REFERENCE, source_at(server, drain=True, claim_after_sec=50.0))
+    async with asyncio.timeout(SECONDS), stream:
+        with client(server) as at:
+            link = stream._keeping._link  # type: ignore[union-attr]
+            link.run = _after(link.run, at)
+            results = [result async for result in stream]
+    assert [number_of(result) for result in results] == [0, 2]
+    assert [number_of(result) for result in stored(server)] == [0, 2]
+    assert "another worker has finished 1 entries" in caplog.text
+
+
+def _after(run: Any, at: Any) -> Any:
+    """Runs scripts; before a commit, the second entry is acknowledged, as if another had finished it."""
+
+    async def other(script: str, keys: Any, args: Any) -> Any:
+        if script is scripts.COMMIT:
+            at.xack("responses", "eval", at.xrange("responses")[1][0])
+        return await run(script, keys, args)
+
+    return other
+
+
+async def test_a_commit_whose_answer_is_lost_counts_once(server: RedisServer) -> None:
+    entries = [response(number) for number in range(100)]
+    fill(server, entries)
+    stream = evaluate_stream(REFERENCE, source_at(server, drain=True))
+    link = stream._keeping._link  # type: ignore[union-attr]
+    run = link.run
+
+    async def twice(script: str, keys: Any, args: Any) -> Any:
+        first = await run(script, keys, args)
+        if script is scripts.COMMIT:
+            assert await run(script, keys, args) == first
+        return first
+
+    link.run = twice
+    async with asyncio.timeout(SECONDS), stream:
+        assert len([result async for result in stream]) == 100
+    await check(server, entries)
+
+
+async def test_a_worker_that_stops_leaves_its_entries_to_others(server: RedisServer, tmp_path: Path) -> None:
+    entries = [response(number) for number in range(50)]
+    fill(server, entries)
+    judge, source = Judge(tmp_path / "calls"), source_at(server, claim_after_sec=1000.0)
+    stream = evaluate_stream(REFERENCE, source, config=CONFIG, judge=judge, max_in_flight=10)
+    async with asyncio.timeout(SECONDS), stream:
+        await anext(stream)
+    with client(server) as at:
+        left = at.xpending_range("responses", "eval", "-", "+", 100)
+        assert left
+        assert {one["times_delivered"] for one in left} == {0}
+        assert {one["consumer"] for one in left} == {worker.LEFT.encode()}
+    await work(server, claim_after_sec=1000.0, calls=tmp_path / "calls")
+    await check(server, entries, tmp_path / "calls")
+
+
+async def test_entries_that_are_worked_on_are_not_claimed(server: RedisServer, tmp_path: Path) -> None:
+    fill(server, [response(9)])  # It takes 90 ms to judge.
+    calls = tmp_path / "calls"
+    await asyncio.gather(*(work(server, calls=calls, claim_after_sec=0.03) for _ in range(2)))
+    assert calls.read_text().split() == ["9"]
+
+
+async def test_a_poisonous_entry_is_rejected(server: RedisServer) -> None:
+    fill(server, [response(0), response(1)])
+    with client(server) as at:
+        at.xgroup_create("responses", "eval", "0")
+        at.xreadgroup("eval", "dead", {"responses": ">"}, count=1)
+        for _ in range(2):
+            at.xclaim("responses", "eval", "dead", 0, [at.xrange("responses")[0][0]])
+    results = await work(server, claim_after_sec=0.05, max_deliveries=3)
+    assert [number_of(result) for result in results] == [1]
+    (reject,) = rejected(server)
+    assert reject["reason"] == "poison"
+    assert "delivered 3 times and never finished" in reject["message"]
+    assert '"number":0' in reject["content"]
+
+
+async def test_entries_that_are_deleted_count_as_lost(server: RedisServer) -> None:
+    fill(server, [response(number) for number in range(10)])
+    with client(server) as at:
+        at.xtrim("responses", 9, approximate=False)
+        await work(server)
+        fill(server, [response(number) for number in range(10)])
+        at.xreadgroup("eval", "dead", {"responses": ">"}, count=2)
+        at.xtrim("responses", 6, approximate=False)  # Of four more, two were read.
+    assert len(await work(server, claim_after_sec=0.05)) == 6
+    async with watch_redis(server.url, "responses", group="eval") as run:
+        await anext(run)
+        assert run.backlog == (0, 0, 5, 1)
+
+
+async def test_a_server_without_memory_of_anything(tmp_path: Path) -> None:
+    """What is added after it lost its data is evaluated."""
+    with redis_server(tmp_path, keep=False) as server:
+        fill(server, [response(0)])
+        stream = evaluate_stream(REFERENCE, source_at(server))
+        async with asyncio.timeout(SECONDS), stream:
+            assert number_of(await anext(stream)) == 0
+            server.kill()
+            server.start(keep=False)
+            fill(server, [response(1)])
+            assert number_of(await anext(stream)) == 1
+
+
+async def test_a_server_that_is_gone_ends_the_stream(tmp_path: Path) -> None:
+    with redis_server(tmp_path) as server:
+        stream = evaluate_stream(REFERENCE, source_at(server, max_outage_sec=0.3))
+        fill(server, [response(0)])
+        async with asyncio.timeout(SECONDS), stream:
+            await anext(stream)
+            server.kill()
+            with pytest.raises(SourceError, match=r"redis://127\.0\.0\.1:\d+/0: .*; not reached for \d s"):
+                await anext(stream)
+
+
+# Conditions, and options
+
+
+async def test_another_reference_set_is_refused(server: RedisServer) -> None:
+    fill(server, [response(0)])
+    await work(server)
+    other = evaluate_stream(templates(1), source_at(server, drain=True))
+    with pytest.raises(SourceError, match=r"has begun with another reference; .* force=True"):
+        await anext(other)
+    forced = evaluate_stream(templates(1), source_at(server, drain=True, force=True))
+    assert [result async for result in forced] == []
+    assert await work(server, force=True) == []
+
+
+async def test_a_wrong_password_is_said_and_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with redis_server(tmp_path, "--requirepass", "rightword") as server:
+        monkeypatch.setenv("REDIS_PASSWORD", "wrongword")
+        stream = evaluate_stream(REFERENCE, source_at(server))
+        with pytest.raises(SourceError, match="check the address, its database and its password") as caught:
+            await anext(stream)
+        assert "wrongword" not in str(caught.value)
+        monkeypatch.setenv("REDIS_PASSWORD", "rightword")
+        assert [result async for result in evaluate_stream(REFERENCE, source_at(server, drain=True))] == []
+
+
+@each(
+    "options",
+    [{"group": ""}, {"drain": 1}, {"max_deliveries": 0}, {"claim_after_sec": 0}, {"max_results": "all"}],
+)
+def test_options_that_are_none(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(options))):
+        redis_stream("redis://host", "responses", **{"group": "eval"} | options)
+
+
+@each(
+    "text",
+    [
+        "redis://host/responses",
+        "redis://host?group=eval",
+        "redis://host/responses?group=eval&drain=1",
+        "redis://host/responses?group=eval&max_deliveries=none",
+        "redis://:secretword@host/responses?groups=eval",
+    ],
+)
+def test_addresses_that_are_none(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        stream_at(text)
+    assert "secretword" not in str(caught.value)
+
+
+def test_an_address() -> None:
+    text = "rediss://u:secretword@host:1/2/a%3Fb?group=eval&drain=yes&max_deliveries=9&claim_after_sec=0.5"
+    source = stream_at(text, "redis://host:1/2/out").settings
+    assert str(source) == "rediss://host:1/2/a?b"
+    assert source.keys[:3] == ("a?b", "eval", "out")
+    assert (source.drain, source.force) == (True, False)
+    assert (source.max_deliveries, source.claim_after_sec) == (9, 0.5)
+    with pytest.raises(UsageError, match="both must be in one"):
+        stream_at("redis://host/a?group=b", "redis://other/c")
+
+
+@each("more", [{"journal": "file"}, {"dedupe": "content"}, {"until": "steps_score > 0"}, {"stages": True}])
+def test_options_of_a_stream_that_a_queue_refuses(more: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(more))):
+        evaluate_stream(REFERENCE, redis_stream("redis://host", "responses", group="eval"), **more)

@@ -1,0 +1,218 @@
+"""Evaluation on a Ray cluster of this machine, with workers and drivers that are killed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from graphrag_eval_async import (
+    JournalMismatch,
+    JudgeUnavailable,
+    RunningAggregates,
+    UsageError,
+    WorkerError,
+    evaluate_dataset,
+)
+from tests.cli.support import run
+from tests.conftest import templates
+from tests.scale.ray_support import CONFIG, REFERENCE, Judge, in_one_process, response, start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphrag_eval_async import DatasetEvaluation
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(240), pytest.mark.filterwarnings("ignore")]
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 120.0
+"""How long anything may take."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ray() -> Iterator[Any]:
+    module = pytest.importorskip("ray")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        start()
+        yield module
+        module.shutdown()
+
+
+def rows(found: DatasetEvaluation) -> list[dict[str, Any]]:
+    """The results."""
+    return [orjson.loads(row["result"]) for row in found.results.take_all()]
+
+
+def alike(results: list[dict[str, Any]]) -> list[str]:
+    """Results in one order, without their places."""
+    return sorted(
+        json.dumps({key: value for key, value in result.items() if key != "source"}, sort_keys=True)
+        for result in results
+    )
+
+
+def write(path: Path, number: int, *bad: bytes) -> Path:
+    path.write_bytes(b"\n".join([*(orjson.dumps(response(i)) for i in range(number)), *bad]))
+    return path
+
+
+BAD = (b"{", b"", b'{"question_id": "nobody"}', b"\xff", b'{"question_id": "q1", "actual_answer": "%s"}')
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["directory", "memory"])
+def test_files_equal_one_process(tmp_path: Path, kept: bool) -> None:
+    plain = write(tmp_path / "a.jsonl", 3000, *BAD, b'{"question_id": "q1", "note": "' + b"x" * 5000 + b'"}')
+    packed = tmp_path / "b.jsonl.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    paths, limit = [plain, packed], 4000
+    folder = tmp_path / "out" if kept else None
+    found = evaluate_dataset(
+        REFERENCE, paths, concurrency=2, results=folder, batch_size=500, max_line_bytes=limit
+    )
+    from graphrag_eval_async import read_jsonl
+
+    results, aggregates, rejects = in_one_process(read_jsonl(paths), max_line_bytes=limit)
+    evaluated = rows(found)
+    assert found.aggregates.to_bytes() == aggregates.to_bytes()
+    assert alike(evaluated) == alike(results)
+    places = {(one["source"]["file"], one["source"]["offset"]) for one in evaluated}
+    assert len(places) == len(evaluated)
+    assert not any("sample" in one for one in evaluated)
+    shown = {(one.path, one.offset, one.reason, one.message, one.sha256) for one in rejects}
+    assert {(one.path, one.offset, one.reason, one.message, one.sha256) for one in found.rejects} == shown
+    assert found.rejects.total == len(rejects)
+    assert found.missing == []
+    assert found.skipped == 0
+
+
+def test_rows_of_datasets(tmp_path: Path, ray: Any) -> None:
+    from pyarrow import Table, parquet
+
+    given = [response(i) for i in range(400)]
+    _, aggregates, _ = in_one_process(given)
+    for one in given:
+        if "actual_steps" in one:
+            one["actual_steps"] = json.dumps(one["actual_steps"])
+    columns = dict.fromkeys(key for one in given for key in one)
+    table = Table.from_pydict({key: [one.get(key) for one in given] for key in columns})
+    parquet.write_table(table, tmp_path / "r.parquet", row_group_size=150)
+    lines = write(tmp_path / "r.jsonl", 400)
+    inputs = [
+        str(tmp_path / "r.parquet"),
+        ray.data.from_items(given),
+        ray.data.read_text(str(lines)),
+        ray.data.read_json(str(lines)),
+    ]
+    for responses in inputs:
+        found = evaluate_dataset(REFERENCE, responses, concurrency=2)
+        assert found.aggregates.to_bytes() == aggregates.to_bytes()
+        assert found.results.count() == 400
+
+
+def test_equal_rows_are_counted_when_resuming(tmp_path: Path, ray: Any) -> None:
+    given = [response(i % 50) for i in range(300)]
+    _, aggregates, _ = in_one_process(given)
+    folder = tmp_path / "out"
+    evaluate_dataset(REFERENCE, ray.data.from_items(given[:120]), results=folder)
+    found = evaluate_dataset(REFERENCE, ray.data.from_items(given), results=folder, resume=True)
+    assert found.skipped == 120
+    assert found.results.count() == 300
+    assert found.aggregates.to_bytes() == aggregates.to_bytes()
+
+
+def test_a_killed_worker_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.jsonl", 400)
+    judge = Judge(tmp_path, 0.01)
+    (tmp_path / "kill").touch()
+    found = evaluate_dataset(
+        REFERENCE,
+        path,
+        concurrency=2,
+        results=tmp_path / "out",
+        batch_size=20,
+        config=CONFIG,
+        judge=judge,
+    )
+    assert not (tmp_path / "kill").exists()
+    calls = Counter((tmp_path / "calls").read_text().split())
+    results, aggregates, _ = in_one_process(str(path), config=CONFIG, judge=Judge(tmp_path))
+    assert found.aggregates.to_bytes() == aggregates.to_bytes()
+    assert alike(rows(found)) == alike(results)
+    assert sum(calls.values()) - len(calls) <= 20, "calls of one batch may be repaid"
+
+
+def test_a_killed_driver_resumes(tmp_path: Path) -> None:
+    path, folder = write(tmp_path / "r.jsonl", 400), tmp_path / "out"
+    given = {"responses": str(path), "results": str(folder), "folder": str(tmp_path)}
+    code = f"from tests.scale.ray_support import drive; drive({given!r})"
+    command = [sys.executable, "-c", code]
+    driver = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + SECONDS
+    while len([*folder.glob("results/*/*.parquet")]) < 3:
+        assert time.monotonic() < deadline
+        assert driver.poll() is None
+        time.sleep(0.05)
+    os.kill(driver.pid, signal.SIGKILL)
+    driver.wait(SECONDS)
+    with pytest.raises(UsageError, match="has results already"):
+        evaluate_dataset(REFERENCE, path, results=folder)
+    options: dict[str, Any] = {"config": CONFIG, "judge": Judge(tmp_path)}
+    found = evaluate_dataset(
+        REFERENCE, path, concurrency=2, results=folder, batch_size=20, resume=True, **options
+    )
+    assert 60 <= found.skipped < 400
+    results, aggregates, _ = in_one_process(str(path), config=CONFIG, judge=Judge(tmp_path / "..", 0.0))
+    assert found.aggregates.to_bytes() == aggregates.to_bytes()
+    assert alike(rows(found)) == alike(results)
+    again = evaluate_dataset(REFERENCE, path, results=folder, resume=True, **options)
+    assert again.skipped == 400
+    assert again.aggregates.to_bytes() == aggregates.to_bytes()
+    other = templates(2)
+    with pytest.raises(JournalMismatch, match="reference"):
+        evaluate_dataset(other, path, results=folder, resume=True, **options)
+
+
+def test_a_response_that_kills_workers_ends_the_run(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.jsonl", 50)
+    with pytest.raises(WorkerError, match="4 workers died"):
+        evaluate_dataset(
+            REFERENCE, path, results=tmp_path / "out", config=CONFIG, judge=Judge(tmp_path, poison=7)
+        )
+
+
+def test_a_judge_that_refuses_ends_the_run(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.jsonl", 50)
+    with pytest.raises(JudgeUnavailable, match=r"^unavailable: wrong key"):
+        evaluate_dataset(
+            REFERENCE, path, results=tmp_path / "out", config=CONFIG, judge=Judge(tmp_path, refuses=True)
+        )
+
+
+def test_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    reference, path = tmp_path / "reference.json", write(tmp_path / "r.jsonl", 100, b"{")
+    reference.write_text(json.dumps(REFERENCE.templates and templates(7)))
+    arguments = ["scale", "ray", str(reference), str(path), "--results", str(tmp_path / "out")]
+    arguments += ["--aggregates", str(tmp_path / "a.aggregates"), "--rejects", str(tmp_path / "rejects")]
+    assert run(*arguments, "--concurrency", "2") == 3
+    out, _ = capfd.readouterr()
+    assert "results: 100, rejected lines: 1, questions without a response: 0 of 7" in out
+    assert orjson.loads((tmp_path / "rejects").read_bytes())["content"] == "{"
+    counted = RunningAggregates.from_bytes((tmp_path / "a.aggregates").read_bytes()).snapshot()
+    assert counted["micro"]["number_of_error_samples"] == 9
+    assert run(*arguments) == 2
+    assert run(*arguments, "--resume") == 3
+    out, _ = capfd.readouterr()
+    assert "skipped as done: 101" in out

@@ -1,0 +1,158 @@
+"""Parquet files, read by `read_jsonl`."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+import orjson
+import pyarrow
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from graphrag_eval_async import SourceError, UsageError, evaluate_file, evaluate_stream, read_jsonl
+from graphrag_eval_async.records import Line, Unwritable
+from tests.sources.served import serving
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REFERENCE = [{"template_id": "t", "questions": [{"id": f"q{i}", "question_text": "?"} for i in range(3)]}]
+
+
+def rows(count: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "question_id": f"q{i % 3}",
+            "elapsed_sec": i / 7,
+            "actual_steps": [
+                {"name": "search", "status": "success", "output": "o" * (i % 5)}
+                | ({"id": str(i)} if i % 2 else {})
+            ],
+            **({"actual_answer": "é" * i} if i % 4 else {}),
+        }
+        for i in range(count)
+    ]
+
+
+def write(path: Any, items: list[dict[str, Any]], size: int = 7) -> str:
+    names = {name for item in items for name in item}
+    table = pyarrow.table({name: [item.get(name) for item in items] for name in sorted(names)})
+    parquet.write_table(table, path, row_group_size=size)
+    return str(path)
+
+
+async def read(path: Any, **options: Any) -> list[Any]:
+    return [line async for line in read_jsonl(path, **options)]
+
+
+async def test_rows_are_the_lines_of_json(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", rows(40))
+    found = await read(path)
+    assert [orjson.loads(line.data) for line in found] == rows(40)
+    assert [(line.number, line.offset) for line in found] == [(i + 1, i) for i in range(40)]
+    assert {line.position.path for line in found} == {path}
+    (tmp_path / "a.parquet").rename(tmp_path / "rows")  # Recognised by its first bytes.
+    assert [line.data for line in await read(tmp_path / "rows")] == [line.data for line in found]
+    with serving((tmp_path / "rows").read_bytes(), "rows") as served:
+        assert [line.data for line in await read(served.address)] == [line.data for line in found]
+
+
+async def test_values_of_other_types(tmp_path: Path) -> None:
+    day = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+    item = {
+        "question_id": b"q1",
+        "actual_steps": '[{"name": "search", "id": null}]',
+        "elapsed_sec": Decimal("1.50"),
+        "day": day,
+        "deep": {"a": None, "b": [{"c": 1}, None, {"c": None}]},
+    }
+    (line,) = await read(write(tmp_path / "a.parquet", [item]))
+    assert orjson.loads(line.data) == {
+        "question_id": "q1",
+        "actual_steps": [{"name": "search", "id": None}],
+        "elapsed_sec": 1.5,
+        "day": day.isoformat(),
+        "deep": {"b": [{"c": 1}, None, {}]},
+    }
+
+
+async def test_rows_that_cannot_be_decoded(tmp_path: Path) -> None:
+    items: list[dict[str, Any]] = [{"question_id": b"q%d" % i, "actual_steps": "[]"} for i in range(10)]
+    items[4]["actual_steps"] = "[{"
+    items[8]["question_id"] = b"\xff"
+    found = await read(write(tmp_path / "a.parquet", items, size=3))
+    assert [type(each) for each in found].count(Line) == 8
+    assert [(each.number, each.message.partition(": ")[0]) for each in found if type(each) is Unwritable] == [
+        (5, "row group 1, row 1 of it"),
+        (9, "row group 2, row 2 of it"),
+    ]
+    stream = evaluate_stream(REFERENCE, read_jsonl(tmp_path / "a.parquet"))
+    async with stream:
+        assert len([result async for result in stream]) == 3  # Of q0, q1 and q2.
+    bad = [each for each in stream.rejects if each.reason == "invalid_field"]
+    assert [(each.path, each.line) for each in bad] == [
+        (str(tmp_path / "a.parquet"), line) for line in (5, 9)
+    ]
+
+
+FILES = st.tuples(st.integers(0, 40), st.sampled_from([1, 3, 50]), st.booleans())
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.sampled_from([1, 3, 50]), st.booleans()), max_size=4), st.data()
+)
+def test_shards_together_are_the_input(files: list[tuple[int, int, bool]], data: st.DataObject) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("/shards/0.jsonl", b'{"question_id": "q1"}')
+    for place, (count, size, is_table) in enumerate(files):
+        name = f"/shards/{place + 1}"
+        if is_table and count:
+            sink = pyarrow.BufferOutputStream()
+            write(sink, rows(count), size)
+            memory.pipe_file(f"{name}.parquet", sink.getvalue().to_pybytes())
+        else:
+            memory.pipe_file(f"{name}.jsonl", b"".join(orjson.dumps(row) + b"\n" for row in rows(count)))
+    count = data.draw(st.integers(1, 6))
+    try:
+        whole = asyncio.run(read("memory://shards"))
+        parts = [asyncio.run(read("memory://shards", shard=(i, count))) for i in range(count)]
+        assert [(each.offset, each.data) for part in parts for each in part] == [
+            (each.offset, each.data) for each in whole
+        ]
+    finally:
+        memory.rm("/shards", recursive=True)
+
+
+async def test_aggregates_of_shards_are_those_of_lines(tmp_path: Path) -> None:
+    table = write(tmp_path / "a.parquet", rows(200), 20)
+    lines = tmp_path / "a.jsonl"
+    lines.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows(200)))
+    expected = (await evaluate_file(REFERENCE, lines)).aggregates
+    first, second = [(await evaluate_file(REFERENCE, table, shard=(i, 2), jobs=2)).aggregates for i in (0, 1)]
+    assert 50 < first.snapshot()["micro"]["number_of_success_samples"] < 150
+    first.merge(second)
+    assert first.to_bytes() == expected.to_bytes()
+
+
+async def test_files_that_are_no_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(b"PAR1 and no more")
+    with pytest.raises(SourceError, match=r"a\.parquet: cannot be read as Parquet"):
+        await read(path)
+    good = write(tmp_path / "b.parquet", rows(3))
+    with pytest.raises(SourceError, match="cannot be shuffled"):
+        await read(good, shuffle=1)
+
+
+async def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.parquet", rows(3))
+    monkeypatch.setattr("graphrag_eval_async.sources.parquet.find_spec", lambda _: None)
+    with pytest.raises(UsageError, match=r"pip install 'graphrag-eval-async\[table\]'"):
+        await read(path)

@@ -1,0 +1,103 @@
+"""Files at addresses, read by `read_jsonl` in ranges."""
+
+from __future__ import annotations
+
+import gzip
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+import orjson
+import pytest
+
+from graphrag_eval_async import SourceError, UsageError, read_jsonl
+from graphrag_eval_async.sources import ranged, remote
+from tests.sources.served import serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TEXT = b"\n".join(b'{"question_id": "q%d"%s}' % (i, b" " * (i * 37 % 90)) for i in range(400)) + b"\n\n[]"
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "FIRST_DELAY", 0.001)
+    monkeypatch.setattr(ranged, "RANGE_BYTES", 1000)
+
+
+@pytest.fixture
+def memory() -> Iterator[Any]:
+    files = fsspec.filesystem("memory")
+    yield files
+    files.rm("/", recursive=True)
+
+
+async def read(path: Any, **options: Any) -> list[tuple[int, bytes]]:
+    return [(line.offset, line.data) async for line in read_jsonl(path, **options)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+async def test_shards_of_an_address_are_the_file(tmp_path: Path, count: int) -> None:
+    local = tmp_path / "log.jsonl"
+    local.write_bytes(TEXT)
+    with serving(TEXT) as served:
+        parts = [await read(served.address, shard=(i, count)) for i in range(count)]
+    assert [*chain(*parts)] == await read(local)
+    assert min(map(len, parts)) > 300 // count
+
+
+async def test_a_directory_of_an_address(memory: Any) -> None:
+    for name, text in {"b.jsonl": b"{}\n[]", "a.jsonl.gz": gzip.compress(TEXT), "c.txt": b"no"}.items():
+        memory.pipe_file(f"/logs/{name}", text)
+    whole = await read("memory://logs")
+    assert len(whole) == 403
+    assert await read("memory://logs/*.jsonl*") == whole
+    parts = [await read("memory://logs/", shard=(i, 3)) for i in range(3)]
+    assert [*chain(*parts)] == whole
+    async for line in read_jsonl("memory://logs/b.jsonl"):
+        assert line.position.path == "memory://logs/b.jsonl"
+    with pytest.raises(SourceError, match=r"memory://none/x\.jsonl: cannot be read: there is no such file"):
+        await read("memory://none/x.jsonl")
+
+
+async def test_a_request_that_fails_is_repeated() -> None:
+    with serving(TEXT) as served:
+        served.failures = remote.ATTEMPTS - 1
+        assert len(await read(served.address)) == 401
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"status": 403}, "access was refused"),
+        ({"status": 404}, "there is no such file"),
+        ({"failures": 1000}, "status 503"),
+        ({"changes": True}, "was changed while it was read"),
+        ({"ranges": False}, "download the file"),
+    ],
+)
+async def test_errors_name_the_address_without_secrets(wrong: dict[str, Any], message: str) -> None:
+    with serving(TEXT) as served:
+        vars(served).update(wrong)
+        address = served.address.replace("://", "://user:secret@") + "?signature=secret"
+        with pytest.raises(SourceError, match=message) as caught:
+            await read(address)
+        assert served.address in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+async def test_addresses_that_cannot_be_read() -> None:
+    with pytest.raises(UsageError, match="x: there is no file system of this kind"):
+        await read("nothing://x")
+    with pytest.raises(SourceError, match="cannot be shuffled"):
+        await read("http://127.0.0.1:9/x.jsonl", shuffle=1)
+
+
+async def test_another_version_is_another_file(memory: Any) -> None:
+    keys = set()
+    for text in (b"{}", b'{"a": 1}'):
+        memory.pipe_file("/x.jsonl", text)
+        keys |= {orjson.dumps(line.position.file) async for line in read_jsonl("memory://x.jsonl")}
+    assert len(keys) == 2
