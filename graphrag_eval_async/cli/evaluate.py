@@ -63,6 +63,7 @@ class Evaluate(RunOptions):
         str | None,
         options.output_option(
             "--output",
+            "--results",
             "-o",
             parser=output_path,
             metavar="FILE",
