@@ -147,5 +147,5 @@ def is_final(error: Exception) -> bool:
 
 def without_secrets(error: Exception, address: RedisAddress) -> str:
     """Return the message of an error."""
-    text = str(error) or type(error).__name__
+    text = str(error).rstrip(".") or type(error).__name__
     return text.replace(address.password, "***") if address.password else text

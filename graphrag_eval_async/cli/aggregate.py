@@ -15,7 +15,7 @@ from graphrag_eval_async.cli.gates import MISSING_RATE
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.reading import collecting, processes_for, read_to_end
 from graphrag_eval_async.cli.report import ReportOptions
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.inference.running import Interval, RunningAggregates
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.redis_client import is_redis
@@ -27,6 +27,7 @@ from graphrag_eval_async.scale.redis.source import stream_at
 from graphrag_eval_async.scale.work import Aggregating, Reply
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.sources.shards import Window
+from graphrag_eval_async.text import counts, one_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +60,8 @@ class Aggregate(ReportOptions):
         return kind
 
     def run(self, interrupts: Interrupts) -> Exit:
-        merged = [path for path in self.results if _is_merged(path)]
+        groups = [path for path in self.results if _is_group(path)]
+        merged = [path for path in self.results if path.endswith(STATE)]
         if any(gate.metric == MISSING_RATE for gate in self.gates):
             if self.reference is None:
                 raise UsageError(f"a gate on {MISSING_RATE} needs --reference REFERENCE")
@@ -72,11 +74,9 @@ class Aggregate(ReportOptions):
             aggregates.order_templates(reference.templates)
             aggregates.expect_steps(reference.step_names)
         for path in merged:
-            if is_redis(path):
-                asyncio.run(_merge_group(aggregates, path))
-            else:
-                merge_aggregates(aggregates, path)
+            merge_aggregates(aggregates, path)
         answered: set[str] = set()
+        notes = [asyncio.run(_merge_group(aggregates, answered, path)) for path in groups]
         can_be_cut = self.jobs != 1 and not any(map(is_redis, self._lines))
         jobs = processes_for(self.jobs, self._lines) if can_be_cut else 1
         if jobs > 1:
@@ -90,12 +90,19 @@ class Aggregate(ReportOptions):
         missing = [question_id for question_id in questions if question_id not in answered]
         found = EvaluatedFile(aggregates, rejects, missing)
         table = sys.stderr if self.rejects == "-" else sys.stdout
-        return self.report(found, ending, reference=None if merged else reference, table=table)
+        return self.report(
+            found,
+            ending,
+            reference=None if merged else reference,
+            table=table,
+            notes=notes,
+            lines_known=not merged and not groups,
+        )
 
     @property
     def _lines(self) -> list[str]:
         """The paths of results."""
-        return [path for path in self.results if not _is_merged(path)]
+        return [path for path in self.results if not path.endswith(STATE) and not _is_group(path)]
 
     def _read(
         self, aggregates: RunningAggregates, answered: set[str], interrupts: Interrupts
@@ -147,13 +154,28 @@ class Aggregate(ReportOptions):
                 return rejects, run_to_end(merging.run(take), interrupts)
 
 
-def _is_merged(path: str) -> bool:
-    """Whether something holds aggregates, not results: a file, or a group on a Redis server."""
-    return path.endswith(STATE) or (is_redis(path) and "?" in path)
+def _is_group(path: str) -> bool:
+    """Whether a path is a group of workers on a Redis server."""
+    return is_redis(path) and "?" in path
 
 
-async def _merge_group(aggregates: RunningAggregates, path: str) -> None:
-    """Add the aggregates of all workers of a group."""
+async def _merge_group(aggregates: RunningAggregates, answered: set[str], path: str) -> str:
+    """Add the aggregates of all workers of a group, and the questions they answered; return a line on the rest.
+
+    Raises:
+        SourceError: the server cannot be used, or no worker has begun.
+    """
     async with RedisRun(stream_at(path).settings, NoReference()) as run:
         await run.refresh()
+        if not run.has_begun:
+            raise SourceError(f"{run}: no worker has begun; check the names of the stream and the group")
+        await run.look()
         aggregates.merge(run.aggregates)
+        answered |= await run.answered()
+        backlog = run.backlog
+        waiting = "an unknown number" if backlog.unread is None else str(backlog.unread)
+        rejected = f" ({counts(run.rejects.counts)})" if run.rejects.total else ""
+        return one_line(
+            f"{run}: entries rejected: {run.rejects.total}{rejected}, lost: {backlog.lost}, "
+            f"in work: {backlog.in_work}, waiting: {waiting}"
+        )

@@ -58,12 +58,14 @@ class ReportOptions:
         reference: Reference | None,
         table: TextIO | None,
         notes: Iterable[str] = (),
+        lines_known: bool = True,
         decision: Decision | None = None,
         page: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> Exit:
         """Write the aggregates; show rejects, tables, `notes`, failed gates and the error of `ending`.
 
-        `page` writes a report of the aggregates.
+        `page` writes a report of the aggregates. If not `lines_known`, other processes read the lines, so the
+        number of rejects is not shown.
         """
         aggregates = found.aggregates
         snapshot = aggregates.snapshot(detail=True, level=self.level, interval=self.interval_kind)
@@ -77,7 +79,7 @@ class ReportOptions:
         if page is not None:
             ending = ending.attempt(partial(page, snapshot))
         list_rejects(found.rejects)
-        summary = _summary(found, snapshot["micro"], reference, decision)
+        summary = _summary(found, snapshot["micro"], reference, decision, lines_known=lines_known)
         gates = check_each(self.gates, snapshot, reference, {*found.missing})
         failures, held = failed_and_held(gates)
         lines = [summary, *folded(failure_reasons(snapshot)), *_worst(aggregates)]
@@ -110,9 +112,16 @@ def _mean(score: QuestionScore) -> str:
 
 
 def _summary(
-    found: EvaluatedFile, micro: Mapping[str, int], reference: Reference | None, decision: Decision | None
+    found: EvaluatedFile,
+    micro: Mapping[str, int],
+    reference: Reference | None,
+    decision: Decision | None,
+    *,
+    lines_known: bool,
 ) -> str:
-    summary = f"results: {counts_of(micro)[0]}, rejected lines: {found.rejects.total}"
+    summary = f"results: {counts_of(micro)[0]}"
+    if lines_known or found.rejects.total:
+        summary += f", rejected lines: {found.rejects.total}"
     if reference is None or isinstance(reference, NoReference):
         return summary
     so_far = " so far" if decision is not None and decision.holds is not None else ""

@@ -55,10 +55,19 @@ def test_evaluate_aggregate_and_watch(
     assert run("evaluate", folder.reference, log, "-o", folder.file("one.jsonl")) == 0
     shown = []
     for source in (kept, stream, folder.file("one.jsonl")):
+        capfd.readouterr()
         found = folder.file("found.json")
         given = ("--reference", folder.reference, "--aggregates", found)
         assert run("aggregate", source, *given) == 0
         shown.append(json.loads(Path(found).read_text()))
+        told = capfd.readouterr().out
+        assert "questions without a response: 0 of" in told
+        if source == stream:
+            assert "rejected: 1 (1 invalid_json), lost: 0, in work: 0, waiting: 0" in " ".join(told.split())
+            assert "rejected lines" not in told
+    for typo in (f"{server.url}/responses?group=evil", f"{server.url}/outs"):
+        assert run("aggregate", typo) == 4
+        assert "no " in capfd.readouterr().err
     assert shown[0] == shown[1]
     # Without numbers of samples, nothing holds at any time.
     assert without_confidence(shown[0]) == without_confidence(shown[2])
@@ -105,8 +114,9 @@ def test_a_worker_that_is_asked_to_stop_finishes_what_it_has(server: RedisServer
         (("evaluate", "REFERENCE", "STREAM", "--fail-over", "missing_rate=0"), "a gate of one worker"),
         (("evaluate", "REFERENCE", "LOG", "-o", "redis://other/x"), "is for responses of a Redis server"),
         (("evaluate", "REFERENCE", "redis://:secretword@host/x"), "STREAM?group=GROUP"),
-        (("watch", "STREAM", "--until-idle", "3s"), "--until-idle is for evaluate"),
+        (("watch", "STREAM", "--until-idle", "3s"), "--until-idle cannot be combined"),
         (("watch", "REFERENCE", "STREAM", "LOG"), "cannot be watched together"),
+        (("evaluate", "REFERENCE", "redis://host/s?group=g&password=secretword"), "no option 'password'"),
         (("aggregate", "redis://host/"), "redis://HOST[:PORT]/[DB/]RESULTS"),
     ],
 )

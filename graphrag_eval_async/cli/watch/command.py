@@ -364,7 +364,7 @@ class Watch(RunOptions):
         }
         for option, given in others.items():
             if given:
-                raise UsageError(f"{option} is for evaluate; a group of a Redis server is only shown")
+                raise UsageError(f"{option} cannot be combined with a Redis stream, which watch only shows")
 
     def _check_stdin(self) -> None:
         if len(self.paths) > 1:

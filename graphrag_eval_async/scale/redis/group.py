@@ -170,7 +170,7 @@ class Connection:
                 self.outages += failures > 0
                 return answer
             except (RedisError, OSError, TimeoutError) as error:
-                if "NOGROUP" in str(error):
+                if "NOGROUP" in str(error) or str(error).startswith("UNBLOCKED"):
                     raise NoGroup from None
                 now = loop.time()
                 since = since if failures else now

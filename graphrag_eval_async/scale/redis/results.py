@@ -54,7 +54,7 @@ async def redis_results(url: str, results: str) -> AsyncGenerator[dict[str, Any]
 
     Raises:
         UsageError: the address is none, or the extra ``redis`` is not installed.
-        SourceError: the server cannot be used, or an entry is not a result.
+        SourceError: the server cannot be used, there is no such stream, or an entry is not a result.
     """
     address = server_address(url)
     check_redis()
@@ -68,6 +68,8 @@ async def results_on(address: RedisAddress, results: str) -> AsyncGenerator[dict
     await link.open()
     try:
         after = b"-"
+        if not await link.do("EXISTS", results):
+            raise SourceError(f"{address}/{results}: there is no such stream; name the one workers write to")
         while page := await link.do("XRANGE", results, after, "+", "COUNT", PAGE):
             for id_, fields in page:
                 yield _result(f"{address}/{results}", id_, fields)
@@ -104,6 +106,7 @@ class RedisRun:
         rejects: counts of what could not be evaluated.
         missing: ids of questions without a response so far, in the order of the reference set.
         in_flight: entries in work.
+        has_begun: whether a worker has ever joined the group; known after `refresh`.
     """
 
     def __init__(self, settings: Settings, reference: Reference) -> None:
@@ -115,6 +118,7 @@ class RedisRun:
         self.missing: list[str] = [*reference.questions]
         self.usage = JudgeUsage()
         self.skipped, self.journal, self.decision = 0, None, None
+        self.has_begun = False
         self._settings = settings
         self._keys = settings.keys
         self._link = Connection(settings.address, settings.max_outage_sec)
@@ -128,6 +132,9 @@ class RedisRun:
     @property
     def in_flight(self) -> int:
         return self.backlog.in_work
+
+    def __str__(self) -> str:
+        return f"{self._settings}?group={self._keys.group}"
 
     def __repr__(self) -> str:
         results, errors = self.aggregates._counts()
@@ -175,6 +182,7 @@ class RedisRun:
         await self._link.open()
         if (known := await self._link.do("HGET", self._keys.counts, "conditions")) is not None:
             self._keys = self._keys._replace(results=orjson.loads(known)["results"])
+            self.has_begun = True
         keys = self._keys
         counts, self._last, changes = await self._link.run(
             scripts.STATE, [keys.results, keys.counts, *keys.changes], []
@@ -188,11 +196,11 @@ class RedisRun:
     async def _advance(self) -> None:
         if not self._last:
             await self.refresh()
-            await self._look()
+            await self.look()
             await self._begin()
         now = asyncio.get_running_loop().time()
         if now >= self._due:
-            await self._look()
+            await self.look()
             self._due = now + LOOK_SECONDS
         expected = self._total
         results = self._keys.results
@@ -214,8 +222,12 @@ class RedisRun:
         place = f"{self._settings.address}/{self._keys.results}"
         self._ready.extend(_result(place, id_, fields) for id_, fields in reversed(found))
 
-    async def _look(self) -> None:
-        """Ask how far the workers are."""
+    async def answered(self) -> set[str]:
+        """Return the ids of the questions that have a result."""
+        return {id_.decode() for id_ in await self._link.do("SMEMBERS", self._keys.answered)}
+
+    async def look(self) -> None:
+        """Ask how far the workers are: `backlog`, `rejects` and `missing`."""
         keys = self._keys
         found = await self._link.run(scripts.LOOK, [keys.counts, keys.stream], [keys.group])
         counts = fields_of(found[0])
@@ -226,7 +238,7 @@ class RedisRun:
             if kind == "rejected":
                 self.rejects.counts[reason] = int(count)  # type: ignore[index]
         if self.reference.questions:
-            answered = {id_.decode() for id_ in await self._link.do("SMEMBERS", keys.answered)}
+            answered = await self.answered()
             self.missing = [id_ for id_ in self.reference.questions if id_ not in answered]
         about, groups, workers = fields_of(found[1]), map(fields_of, found[2]), map(fields_of, found[3])
         group = next((one for one in groups if one[b"name"] == keys.group.encode()), None)

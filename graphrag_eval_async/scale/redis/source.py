@@ -192,4 +192,4 @@ def _number(name: str, text: str | None) -> float | None:
 def _shown(text: str) -> str:
     """An address without what may be a password."""
     scheme, _, rest = text.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"

@@ -142,6 +142,15 @@ class RedisWorker:
 
     async def _open(self) -> None:
         await self._link.open()
+        await self._begin()
+        self._tending = asyncio.create_task(self._tend(), name="graphrag-eval-async redis")
+
+    async def _begin(self) -> None:
+        """Make the group if it does not exist; check that it has begun under the conditions of this worker.
+
+        Raises:
+            SourceError: it has begun under others, or the server cannot be used.
+        """
         await self._create()
         keys, evaluator = self._keys, self._terms.evaluator
         own = {**evaluator.fingerprints(), "results": keys.results, "errors": self._terms.include_errors}
@@ -154,11 +163,10 @@ class RedisWorker:
             kept = orjson.loads(before)
             names = [_changed(name, kept, own) for name in {**kept, **own} if kept.get(name) != own.get(name)]
             raise SourceError(
-                f"{self._settings}: group {keys.group!r} has begun with another {', another '.join(names)}; "
-                "its results and new ones would not be comparable. Use another group, or force=yes in the "
+                f"{self._settings}: group {keys.group!r} has begun under other conditions: "
+                f"{', '.join(names)}; its results and new ones would not be comparable. Use another group, or force=yes in the "
                 "address, in Python force=True"
             )
-        self._tending = asyncio.create_task(self._tend(), name="graphrag-eval-async redis")
 
     async def _create(self) -> None:
         create = ("XGROUP", "CREATE", self._keys.stream, self._keys.group, "0", "MKSTREAM")
@@ -178,7 +186,7 @@ class RedisWorker:
             reply = await self._link.do(*command, "STREAMS", stream, ">")
         except NoGroup:
             LOGGER.warning("%s: the group is gone; it begins anew with what is in the stream", self._settings)
-            await self._create()
+            await self._begin()
             return []
         return [(id_, fields, 0) for _, entries in reply or () for id_, fields in entries]
 
@@ -191,7 +199,7 @@ class RedisWorker:
         except NoGroup:
             return []
         if lost:
-            LOGGER.warning("%s: %d entries were deleted before they were evaluated", self._settings, lost)
+            LOGGER.warning("%s: entries deleted before they were evaluated: %d", self._settings, lost)
         # Its own are there if they could not be refreshed in time.
         return [
             (id_, fields_of(fields), times) for id_, fields, times in taken if id_.decode() not in self._held
@@ -293,9 +301,9 @@ class RedisWorker:
                 answer = await self._link.run(scripts.COMMIT, [*names, last], args)
                 break
             except NoGroup:
-                await self._create()
+                await self._begin()
         if isinstance(answer, list):
-            LOGGER.warning("%s: another worker has finished %d entries", self._settings, len(answer))
+            LOGGER.warning("%s: entries that another worker has finished: %d", self._settings, len(answer))
             return {id_.decode() for id_ in answer}
         if answer >= FAN and (self._merging is None or self._merging.done()):
             self._merging = asyncio.create_task(self._merge(answer), name="graphrag-eval-async redis merge")
@@ -409,7 +417,7 @@ def _changed(name: str, kept: Mapping[str, Any], own: Mapping[str, Any]) -> str:
     """Return what is different, with its values unless they are hashes."""
     if name in ("configuration", "reference"):
         return name
-    return f"{name} ({kept.get(name)}, now {own.get(name)})"
+    return f"{name} (was {kept.get(name)}, now {own.get(name)})"
 
 
 def default_claim_after(terms: Terms) -> float:

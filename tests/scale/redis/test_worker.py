@@ -184,7 +184,7 @@ async def test_an_entry_that_two_workers_evaluate(
             results = [result async for result in stream]
     assert [number_of(result) for result in results] == [0, 2]
     assert [number_of(result) for result in stored(server)] == [0, 2]
-    assert "another worker has finished 1 entries" in caplog.text
+    assert "entries that another worker has finished: 1" in caplog.text
 
 
 def _after(run: Any, at: Any) -> Any:
@@ -280,6 +280,21 @@ async def test_a_server_without_memory_of_anything(tmp_path: Path) -> None:
             server.start(keep=False)
             fill(server, [response(1)])
             assert number_of(await anext(stream)) == 1
+            with pytest.raises(SourceError, match="other conditions"):
+                await anext(evaluate_stream(templates(1), source_at(server)))
+
+
+async def test_a_stream_that_is_deleted_while_a_worker_waits(server: RedisServer) -> None:
+    fill(server, [response(0)])
+    stream = evaluate_stream(REFERENCE, source_at(server))
+    async with asyncio.timeout(SECONDS), stream:
+        assert number_of(await anext(stream)) == 0
+        with client(server) as at:
+            while not at.info("clients")["blocked_clients"]:
+                await asyncio.sleep(0.01)  # noqa: ASYNC110  (the server tells nobody)
+            at.delete("responses")
+        fill(server, [response(1)])
+        assert number_of(await anext(stream)) == 1
 
 
 async def test_a_server_that_is_gone_ends_the_stream(tmp_path: Path) -> None:
@@ -300,7 +315,7 @@ async def test_another_reference_set_is_refused(server: RedisServer) -> None:
     fill(server, [response(0)])
     await work(server)
     other = evaluate_stream(templates(1), source_at(server, drain=True))
-    with pytest.raises(SourceError, match=r"has begun with another reference; .* force=True"):
+    with pytest.raises(SourceError, match=r"has begun under other conditions: reference; .* force=True"):
         await anext(other)
     forced = evaluate_stream(templates(1), source_at(server, drain=True, force=True))
     assert [result async for result in forced] == []
@@ -337,6 +352,7 @@ def test_options_that_are_none(options: dict[str, Any]) -> None:
         "redis://host/responses?group=eval&drain=1",
         "redis://host/responses?group=eval&max_deliveries=none",
         "redis://:secretword@host/responses?groups=eval",
+        "redis://host/responses?group=eval&password=secretword",
     ],
 )
 def test_addresses_that_are_none(text: str) -> None:
