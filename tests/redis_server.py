@@ -19,6 +19,13 @@ SECONDS = 20.0
 """Until it must answer."""
 
 
+def free_port() -> int:
+    """Return a port of 127.0.0.1 that nobody uses at this moment."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 class RedisServer:
     """On a port of its own, with its data in a directory; keeps all it was told through `kill` and `start`.
 
@@ -29,9 +36,7 @@ class RedisServer:
     def __init__(self, directory: Path, *options: str) -> None:
         self._directory = directory
         self._options = options
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

@@ -206,6 +206,8 @@ class Evaluate(RunOptions):
             "--resume": self.is_resumable,
             "--shard": self.shard,
             "--shuffle": self.shuffle is not None,
+            "--stages": self.stages,
+            "--until": self.until,
             "-o TABLE": self.output is not None and is_table(self.output),
         }
         for option, given in refused.items():

@@ -108,6 +108,7 @@ def test_a_worker_that_is_asked_to_stop_finishes_what_it_has(server: RedisServer
     ("given", "problem"),
     [
         (("evaluate", "REFERENCE", "STREAM", "--shuffle", "1"), "--shuffle cannot be combined"),
+        (("evaluate", "REFERENCE", "STREAM", "--until", "steps_score > 0"), "--until cannot be combined"),
         (("evaluate", "REFERENCE", "STREAM", "--resume", "-o", "x"), "--resume cannot be combined"),
         (("evaluate", "REFERENCE", "STREAM", "-o", "x.csv"), "-o TABLE cannot be combined"),
         (("evaluate", "REFERENCE", "STREAM", "-o", "redis://other/x"), "both must be in one"),

@@ -31,7 +31,9 @@ LEVELS = 6
 
 SHAPE = "redis://HOST[:PORT]/[DB/]STREAM?group=GROUP"
 
-OPTIONS = ("claim_after_sec", "consumer", "drain", "force", "group", "max_deliveries", "results")
+NUMBERS = ("claim_after_sec", "max_deliveries", "max_outage_sec", "max_results")
+OPTIONS = (*NUMBERS, "consumer", "drain", "force", "group", "results")
+"""Options of an address; `NUMBERS` are numbers."""
 
 
 class Keys(NamedTuple):
@@ -160,7 +162,7 @@ class Connection:
         return await self._try(lambda: self._scripts[script](keys=keys, args=args))
 
     async def _try(self, send: Callable[[], Awaitable[R]]) -> R:
-        from redis.exceptions import RedisError
+        from redis.exceptions import ClusterCrossSlotError, RedisError
 
         loop = asyncio.get_running_loop()
         since, failures = 0.0, 0
@@ -176,6 +178,11 @@ class Connection:
                 since = since if failures else now
                 failures += 1
                 trouble = f"{self.address}: {without_secrets(error, self.address)}"
+                if isinstance(error, ClusterCrossSlotError):
+                    raise SourceError(
+                        f"{trouble}; on a cluster, the names of both streams need a common part in braces, "
+                        "as in {responses} and {responses}:results"
+                    ) from None
                 if is_final(error):
                     raise SourceError(
                         f"{trouble}; check the address, its database and its password"

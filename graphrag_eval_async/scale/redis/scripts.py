@@ -2,7 +2,8 @@
 
 BEGIN = """
 -- Begins a group under conditions, or returns those under which it began.
--- KEYS: counts, changes. ARGV: conditions, empty aggregates, 1 to replace the conditions.
+-- KEYS: counts, changes, stream, results; a cluster refuses those that are on several nodes.
+-- ARGV: conditions, empty aggregates, 1 to replace the conditions.
 if ARGV[3] == '1' then
   local before = redis.call('HGET', KEYS[1], 'conditions')
   if before and before ~= ARGV[1] then redis.call('HSET', KEYS[1], 'conditions', ARGV[1]) end

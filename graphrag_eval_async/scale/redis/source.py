@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import UsageError, check_boolean, check_integer
 from graphrag_eval_async.redis_client import check_redis, is_redis, redis_address
-from graphrag_eval_async.scale.redis.group import OPTIONS, SHAPE, Settings, keys_of, server_address
+from graphrag_eval_async.scale.redis.group import NUMBERS, OPTIONS, SHAPE, Settings, keys_of, server_address
 from graphrag_eval_async.scale.redis.worker import RedisWorker
 
 if TYPE_CHECKING:
@@ -124,8 +124,7 @@ def stream_at(text: str, results: str | None = None) -> RedisStream:
         if not address.name or not given.get("group"):
             raise ValueError(f"expected {SHAPE}")
         flags = {name: _flag(name, given.pop(name, "no")) for name in ("drain", "force")}
-        claim_after = _number("claim_after_sec", given.pop("claim_after_sec", None))
-        deliveries = _number("max_deliveries", given.pop("max_deliveries", None))
+        numbers = {name: _number(name, given.pop(name)) for name in NUMBERS if name in given}
     except ValueError as error:
         raise UsageError(f"{_shown(text)}: {error}") from None
     if results is not None:
@@ -137,8 +136,10 @@ def stream_at(text: str, results: str | None = None) -> RedisStream:
             keys=keys_of(address.name, given["group"], given.get("results")),
             consumer=given.get("consumer"),
             drain=flags["drain"],
-            claim_after_sec=claim_after,
-            max_deliveries=MAX_DELIVERIES if deliveries is None else max(1, int(deliveries)),
+            claim_after_sec=numbers.get("claim_after_sec"),
+            max_deliveries=max(1, int(numbers.get("max_deliveries", MAX_DELIVERIES))),
+            max_results=max(1, int(numbers["max_results"])) if "max_results" in numbers else 0,
+            max_outage_sec=numbers.get("max_outage_sec", MAX_OUTAGE_SEC),
             force=flags["force"],
         )
     )
@@ -179,12 +180,12 @@ def _flag(name: str, text: str) -> bool:
     return text == "yes"
 
 
-def _number(name: str, text: str | None) -> float | None:
+def _number(name: str, text: str) -> float:
     try:
-        number = None if text is None else float(text)
+        number = float(text)
     except ValueError:
         number = 0.0
-    if number is not None and not 0 < number < 1e9:
+    if not 0 < number < 1e9:
         raise ValueError(f"{name}: expected a number above 0, got {text!r}")
     return number
 

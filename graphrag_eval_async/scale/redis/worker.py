@@ -158,14 +158,15 @@ class RedisWorker:
         base = self._aggregates()
         base.order_templates(evaluator.reference.templates)
         args = [conditions, base.to_bytes(), int(self._settings.force)]
-        before = await self._link.run(scripts.BEGIN, [keys.counts, keys.changes[0]], args)
+        names = [keys.counts, keys.changes[0], keys.stream, keys.results]
+        before = await self._link.run(scripts.BEGIN, names, args)
         if before != conditions:
             kept = orjson.loads(before)
-            names = [_changed(name, kept, own) for name in {**kept, **own} if kept.get(name) != own.get(name)]
+            changed = [_changed(key, kept, own) for key in {**kept, **own} if kept.get(key) != own.get(key)]
             raise SourceError(
                 f"{self._settings}: group {keys.group!r} has begun under other conditions: "
-                f"{', '.join(names)}; its results and new ones would not be comparable. Use another group, or force=yes in the "
-                "address, in Python force=True"
+                f"{', '.join(changed)}; its results and new ones would not be comparable. Use another "
+                "group, or force=yes in the address, in Python force=True"
             )
 
     async def _create(self) -> None:

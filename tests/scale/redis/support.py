@@ -32,7 +32,7 @@ REFERENCE = load_reference(
 )
 CONFIG: dict[str, Any] = {"answer_correctness": {}}
 GROUP = "{responses}:eval"
-SECONDS = 60.0
+SECONDS = 100.0
 """How long anything may take."""
 
 
