@@ -13,7 +13,7 @@ import orjson
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import Line, Unwritable, write_line
 from graphrag_eval_async.sources.lines import long_line
-from graphrag_eval_async.sources.remote import RemoteReader, is_address, open_remote, shown, suffix_of
+from graphrag_eval_async.sources.remote import as_file_object, is_address, open_remote, shown, suffix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +79,7 @@ class ParquetRows:
         source: Any = path
         if is_address(path):
             remote = remote or open_remote(path)
-            source = RemoteReader(remote)
+            source = as_file_object(remote)
         try:
             self._size = os.stat(path).st_size if remote is None else remote.size
             self._file = parquet.ParquetFile(

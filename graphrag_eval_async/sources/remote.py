@@ -7,7 +7,7 @@ import re
 import time
 from functools import partial
 from importlib.util import find_spec
-from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
+from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -28,6 +28,7 @@ FIRST_DELAY = 0.25
 """Seconds between the first two attempts; the delay doubles each time."""
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_HTTP = ("http", "https")
 _OF_VERSION = ("ETag", "etag", "LastModified", "Last-Modified", "generation", "mtime", "updated", "created")
 
 
@@ -99,7 +100,7 @@ class RemoteFile:
 
     @property
     def _is_http(self) -> bool:
-        return self.name.partition("://")[0].lower() in {"http", "https"}
+        return self.name.partition("://")[0].lower() in _HTTP
 
     def _status(self) -> tuple[int, str]:
         info = attempt(self.name, self._look)
@@ -116,9 +117,12 @@ class RemoteFile:
         return info
 
 
-class RemoteReader(RawIOBase):
-    """A file object that reads a `RemoteFile` in ranges, for packages that want one."""
+def as_file_object(file: RemoteFile) -> BufferedReader:
+    """A file object that reads ranges, for packages that want one."""
+    return BufferedReader(_RemoteReader(file), RANGE_BYTES)
 
+
+class _RemoteReader(RawIOBase):
     def __init__(self, file: RemoteFile) -> None:
         self._file = file
         self._place = 0
@@ -136,14 +140,9 @@ class RemoteReader(RawIOBase):
         self._place = offset + {SEEK_SET: 0, SEEK_CUR: self._place, SEEK_END: self._file.size}[whence]
         return self._place
 
-    def read(self, size: int | None = -1) -> bytes:
-        end = self._file.size if size is None or size < 0 else self._place + size
-        data = self._file.read(self._place, end)
-        self._place += len(data)
-        return data
-
     def readinto(self, buffer: Any) -> int:
-        data = self.read(len(buffer))
+        data = self._file.read(self._place, self._place + len(buffer))
+        self._place += len(data)
         buffer[: len(data)] = data
         return len(data)
 
@@ -154,10 +153,7 @@ def list_remote(address: str, is_member: Callable[[str], bool]) -> list[str]:
     Raises:
         SourceError: there is none, or they cannot be listed.
     """
-    if urlsplit(address).scheme.lower() in {
-        "http",
-        "https",
-    }:  # They have no directories, and "?" begins a query.
+    if urlsplit(address).scheme.lower() in _HTTP:  # They have no directories, and "?" begins a query.
         return [address]
     fs, path = _file_system(address)
     name = shown(address)

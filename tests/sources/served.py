@@ -23,6 +23,7 @@ class Served:
         ranges: whether ranges are served.
         changes: whether the file changes with the next request for bytes.
         address: of the file.
+        requests: for bytes, so far.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -32,6 +33,7 @@ class Served:
         self.ranges = True
         self.changes = False
         self.address = ""
+        self.requests = 0
 
 
 @contextmanager
@@ -46,6 +48,7 @@ def serving(content: bytes, name: str = "log.jsonl") -> Iterator[Served]:  # noq
             self._reply(served.status or 200, b"", len(served.content))
 
         def do_GET(self) -> None:
+            served.requests += 1
             asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
             if served.failures:
                 served.failures -= 1

@@ -141,6 +141,14 @@ async def test_aggregates_of_shards_are_those_of_lines(tmp_path: Path) -> None:
     assert first.to_bytes() == expected.to_bytes()
 
 
+async def test_a_file_on_a_server_is_read_in_few_ranges(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    parquet.write_table(pyarrow.table({f"column_{place}": [*range(1000)] for place in range(50)}), path)
+    with serving(path.read_bytes(), "log.parquet") as served:
+        assert len(await read(served.address)) == 1000
+        assert served.requests <= 4
+
+
 async def test_files_that_are_no_parquet(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     path.write_bytes(b"PAR1 and no more")
