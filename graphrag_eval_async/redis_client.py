@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -139,6 +140,8 @@ def is_final(error: Exception) -> bool:
     """Whether it is useless to try again."""
     from redis import exceptions
 
+    if isinstance(error.__cause__ or error.__context__, ssl.SSLCertVerificationError):
+        return True
     refused = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.ResponseError)
     passing = (exceptions.ReadOnlyError, exceptions.OutOfMemoryError, exceptions.ClusterError)
     is_passing = isinstance(error, passing) or str(error).startswith(TEMPORARY)

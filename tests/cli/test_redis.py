@@ -112,6 +112,7 @@ def test_a_worker_that_is_asked_to_stop_finishes_what_it_has(server: RedisServer
         (("evaluate", "REFERENCE", "STREAM", "--resume", "-o", "x"), "--resume cannot be combined"),
         (("evaluate", "REFERENCE", "STREAM", "-o", "x.csv"), "-o TABLE cannot be combined"),
         (("evaluate", "REFERENCE", "STREAM", "-o", "redis://other/x"), "both must be in one"),
+        (("evaluate", "REFERENCE", "STREAM", "--results", "redis://host/s"), "is the stream of responses"),
         (("evaluate", "REFERENCE", "STREAM", "--fail-over", "missing_rate=0"), "a gate of one worker"),
         (("evaluate", "REFERENCE", "LOG", "-o", "redis://other/x"), "is for responses of a Redis server"),
         (("evaluate", "REFERENCE", "redis://:secretword@host/x"), "STREAM?group=GROUP"),

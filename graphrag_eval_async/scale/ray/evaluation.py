@@ -40,6 +40,7 @@ from graphrag_eval_async.scale.ray.reading import ReadPieces, ReadRows, pieces
 from graphrag_eval_async.scale.ray.worker import EvaluateBatches, Task, unpack
 from graphrag_eval_async.sources.listing import as_paths
 from graphrag_eval_async.sources.reading import expand
+from graphrag_eval_async.sources.remote import is_address, shown
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES
 
 if TYPE_CHECKING:
@@ -100,8 +101,8 @@ def evaluate_dataset(
 ) -> DatasetEvaluation:
     """Evaluate responses on a Ray cluster; without one, Ray starts on this machine.
 
-    The aggregates equal those of one process, bit for bit, whatever the number of workers and whichever of
-    them die. Results have no `sample`, as those of shards.
+    Results have no `sample`, as those of shards. Apart from what depends on it, the aggregates equal those of
+    one process, bit for bit, whatever the number of workers and whichever of them die.
 
     Args:
         reference: as for `Evaluator`.
@@ -315,6 +316,13 @@ def _files(responses: Any) -> list[str]:
     files = expand(as_paths(responses))
     if "-" in files:
         raise UsageError("responses: standard input cannot be read by several workers")
+    for path in files:
+        if is_address(path):
+            raise UsageError(
+                f"{shown(path)}: pass ray.data.read_text or read_parquet of an address, or a path"
+            )
+        if not os.path.exists(path):
+            raise SourceError(f"{path}: does not exist; all hosts of the cluster need it under the same path")
     return files
 
 

@@ -290,7 +290,7 @@ def watch_redis(
 def _unread(stream: Mapping[bytes, Any], group: Mapping[bytes, Any]) -> int | None:
     """Return how many entries no worker has taken; the server's own count includes deleted ones."""
     delivered = _place(group[b"last-delivered-id"])
-    if delivered >= _place(stream[b"last-generated-id"]):
+    if not stream[b"length"] or delivered >= _place(stream[b"last-generated-id"]):
         return 0
     first = stream.get(b"first-entry")
     if first and _place(first[0]) > delivered:

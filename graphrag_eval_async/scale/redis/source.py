@@ -95,6 +95,7 @@ def redis_stream(
     for name, seconds in {"claim_after_sec": claim_after_sec, "max_outage_sec": max_outage_sec}.items():
         if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
             raise UsageError(f"{name}: expected seconds above 0, got {seconds!r}")
+    _check_names(stream, results or "")
     return RedisStream(
         Settings(
             address=address,
@@ -130,6 +131,7 @@ def stream_at(text: str, results: str | None = None) -> RedisStream:
     if results is not None:
         given["results"] = _name_on(address, results)
     check_redis()
+    _check_names(address.name, given.get("results", ""))
     return RedisStream(
         Settings(
             address=address,
@@ -172,6 +174,11 @@ def _name_on(address: RedisAddress, results: str) -> str:
             "with the acknowledgement of their responses, so both must be in one"
         )
     return name
+
+
+def _check_names(stream: str, results: str) -> None:
+    if results == stream:
+        raise UsageError(f"results: {results!r} is the stream of responses; name another")
 
 
 def _flag(name: str, text: str) -> bool:
