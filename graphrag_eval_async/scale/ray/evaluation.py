@@ -313,14 +313,13 @@ def _is_dataset(responses: Any) -> bool:
 
 
 def _files(responses: Any) -> list[str]:
-    files = expand(as_paths(responses))
-    if "-" in files:
+    paths = as_paths(responses)
+    if "-" in paths:
         raise UsageError("responses: standard input cannot be read by several workers")
+    for path in filter(is_address, paths):
+        raise UsageError(f"{shown(path)}: pass ray.data.read_text or read_parquet of an address")
+    files = expand(paths)
     for path in files:
-        if is_address(path):
-            raise UsageError(
-                f"{shown(path)}: pass ray.data.read_text or read_parquet of an address, or a path"
-            )
         if not os.path.exists(path):
             raise SourceError(f"{path}: does not exist; all hosts of the cluster need it under the same path")
     return files
