@@ -45,8 +45,8 @@ class Aggregate(ReportOptions):
         typer.Argument(
             parser=options.parser(results_path),
             metavar="RESULTS...",
-            help="Results, JSONL or Parquet, or .aggregates files; - for standard input; redis://HOST/RESULTS "
-            "for those on a Redis server, or redis://HOST/STREAM?group=GROUP for the aggregates of all its "
+            help="Results, JSONL or Parquet, or .aggregates files; - for standard input; "
+            "redis://HOST/RESULTS for those on a Redis server, or redis://HOST/STREAM?group=GROUP for the aggregates of all its "
             "workers.",
         ),
     ]

@@ -60,11 +60,11 @@ def test_evaluate_aggregate_and_watch(
         given = ("--reference", folder.reference, "--aggregates", found)
         assert run("aggregate", source, *given) == 0
         shown.append(json.loads(Path(found).read_text()))
-        told = capfd.readouterr().out
-        assert "questions without a response: 0 of" in told
+        page = capfd.readouterr().out
+        assert "questions without a response: 0 of" in page
         if source == stream:
-            assert "rejected: 1 (1 invalid_json), lost: 0, in work: 0, waiting: 0" in " ".join(told.split())
-            assert "rejected lines" not in told
+            assert "rejected: 1 (1 invalid_json), lost: 0, in work: 0, waiting: 0" in " ".join(page.split())
+            assert "rejected lines" not in page
     for typo in (f"{server.url}/responses?group=evil", f"{server.url}/outs"):
         assert run("aggregate", typo) == 4
         assert "no " in capfd.readouterr().err
