@@ -46,8 +46,8 @@ class Aggregate(ReportOptions):
             parser=options.parser(results_path),
             metavar="RESULTS...",
             help="Results, JSONL or Parquet, or .aggregates files; - for standard input; "
-            "redis://HOST/RESULTS for those on a Redis server, or redis://HOST/STREAM?group=GROUP for the aggregates of all its "
-            "workers.",
+            "redis://HOST/RESULTS for those on a Redis server, or redis://HOST/STREAM?group=GROUP for the "
+            "aggregates of all its workers.",
         ),
     ]
     reference: options.ReferenceOption = None
