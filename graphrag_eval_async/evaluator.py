@@ -47,7 +47,7 @@ LARGE_BYTES = 128 * 1024
 """From this size on, a response is read and scored in threads, since decoding, checking and comparing it
 would hold up the event loop; so it is scored if its reference steps are as large."""
 
-RESULTS_VERSION = "2"
+RESULTS_VERSION = "3"
 """To be raised with each change by which an equal response gets another result: part of `fingerprints`."""
 
 
@@ -235,6 +235,7 @@ class Evaluator:
                 )
                 evaluation.score = scored.score
                 evaluation.matches = scored.matches
+                evaluation.diffs = scored.diffs
                 evaluation.errors = scored.errors
                 evaluation.facts = scored.facts
                 if scored.facts.right_steps and not evaluation.is_answered:

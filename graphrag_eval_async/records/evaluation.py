@@ -67,6 +67,8 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
         reference_steps: groups of steps of the question; None if it has none.
         matches: for each matched reference step, the index of its group, its index in the group, and the
             index of the actual step.
+        diffs: for reference steps that are matched in part, the index of the group and of the step, and what
+            differs.
         score: steps score, from 0 to 1; None if no steps were compared.
         errors: comparisons that failed, with the reason.
         failure: why the steps or the answer are wrong; None without reference steps.
@@ -97,6 +99,7 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     response: Response | None = None
     reference_steps: list[list[dict[str, Any]]] | None = None
     matches: Sequence[tuple[int, int, int]] = ()
+    diffs: Sequence[tuple[int, int, list[dict[str, Any]]]] = ()
     score: float | None = None
     errors: Sequence[str] = ()
     failure: str | None = None
@@ -213,7 +216,7 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
     fields = response.fields
     steps = fields.get("actual_steps")
     if evaluation.reference_steps is not None:
-        result["reference_steps"] = _with_matches(evaluation.reference_steps, evaluation.matches, steps)
+        result["reference_steps"] = _with_matches(evaluation, steps)
     if question.reference_answer is not None:
         result["reference_answer"] = question.reference_answer
     result["status"] = "error" if evaluation.failed else "success"
@@ -252,13 +255,13 @@ def _carry_over(fields: Mapping[str, Any], keys: Iterable[str], result: dict[str
             result[key] = fields[key]
 
 
-def _with_matches(
-    groups: list[list[dict[str, Any]]], matches: Sequence[tuple[int, int, int]], steps: Any
-) -> list[list[dict[str, Any]]]:
-    """Copies of the steps with their matches. Changing a result does not change the reference set."""
-    copied = [[step.copy() for step in group] for group in groups]
-    for group, index, actual in matches:
+def _with_matches(evaluation: Evaluation, steps: Any) -> list[list[dict[str, Any]]]:
+    """Copies of the steps with what was found. Changing a result does not change the reference set."""
+    copied = [[step.copy() for step in group] for group in evaluation.reference_steps or ()]
+    for group, index, actual in evaluation.matches:
         copied[group][index]["matches"] = steps[actual].get("id")
+    for group, index, diff in evaluation.diffs:
+        copied[group][index]["diff"] = diff
     return copied
 
 

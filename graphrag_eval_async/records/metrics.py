@@ -109,7 +109,7 @@ RESULT_KEYS = frozenset(
         *RETRIEVAL_METRICS,
         *("template_id", "question_id", "question_text", "reference_steps", "reference_answer"),
         *("status", "error", "actual_answer", "actual_steps", "steps_score_error"),
-        *("sample", "response_id", "metadata", "judge", "pending", "matches", "failure", "source"),
+        *("sample", "response_id", "metadata", "judge", "pending", "matches", "diff", "failure", "source"),
         "trace_problems",
         *(key for metric in JUDGED for key in metric.more),
         *(f"{metric.name}{suffix}" for metric in JUDGED for suffix in ("_reason", "_error", COST)),

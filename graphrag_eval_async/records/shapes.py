@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 from msgspec import Meta, Struct
 from msgspec.structs import fields
@@ -12,8 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 SPARQL_RESULTS = "application/sparql-results+json"
+XML = "application/sparql-results+xml"
+CSV = "text/csv"
+TSV = "text/tab-separated-values"
 
-MEDIA_TYPES = (SPARQL_RESULTS, "application/json", "text/uri")
+TABLES = (SPARQL_RESULTS, XML, CSV, TSV)
+"""Media types of SPARQL results."""
+
+MEDIA_TYPES = (*TABLES, "application/json", "text/uri")
 """Known media types of outputs. Outputs of other types are compared as text."""
 
 
@@ -33,7 +39,12 @@ class ReferenceStepShape(Struct, kw_only=True):
     ignore_duplicates: Annotated[
         bool | None, Meta(description="whether duplicate SPARQL rows count once, as by default")
     ] = None
+    score: Annotated[
+        Literal["exact", "f1"] | None,
+        Meta(description="whether the match score of SPARQL results is 0 or 1, as by default, or F1"),
+    ] = None
     matches: Annotated[Any, Meta(description="left over from an evaluation; ignored")] = None
+    diff: Annotated[Any, Meta(description="left over from an evaluation; ignored")] = None
 
 
 class QuestionShape(Struct, kw_only=True):
@@ -70,6 +81,8 @@ def kinds_of(shape: type[Struct]) -> Mapping[str, type]:
         kind = get_args(field.type)[0] if get_origin(field.type) is Annotated else field.type
         options = [option for option in get_args(kind) if option is not type(None)]
         kind = options[0] if type(None) in get_args(kind) else kind
+        if get_origin(kind) is Literal:
+            kind = type(get_args(kind)[0])
         if kind is not Any:
             kinds[field.name] = get_origin(kind) or kind
     return kinds

@@ -6,12 +6,13 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.records.shapes import CSV
 from graphrag_eval_async.steps.sparql.budget import Budget
 from graphrag_eval_async.steps.sparql.results import read_document, results_of
-from graphrag_eval_async.steps.sparql.tables import Table, read_table, steps_to_read
+from graphrag_eval_async.steps.sparql.tables import Table, read_csv, read_table, steps_to_read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
     from graphrag_eval_async.steps.sparql.results import SparqlResults
 
@@ -82,7 +83,7 @@ class ActualStep:
     def __init__(self, step: Mapping[str, Any], budget: Budget | None = None) -> None:
         self.step = step
         self.budget = budget or Budget()
-        self._known: dict[Callable[[Any], Any], Any] = {}
+        self._known: dict[Hashable, Any] = {}
 
     def output(self, read: Callable[[Any], T]) -> T:
         """Return `read(step["output"])`, cached by `read`, which must be a module-level function.
@@ -100,19 +101,31 @@ class ActualStep:
         """
         return self._read({"output": self.output(read_document)}, results_of)
 
-    def table(self) -> SparqlResults:
+    def table(self, *, strict: bool = True) -> SparqlResults:
         """Return the results in an output that is not a JSON object; cached.
+
+        Args:
+            strict: whether an untyped table is refused if types must be strict. False if the reference has
+                no types either.
 
         Raises:
             MalformedStep: the output is not a table, or is untyped although types must be strict.
             ComparisonBudgetExceeded: the table is too sparse, or too large for an event loop.
         """
-        if self.budget.quick and read_table not in self._known:
+        read = read_csv if self.step.get("output_media_type") == CSV else read_table
+        if self.budget.quick and read not in self._known:
             self.budget.spend(steps_to_read(self.step.get("output")))
-        table = self.output(read_table)
-        if self.budget.strict_types and not table.typed:
+        table = self.output(read)
+        if strict and self.budget.strict_types and not table.typed:
             raise MalformedStep("output: the cells have no types")
         return self._read({"output": table.document}, results_of)
+
+    def remember(self, owner: Hashable, compute: Callable[[], T]) -> T:
+        """Return `compute()`, cached for the `owner`, such as a comparator, unless it raises."""
+        known = self._known
+        if owner not in known:
+            known[owner] = compute()
+        return cast(T, known[owner])
 
     def _read(self, step: Mapping[str, Any], read: Callable[[Any], T]) -> T:
         known = self._known
@@ -130,7 +143,7 @@ class ActualStep:
     def parsed(self) -> Any:
         """The output, decoded if it was read as SPARQL results or as a table."""
         document = self._known.get(read_document)
-        table = self._known.get(read_table)
+        table = self._known.get(read_table) or self._known.get(read_csv)
         if type(table) is Table and (table.typed or not self.budget.strict_types):
             return table.document
         return self.step.get("output") if type(document) in {_Unreadable, NoneType} else document

@@ -20,8 +20,8 @@ from graphrag_eval_async.errors import (
 )
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.copying import copy_json
-from graphrag_eval_async.records.shapes import MEDIA_TYPES
-from graphrag_eval_async.steps.actual import ActualStep
+from graphrag_eval_async.records.shapes import CSV, MEDIA_TYPES, SPARQL_RESULTS, TABLES, TSV, XML
+from graphrag_eval_async.steps.actual import ActualStep, read_output
 from graphrag_eval_async.steps.failure import Facts
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
@@ -33,15 +33,22 @@ from graphrag_eval_async.steps.sparql.comparison import (
     lacks_columns,
     prepare_reference,
 )
-from graphrag_eval_async.steps.sparql.results import are_plain, is_same_table, read_document
+from graphrag_eval_async.steps.sparql.differences import Differences
+from graphrag_eval_async.steps.sparql.partial import Partial, compare_in_part
+from graphrag_eval_async.steps.sparql.results import are_plain, is_same_table, read_document, results_of
+from graphrag_eval_async.steps.sparql.tables import read_csv_output, read_tsv_output, read_xml_output
 from graphrag_eval_async.steps.time_series import data_points_comparator, time_series_comparator
 
 if TYPE_CHECKING:
     from graphrag_eval_async.steps.actual import Score
+    from graphrag_eval_async.steps.differences import Difference
     from graphrag_eval_async.steps.sparql.comparison import SparqlReference
+    from graphrag_eval_async.steps.sparql.results import SparqlResults
 
     Explain: TypeAlias = Callable[[ActualStep], Facts]
+    Diff: TypeAlias = Callable[[ActualStep], list[Difference]]
     Build: TypeAlias = Callable[[Mapping[str, Any]], tuple[Score, Explain]]
+    BuildPartial: TypeAlias = Callable[[Mapping[str, Any]], tuple[Score, Explain, Diff]]
 
 Comparator: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], float]
 """A user's comparator: takes copies of a reference and an actual step, returns a match score from 0 to 1."""
@@ -49,6 +56,10 @@ Comparator: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], float]
 
 def _nothing_more(_actual: ActualStep) -> Facts:
     return Facts()
+
+
+def _no_differences(_actual: ActualStep) -> list[Difference]:
+    return []
 
 
 class PreparedStep(msgspec.Struct, frozen=True):
@@ -61,12 +72,18 @@ class PreparedStep(msgspec.Struct, frozen=True):
             `ComparatorError`.
         explain: of an actual step that scored below 1, what only the comparator knows of the reason; raises
             the first two.
+        diff: of an actual step that scored above 0 and below 1, the differences that results list; raises
+            `ComparisonBudgetExceeded`.
+        partial: whether a score is partial credit: the actual step that scores most is taken, and only 1 is
+            a full match.
     """
 
     step: Mapping[str, Any]
     names: frozenset[str]
     score: Score
     explain: Explain = _nothing_more
+    diff: Diff = _no_differences
+    partial: bool = False
 
 
 def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None = None) -> None:
@@ -78,11 +95,14 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
     """
     name = step.get("name")
     own = comparators and name in comparators
-    if step.get("output_media_type") != _SPARQL or name in _BY_NAME or own:
+    media_type = step.get("output_media_type")
+    if media_type not in TABLES or name in _BY_NAME or own:
         prepare_step(step, comparators)
-    elif not are_plain(step.get("output"), step.get("required_columns") or ()):
+    elif media_type == SPARQL_RESULTS and are_plain(step.get("output"), step.get("required_columns") or ()):
+        _is_partial(step)
+    else:
         prepare_step(step)
-        _prepare_sparql(step, ActualStep(step))
+        _SparqlStep(step).reference()
 
 
 def prepare_step(
@@ -103,8 +123,28 @@ def prepare_step(
         return PreparedStep(step, accepted_names(name), _user_comparator(name, comparators[name], step))
     if not isinstance(media_type, str | None):
         raise MalformedStep(f"output_media_type: must be absent or one of {', '.join(MEDIA_TYPES)}")
+    if _is_partial(step):
+        return PreparedStep(step, accepted_names(name), *_PARTIAL[str(media_type)](step), partial=True)
     build = _BY_NAME.get(name) or _BY_MEDIA_TYPE.get(media_type) or _SAME_OUTPUT
     return PreparedStep(step, accepted_names(name), *build(step))
+
+
+def _is_partial(step: Mapping[str, Any]) -> bool:
+    """Whether a reference step asks for partial credit.
+
+    Raises:
+        MalformedStep: `score` is invalid, or its comparator has no partial credit.
+    """
+    score = step.get("score")
+    if score is None or score == "exact":
+        return False
+    if score != "f1":
+        raise MalformedStep("score: must be absent, exact or f1")
+    if step.get("name") in _BY_NAME or step.get("output_media_type") not in _PARTIAL:
+        raise MalformedStep(
+            f"score: f1 is only for outputs that are compared as {', '.join(_PARTIAL)}; leave it out"
+        )
+    return True
 
 
 @remember(entries=256)
@@ -124,44 +164,70 @@ def _misses_documents(_actual: ActualStep) -> Facts:
 class _SparqlStep:
     """Compares with reference results, which are decoded and laid out as columns on first use."""
 
-    __slots__ = ("_expected", "_reference", "_step")
+    __slots__ = ("_document", "_is_typed", "_read", "_reference", "_step")
 
     def __init__(self, step: Mapping[str, Any]) -> None:
         self._step = step
-        self._expected: ActualStep | None = None
+        media_type = step.get("output_media_type")
+        self._read: Callable[[Any], dict[str, Any]] = _READERS.get(str(media_type), read_document)
+        self._is_typed = media_type != CSV
+        self._document: dict[str, Any] | None = None
         self._reference: SparqlReference | None = None
 
-    def expected(self) -> ActualStep:
-        if self._expected is None:
-            self._expected = ActualStep(self._step)
-        return self._expected
+    def document(self) -> dict[str, Any]:
+        if self._document is None:
+            self._document = read_output(self._step, self._read)
+        return self._document
 
     def reference(self) -> SparqlReference:
         if self._reference is None:
-            self._reference = _prepare_sparql(self._step, self.expected())
+            self._reference = _prepare_sparql(self._step, self.document())
         return self._reference
 
-    def score(self, actual: ActualStep) -> float:
-        try:
-            document = actual.output(read_document)
-        except MalformedStep:
-            return compare(self.reference(), actual.table(), actual.budget)
-        if is_same_table(self.expected().output(read_document), document):
-            return 1.0
-        return compare(self.reference(), actual.results(), actual.budget)
-
-    def explain(self, actual: ActualStep) -> Facts:
-        reference = self.reference()
+    def results(self, actual: ActualStep) -> SparqlResults:
+        """The actual results, in whichever format."""
         try:
             actual.output(read_document)
         except MalformedStep:
-            results = actual.table()
-        else:
-            results = actual.results()
+            return actual.table(strict=self._is_typed)
+        return actual.results()
+
+    def is_same(self, actual: ActualStep) -> bool:
+        """Whether the actual output is the same JSON."""
+        try:
+            document = actual.output(read_document)
+        except MalformedStep:
+            return False
+        return is_same_table(self.document(), document)
+
+    def score(self, actual: ActualStep) -> float:
+        if self.is_same(actual):
+            return 1.0
+        return compare(self.reference(), self.results(actual), actual.budget)
+
+    def explain(self, actual: ActualStep) -> Facts:
+        reference, results = self.reference(), self.results(actual)
         return Facts(
             lacks_columns=lacks_columns(reference, results),
             only_disordered=agree_but_for_order(reference, results, actual.budget),
         )
+
+    def partial(self, actual: ActualStep) -> Partial:
+        """What agrees, computed once for each actual step."""
+        return actual.remember(
+            self, lambda: compare_in_part(self.reference(), self.results(actual), actual.budget)
+        )
+
+    def score_in_part(self, actual: ActualStep) -> float:
+        return 1.0 if self.is_same(actual) else self.partial(actual).f1
+
+    def explain_in_part(self, actual: ActualStep) -> Facts:
+        facts = self.explain(actual)
+        partial = self.partial(actual)
+        return facts if any(facts) or not partial.f1 else Differences(partial).facts()
+
+    def diff(self, actual: ActualStep) -> list[Difference]:
+        return Differences(self.partial(actual)).listed()
 
 
 def _sparql_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain]:
@@ -169,9 +235,14 @@ def _sparql_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain]:
     return sparql.score, sparql.explain
 
 
-def _prepare_sparql(step: Mapping[str, Any], expected: ActualStep) -> SparqlReference:
+def _partial_sparql_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain, Diff]:
+    sparql = _SparqlStep(step)
+    return sparql.score_in_part, sparql.explain_in_part, sparql.diff
+
+
+def _prepare_sparql(step: Mapping[str, Any], document: dict[str, Any]) -> SparqlReference:
     try:
-        results = expected.results()
+        results = read_output({"output": document}, results_of)
     except ComparisonBudgetExceeded as error:  # A reference like that cannot be right.
         raise MalformedStep(f"output: {error}") from None
     return prepare_reference(
@@ -216,10 +287,17 @@ _BY_NAME: Mapping[str, Build] = {
     "retrieve_data_points": _built(data_points_comparator),
     "iri_discovery": _built(iri_discovery_comparator),
 }
-_SPARQL = "application/sparql-results+json"
 _BY_MEDIA_TYPE: Mapping[str | None, Build] = {
-    _SPARQL: _sparql_comparator,
+    **dict.fromkeys(TABLES, _sparql_comparator),
     "application/json": _built(json_comparator),
+}
+_PARTIAL: Mapping[str, BuildPartial] = dict.fromkeys(TABLES, _partial_sparql_comparator)
+"""By media type, the comparators of `score: f1`."""
+
+_READERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
+    XML: read_xml_output,
+    CSV: read_csv_output,
+    TSV: read_tsv_output,
 }
 _SAME_OUTPUT = _built(same_output_comparator)
 _ACCEPTED_NAMES = {"iri_discovery": frozenset(["autocomplete_search", "sparql_query"])}

@@ -6,6 +6,9 @@ is the one that it took. If it took none, candidates are the actual steps with a
 reference step took: the latest that returned something, else the latest. Without any candidate, the agent
 never took that step; this is also `no_steps`.
 
+Reasons such as `missing_rows` need partial credit (`score: f1`). Steps that are compared exactly are not
+searched for rows that agree in part: theirs is `wrong_query_result`.
+
 A response that ended in an error has no score: its failure is `step_error` if it has steps, else `no_steps`.
 
 If the steps are right, and the answer is missing or blank although the reference set has one, this is
@@ -46,6 +49,10 @@ class Facts(NamedTuple):
         lacks_columns: it returned SPARQL results with fewer columns than are required.
         only_disordered: it returned what is required, except for the order of the rows.
         misses_documents: it is a retrieval, with a recall below 1.
+        misses_rows, has_extra_rows, has_wrong_values: with partial credit for rows and cells, what explains
+            most of the cells that do not agree; at most one of them.
+        misses_triples, has_extra_triples: with partial credit for triples, what explains most of the triples
+            that do not agree; at most one of them.
     """
 
     right_steps: bool = False
@@ -57,6 +64,11 @@ class Facts(NamedTuple):
     lacks_columns: bool = False
     only_disordered: bool = False
     misses_documents: bool = False
+    misses_rows: bool = False
+    has_extra_rows: bool = False
+    has_wrong_values: bool = False
+    misses_triples: bool = False
+    has_extra_triples: bool = False
 
 
 ALL_RIGHT = Facts(right_steps=True)
@@ -73,6 +85,11 @@ _RULES: tuple[tuple[str, Callable[[Facts], object]], ...] = (
     ("empty_result", lambda facts: facts.empty),
     ("missing_columns", lambda facts: facts.lacks_columns),
     ("wrong_order", lambda facts: facts.only_disordered),
+    ("missing_rows", lambda facts: facts.misses_rows),
+    ("extra_rows", lambda facts: facts.has_extra_rows),
+    ("wrong_values", lambda facts: facts.has_wrong_values),
+    ("missing_triples", lambda facts: facts.misses_triples),
+    ("extra_triples", lambda facts: facts.has_extra_triples),
     ("missed_retrieval", lambda facts: facts.misses_documents),
     ("wrong_query_result", lambda _: True),
 )

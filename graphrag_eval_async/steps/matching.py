@@ -12,6 +12,7 @@ from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded
 from graphrag_eval_async.records.evaluation import MAX_ERRORS
 from graphrag_eval_async.records.outputs import is_empty
 from graphrag_eval_async.steps.actual import ActualStep
+from graphrag_eval_async.steps.differences import MAX_DIFFERENCES
 from graphrag_eval_async.steps.failure import ALL_RIGHT, Facts
 from graphrag_eval_async.steps.sparql.budget import Budget
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.steps.comparators import PreparedStep
+    from graphrag_eval_async.steps.differences import Difference
 
 MAX_MESSAGE = 500
 """Maximum characters kept of an error's text; a comparator's text may hold everything it compared."""
@@ -35,12 +37,15 @@ class StepsScore(msgspec.Struct, frozen=True):
             actual step that it took.
         errors: which comparisons failed, and why; the first `MAX_ERRORS` of them.
         facts: those that decide what the failure is.
+        diffs: of steps with partial credit that are matched in part, the indices of the group and of the step
+            in the group, and what differs; see `steps.differences`.
     """
 
     score: float
     matches: tuple[tuple[int, int, int], ...] = ()
     errors: tuple[str, ...] = ()
     facts: Facts = ALL_RIGHT
+    diffs: tuple[tuple[int, int, list[Difference]], ...] = ()
 
 
 def score_steps(
@@ -55,10 +60,11 @@ def score_steps(
     """Match the reference's groups of steps with the steps of a response.
 
     In its group's order, each reference step takes the latest unused successful actual step of a name that it
-    accepts that scores above 0. ``"last"`` looks at the last group only: its score is the sum of match scores
-    over its number of steps. ``"all"`` walks the groups backwards: one fully matched hands the actual steps
-    before its earliest match to the group before it, another ends the walk; the score is the mean over all
-    groups, those not reached being 0. Without reference steps the score is 0.
+    accepts that scores above 0. With partial credit, it takes the one that scores most, the latest among
+    equals, and is fully matched only by a score of 1. ``"last"`` looks at the last group only: its score is
+    the sum of match scores over its number of steps. ``"all"`` walks the groups backwards: one fully matched
+    hands the actual steps before its earliest match to the group before it, another ends the walk; the score
+    is the mean over all groups, those not reached being 0. Without reference steps the score is 0.
 
     The comparisons share the `budget`; stopping it from another thread ends them. `usable` are the names of
     the actual steps, or None of those that did not succeed or returned nothing, if known.
@@ -73,15 +79,15 @@ def score_steps(
     end = len(actual_steps)
     for index in reversed(range(len(groups))):
         group = groups[index]
-        taken, scores = matcher.match(index, group, end)
+        taken, scores, matched = matcher.match(index, group, end)
         shares.append(_sum(scores) / (len(group) or 1))
-        if mode == "last" or len(taken) < len(group):
+        if mode == "last" or not matched:
             break
         end = min([end, *taken])
     score = _sum(shares) / (len(groups) if mode == "all" and groups else 1)
     facts = ALL_RIGHT if score == 1 else matcher.facts()
     errors = tuple(matcher.errors.values())[:MAX_ERRORS]
-    return StepsScore(score, tuple(sorted(matcher.matches)), errors, facts)
+    return StepsScore(score, tuple(sorted(matcher.matches)), errors, facts, tuple(matcher.diffs))
 
 
 def _usable_names(actual_steps: Sequence[Mapping[str, Any]]) -> list[str | None]:
@@ -125,31 +131,66 @@ class _Matcher:
         self._compared: dict[int, ActualStep] = {}
         self.matches: list[tuple[int, int, int]] = []
         self.errors: dict[tuple[int, int, int], str] = {}
+        self.diffs: list[tuple[int, int, list[Difference]]] = []
         self._short: _Short | None = None
 
     def match(
         self, group_index: int, group: Sequence[PreparedStep], end: int
-    ) -> tuple[list[int], list[float]]:
-        """Return the actual steps before `end` that the steps of the group take, and their scores."""
+    ) -> tuple[list[int], list[float], bool]:
+        """Return the actual steps before `end` that the steps of the group take, and their scores.
+
+        Also return whether the group is fully matched.
+        """
         taken, scores, short = [], [], None
         usable = self._usable
         free = list(range(end - 1, -1, -1))
+        matched = 0
         for step_index, step in enumerate(group):
             score = 0.0
-            for index in free:
-                if usable[index] in step.names:
-                    score = self._score(step, (group_index, step_index, index))
-                    if score:
-                        break
+            if step.partial:
+                index, score = self._best(step, group_index, step_index, free)
+            else:
+                for index in free:
+                    if usable[index] in step.names:
+                        score = self._score(step, (group_index, step_index, index))
+                        if score:
+                            break
             if score > 0:
                 free.remove(index)
                 taken.append(index)
                 scores.append(score)
                 self.matches.append((group_index, step_index, index))
+                matched += score == 1 or not step.partial
             if score < 1 and short is None:
                 short = _Short(step, (group_index, step_index), [index] if score > 0 else free)
         self._short = short or self._short
-        return taken, scores
+        return taken, scores, matched == len(group)
+
+    def _best(
+        self, step: PreparedStep, group_index: int, step_index: int, free: Sequence[int]
+    ) -> tuple[int, float]:
+        """Return the free actual step with the greatest score, the latest among equals, and the score."""
+        best, taken = 0.0, -1
+        for index in free:
+            if self._usable[index] in step.names:
+                score = self._score(step, (group_index, step_index, index))
+                if score > best:
+                    best, taken = score, index
+                if best == 1:
+                    break
+        if 0 < best < 1:
+            self._add_diff(step, (group_index, step_index, taken))
+        return taken, best
+
+    def _add_diff(self, step: PreparedStep, place: tuple[int, int, int]) -> None:
+        try:
+            diff = step.diff(self._compared[place[2]])
+        except ComparisonBudgetExceeded:
+            if self._quick:
+                raise
+            return
+        if diff:
+            self.diffs.append((place[0], place[1], diff[:MAX_DIFFERENCES]))
 
     def facts(self) -> Facts:
         """Return facts about the earliest reference step, in the groups seen, that is not fully matched."""

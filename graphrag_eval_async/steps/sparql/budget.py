@@ -70,6 +70,11 @@ class Budget:
         self.free = free
         self.stopped = self.quick = self.strict_types = False
 
+    @property
+    def left(self) -> int:
+        """Number of steps that may still be spent."""
+        return self._left
+
     def begin(self) -> None:
         """Spend the cost of a comparison of two steps that is not free.
 

@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 class SparqlReference:
     """Reference results, the required columns, and how to compare rows; made by `prepare_reference`.
 
-    `required` names the required columns that are bound in at least one row; `unbound` counts the others.
+    `names` are the required columns; `required` are those of them that are bound in at least one row, and
+    `unbound` counts the others.
     """
 
     results: SparqlResults
+    names: tuple[str, ...]
     required: tuple[str, ...]
     unbound: int
     rows_as: type[list[Any] | frozenset[Any] | Counter[Any]]
@@ -73,7 +75,8 @@ def prepare_reference(
     columns = results.named(required)
     names = tuple(column.name for column in columns)
     rows_as = list if ordered else frozenset if ignore_duplicates else Counter
-    return SparqlReference(results, names, len(required) - len(names), rows_as, rows_as(_rows(columns)))
+    unbound = len(required) - len(names)
+    return SparqlReference(results, required, names, unbound, rows_as, rows_as(_rows(columns)))
 
 
 def _rows(columns: Sequence[Column]) -> Iterator[tuple[Value, ...]]:
@@ -104,6 +107,13 @@ def compare(reference: SparqlReference, actual: SparqlResults, budget: Budget) -
     if not reference.required:
         return 1.0
     return float(_same_by_name(reference, actual) or _tables_agree(reference, actual, budget))
+
+
+def agree_by_name(reference: SparqlReference, actual: SparqlResults) -> bool:
+    """Whether tables agree with columns of the same names, without a search; False does not tell."""
+    if not _shapes_agree(reference, actual):
+        return False
+    return not reference.required or _same_by_name(reference, actual)
 
 
 def lacks_columns(reference: SparqlReference, actual: SparqlResults) -> bool:

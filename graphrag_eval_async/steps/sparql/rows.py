@@ -180,19 +180,33 @@ class Matching(Generic[T]):
 
     def saturates(self) -> bool:
         """Whether all left items can be matched at once. Call it only once."""
-        for item, count in self._need.items():  # equal items first; augmenting paths correct wrong matches
+        self._match_equal()
+        return not any(self._unmatched(item, need) for item, need in self._need.items())
+
+    def maximum(self) -> dict[T, dict[T, int]]:
+        """The matching: how often each right item is matched with which left items. Call it only once."""
+        self._match_equal()
+        for item, need in self._need.items():
+            self._unmatched(item, need)
+        return self._flow
+
+    def _match_equal(self) -> None:
+        """Match equal items first; augmenting paths correct wrong matches."""
+        for item, count in self._need.items():
             if twins := min(count, self._free.get(item, 0)):
                 self._flow[item][item] = twins
                 self._free[item] -= twins
                 self._need[item] -= twins
-        for item, need in self._need.items():
-            while need > 0:
-                self._budget.spend(STEPS_PER_LOOKUP)
-                path = self._augmenting_path(item)
-                if not path:
-                    return False
-                need -= self._augment(path, need)
-        return True
+
+    def _unmatched(self, item: T, need: int) -> int:
+        """Match an item, and return how often it cannot be matched."""
+        while need > 0:
+            self._budget.spend(STEPS_PER_LOOKUP)
+            path = self._augmenting_path(item)
+            if not path:
+                break
+            need -= self._augment(path, need)
+        return need
 
     def _augmenting_path(self, start: T) -> list[tuple[T, T]]:
         """An augmenting path, as pairs to match more often, with pairs to match less between; or nothing."""

@@ -2,7 +2,8 @@
 
 Cells of XML and TSV have types. Cells of CSV, Markdown and lists of objects are untyped. They equal any term
 of the same text: an IRI in full or in angle brackets, a literal by its lexical form. A text that is a number
-also compares as a number with cells of numeric types. JSON booleans are booleans.
+also compares as a number with cells of numeric types and with other untyped numbers; `true` and `false` also
+compare as booleans. JSON booleans are booleans.
 """
 
 from __future__ import annotations
@@ -57,6 +58,53 @@ def read_table(output: Any) -> Table:
     if not first:
         raise MalformedStep("neither SPARQL results nor a table")
     return Table(_read_csv(text), typed=False)
+
+
+def read_csv(output: Any) -> Table:
+    """The table in an output that is said to be CSV, of which a header alone is a table without rows.
+
+    What begins like another format is read as `read_table` does.
+
+    Raises:
+        MalformedStep: it is no table.
+    """
+    text = output.lstrip("\ufeff") if isinstance(output, str) else ""
+    if text[:1] in ("", *"<?$|[{`"):
+        return read_table(output)
+    return Table(_read_csv(text, alone=True), typed=False)
+
+
+def read_csv_output(output: Any) -> dict[str, Any]:
+    """The results in CSV, which must be that; of a reference step.
+
+    Raises:
+        MalformedStep: it is not CSV whose first line is a header of variables.
+    """
+    return _read_csv(_text_of(output, "CSV"), alone=True)
+
+
+def read_tsv_output(output: Any) -> dict[str, Any]:
+    """The results in SPARQL TSV, which must be that; of a reference step.
+
+    Raises:
+        MalformedStep: it is not SPARQL TSV.
+    """
+    return read_tsv(_text_of(output, "TSV"))
+
+
+def read_xml_output(output: Any) -> dict[str, Any]:
+    """The results in SPARQL XML, which must be that; of a reference step.
+
+    Raises:
+        MalformedStep: it is not SPARQL XML.
+    """
+    return read_xml(_text_of(output, "XML"))
+
+
+def _text_of(output: Any, what: str) -> str:
+    if not isinstance(output, str):
+        raise MalformedStep(f"expected the text of SPARQL {what}, got {type(output).__name__}")
+    return output.lstrip("\ufeff")
 
 
 def steps_to_read(output: Any) -> int:
@@ -126,18 +174,18 @@ def _json_term(value: Any) -> dict[str, Any]:
         raise MalformedStep("a number is too long") from None
 
 
-def _read_csv(text: str) -> dict[str, Any]:
+def _read_csv(text: str, *, alone: bool = False) -> dict[str, Any]:
     """From a header of variables, without question marks, and rows that are as wide.
 
-    A header alone must have several columns and end with a line break, as in results of SPARQL: otherwise
-    it may be a sentence with a comma. Empty cells are unbound. Empty lines at the end are ignored; others are
-    rows of a table with one column.
+    A header alone must have several columns and end with a line break, as in results of SPARQL, unless it
+    may be `alone`: otherwise it may be a sentence with a comma. Empty cells are unbound. Empty lines at the
+    end are ignored; others are rows of a table with one column.
     """
     try:
         header, *rows = csv.reader(io.StringIO(text.rstrip("\r\n"), newline=""), strict=True)
     except (csv.Error, ValueError) as error:
         raise MalformedStep(f"neither SPARQL results nor a table; as CSV: {error}") from None
-    is_alone = not rows and (len(header) == 1 or not text.endswith("\n"))
+    is_alone = not alone and not rows and (len(header) == 1 or not text.endswith("\n"))
     if is_alone or not all(map(is_variable, header)):
         raise MalformedStep(
             "neither SPARQL results nor a table: not JSON, XML, TSV, Markdown or a list of objects; as "
@@ -195,5 +243,7 @@ def _untyped(text: str) -> dict[str, Any]:
     """A term with only its text known. The type of a number does not affect comparison as text."""
     if is_iri(text):
         return {"value": text[1:-1]}
+    if text in ("true", "false"):
+        return {"value": text, "datatype": f"{XSD}boolean"}
     datatype = number_type(text.strip(" \t\r\n"))
     return {"value": text, "datatype": datatype} if datatype else {"value": text}

@@ -1,0 +1,340 @@
+"""Partial credit for tables against a slow oracle that tries every pairing of columns."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from fractions import Fraction
+from itertools import chain, combinations, pairwise, permutations, product
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from graphrag_eval_async.errors import ComparisonBudgetExceeded
+from graphrag_eval_async.steps.sparql.budget import Budget
+from graphrag_eval_async.steps.sparql.comparison import compare, prepare_reference
+from graphrag_eval_async.steps.sparql.partial import Partial, compare_in_part
+from graphrag_eval_async.steps.sparql.results import results_of
+from tests.cpu import affordable
+from tests.steps.test_sparql_oracle import Case, Table, Term, encode, literal, near, number, truth
+from tests.steps.test_sparql_read import read_results
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+ABC = "abcdefghijklmn"
+
+
+def in_part(expected: Table, actual: Table, names: str = ABC, other: str = ABC[::-1], **how: Any) -> Partial:
+    how = {"required_columns": None, "ordered": False, "ignore_duplicates": False} | how
+    width, wide = (
+        len(table[0]) if table else len(given) for table, given in ((expected, names), (actual, other))
+    )
+    reference = prepare_reference(read_results(encode(expected, names[:width])), **how)
+    return compare_in_part(reference, read_results(encode(actual, other[:wide])), Budget())
+
+
+def rows(*texts: str) -> Table:
+    """Rows of one-letter cells; a dot is unbound."""
+    return [[None if text == "." else literal(text) for text in row] for row in texts]
+
+
+class Kinds:
+    """Classes of terms: the transitive closure of nearness."""
+
+    def __init__(self, terms: list[Term]) -> None:
+        self._groups: list[list[Term]] = []
+        for term in terms:
+            joined = [group for group in self._groups if any(near(term, other) for other in group)]
+            self._groups = [group for group in self._groups if group not in joined]
+            self._groups.append([term, *(each for group in joined for each in group)])
+
+    @property
+    def are_alike(self) -> bool:
+        """Whether nearness is transitive, among these terms."""
+        return all(near(a, b) for group in self._groups for a, b in combinations(group, 2))
+
+    def of(self, term: Term) -> tuple[int, Any]:
+        """The class of a term, in the order in which equal keys are paired."""
+        group = next(group for group in self._groups if term in group)
+        bound = [each for each in group if each is not None]
+        if not bound:
+            return 0, 0
+        numbers = [value for each in bound if (value := number(each)) is not None]
+        booleans = [value for each in bound if (value := truth(each)) is not None]
+        if numbers:
+            return 1, min(numbers)
+        return (2, booleans[0]) if booleans else (3, bound[0]["value"])
+
+
+Kind = tuple[int, Any]
+
+
+class Rows:
+    """Pairs rows as `row_pairs` says, looking at all pairs each time."""
+
+    def __init__(self, left: list[tuple[Kind, ...]], right: list[tuple[Kind, ...]], *, ordered: bool) -> None:
+        self.left, self.right, self.ordered = left, right, ordered
+        self.width = len(left[0]) if left else 0
+        self.free, self.open = [*range(len(left))], [*range(len(right))]
+        self.pairs: list[tuple[int, int, int]] = []
+
+    def take(self, one: int, other: int) -> None:
+        self.free.remove(one)
+        self.open.remove(other)
+        agree = sum(a == b for a, b in zip(self.left[one], self.right[other], strict=True))
+        self.pairs.append((one, other, agree))
+
+    def pair_ends(self) -> None:
+        for end in (0, -1):
+            while self.free and self.open and self.left[self.free[end]] == self.right[self.open[end]]:
+                self.take(self.free[end], self.open[end])
+
+    def pair_by(self, key: Sequence[int]) -> None:
+        order, others = (
+            sorted(free, key=None if self.ordered else rows.__getitem__)  # type: ignore[arg-type]
+            for free, rows in ((self.free, self.left), (self.open, self.right))
+        )
+        for one, other in product(order, others):
+            alike = all(self.left[one][column] == self.right[other][column] for column in key)
+            if alike and one in self.free and other in self.open:
+                self.take(one, other)
+
+    def cells(self) -> int:
+        """In how many cells the rows agree."""
+        if self.ordered:
+            self.pair_ends()
+        self.pair_by(range(self.width))
+        shared = [
+            len(
+                {self.left[row][column] for row in self.free} & {self.right[row][column] for row in self.open}
+            )
+            for column in range(self.width)
+        ]
+        ranked = sorted((each for each in range(self.width) if shared[each]), key=lambda each: -shared[each])
+        keys = [ranked, *(ranked[:drop] + ranked[drop + 1 :] for drop in reversed(range(len(ranked))))]
+        keys += [ranked[:size] for size in range(len(ranked) - 2, 1, -1)]
+        for key in filter(None, [*keys, *([column] for column in ranked)]):
+            self.pair_by(key)
+        return self.of_best_chain() if self.ordered else sum(cells for _, _, cells in self.pairs)
+
+    def of_best_chain(self) -> int:
+        pairs = sorted(self.pairs)
+        some = chain.from_iterable(combinations(pairs, size) for size in range(len(pairs) + 1))
+        chains = (each for each in some if all(a[1] < b[1] for a, b in pairwise(each)))
+        return max(sum(cells for _, _, cells in each) for each in chains)
+
+
+class Oracle:
+    """Every pairing of the required columns with as many actual columns as there are."""
+
+    def __init__(
+        self, expected: Table, required: Sequence[int], actual: Table, width: int, **how: bool
+    ) -> None:
+        self.kinds = Kinds([term for table in (expected, actual) for row in table for term in row])
+        self.ordered = how["ordered"]
+        self.as_set = how["ignore_duplicates"] and not self.ordered
+        self.width = len(required)
+        self.expected = self._rows(expected, required)
+        self.actual, self.found = actual, width
+
+    def _rows(self, table: Table, columns: Sequence[int]) -> list[tuple[Kind, ...]]:
+        found = [tuple(self.kinds.of(row[column]) for column in columns) for row in table]
+        return [*dict.fromkeys(found)] if self.as_set else found
+
+    def pairings(self) -> Iterator[tuple[list[tuple[Kind, ...]], list[tuple[Kind, ...]]]]:
+        size = min(self.width, self.found)
+        for places in combinations(range(self.width), size):
+            left = [tuple(row[place] for place in places) for row in self.expected]
+            for columns in permutations(range(self.found), size):
+                yield left, self._rows(self.actual, columns)
+
+    def f1(self, cells: int, left: int, right: int) -> Fraction:
+        return Fraction(2 * cells, self.width * (left + right)) if left + right else Fraction(0)
+
+    def score(self) -> Fraction:
+        return max(
+            self.f1(Rows(left, right, ordered=self.ordered).cells(), len(left), len(right))
+            for left, right in self.pairings()
+        )
+
+    def bounds(self) -> tuple[Fraction, Fraction]:
+        """F1 without rows that agree in part, and with the best assignment of rows; any order."""
+        low, high = [], []
+        for left, right in self.pairings():
+            whole = (Counter(left) & Counter(right)).total() * (len(left[0]) if left else 0)
+            low.append(self.f1(whole, len(left), len(right)))
+            short, long = sorted((left, right), key=len)
+            agree = {(a, b): sum(map(Kind.__eq__, a, b)) for a, b in product({*short}, {*long})}
+            cells = max(
+                sum(agree[pair] for pair in zip(short, some, strict=True))
+                for some in permutations(long, len(short))
+            )
+            high.append(self.f1(cells, len(left), len(right)))
+        return max(low), max(high)
+
+
+def prepared(case: Case) -> tuple[Any, Any]:
+    names = "abcd"[: max(case.required) + 1] if not case.expected else "abcd"[: len(case.expected[0])]
+    reference = prepare_reference(
+        read_results(encode(case.expected, names)),
+        required_columns=[names[index] for index in case.required],
+        **case.how,
+    )
+    return reference, read_results(encode(case.actual, "dcba"[: case.width]))
+
+
+def spoil(case: Case, rng: random.Random) -> None:
+    """Drop, repeat and change rows, drop a column."""
+    for _ in range(rng.choice([0, 1, 2, 3])):
+        kind = rng.choice(["drop", "add", "cell", "cell", "column"])
+        if kind == "drop" and case.actual:
+            case.actual.pop(rng.randrange(len(case.actual)))
+        elif kind == "add" and len(case.actual) < 5:
+            case.actual.append([rng.choice(case.palette) for _ in range(case.width)])
+        elif kind == "cell" and case.actual:
+            rng.choice(case.actual)[rng.randrange(case.width)] = rng.choice(case.palette)
+        elif kind == "column" and case.width > 1:
+            case.width -= 1
+            gone = rng.randrange(case.width + 1)
+            case.actual = [row[:gone] + row[gone + 1 :] for row in case.actual]
+
+
+def test_scores_agree_with_the_oracle() -> None:
+    seen: Counter[str] = Counter()
+
+    @settings(max_examples=1200, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(st.randoms(use_true_random=True))
+    def check(rng: random.Random) -> None:
+        case = Case(rng)
+        spoil(case, rng)
+        reference, actual = prepared(case)
+        partial = compare_in_part(reference, actual, Budget())
+        exact = compare(reference, actual, Budget())
+        assert (partial.f1 == 1) == (exact == 1), vars(case)
+        assert 0 <= partial.f1 <= 1
+        oracle = Oracle(case.expected, case.required, case.actual, case.width, **case.how)
+        seen[f"exact {exact}"] += 1
+        if exact != 1 and oracle.kinds.are_alike:
+            wanted = oracle.score()
+            event(f"{case.how} {float(wanted):.1f}")
+            seen["some" if wanted else "none"] += 1
+            assert partial.f1 == float(wanted), (vars(case), partial)
+            if not case.how["ordered"]:
+                low, high = oracle.bounds()
+                assert float(low) <= partial.f1 <= float(high), vars(case)
+
+    check()
+    assert seen["some"] > 100
+    assert seen["exact 1.0"] > 100
+
+
+def test_neither_the_order_of_rows_nor_that_of_columns_counts() -> None:
+    @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(st.randoms(use_true_random=True))
+    def check(rng: random.Random) -> None:
+        case = Case(rng)
+        spoil(case, rng)
+        case.how["ordered"] = False
+        before = compare_in_part(*prepared(case), Budget())
+        rng.shuffle(case.expected)
+        rng.shuffle(case.actual)
+        order = rng.sample(range(case.width), case.width)
+        case.actual = [[row[column] for column in order] for row in case.actual]
+        after = compare_in_part(*prepared(case), Budget())
+        assert before[:3] == after[:3], vars(case)
+
+    check()
+
+
+PARTS: list[tuple[Table, Table, dict[str, Any], tuple[float, float, float]]] = [
+    # A missing row, an extra row, a wrong cell.
+    (rows("ax", "by", "cz"), rows("ax", "by"), {}, (1.0, 2 / 3, 0.8)),
+    (rows("ax", "by"), rows("ax", "by", "cz"), {}, (2 / 3, 1.0, 0.8)),
+    (rows("ax", "by", "cz"), rows("ax", "by", "cy"), {}, (5 / 6, 5 / 6, 5 / 6)),
+    # Columns in another order, and one too many, cost nothing; one too few costs its cells.
+    (rows("ax", "by"), rows("qya", "qxb"), {}, (0.5, 0.5, 0.5)),
+    (rows("ax", "by"), rows("a", "b"), {}, (0.5, 0.5, 0.5)),
+    (rows("ax", "by"), rows("xqa", "yqb"), {"required_columns": ["a"]}, (1.0, 1.0, 1.0)),
+    # Duplicates.
+    (rows("a", "a", "b"), rows("a", "b"), {}, (1.0, 2 / 3, 0.8)),
+    (rows("a", "a", "b"), rows("a", "b"), {"ignore_duplicates": True}, (1.0, 1.0, 1.0)),
+    (rows("a", "b", "c"), rows("a", "a", "a", "b"), {"ignore_duplicates": True}, (1.0, 2 / 3, 0.8)),
+    # Unbound agrees only with unbound.
+    (rows("a.", "b."), rows("ax", "b."), {}, (0.75, 0.75, 0.75)),
+    (rows("a.", "b."), rows("a", "b"), {}, (0.5, 0.5, 0.5)),
+    # Nothing in common, and nothing at all.
+    (rows("a"), rows("b"), {}, (0.0, 0.0, 0.0)),
+    (rows("a"), [], {}, (0.0, 0.0, 0.0)),
+    ([], rows("a"), {}, (0.0, 0.0, 0.0)),
+    # In order.
+    (rows("a", "b", "c", "d"), rows("b", "c", "d", "a"), {"ordered": True}, (0.75, 0.75, 0.75)),
+    (rows("a", "b", "c", "d"), rows("q", "a", "b", "c", "d"), {"ordered": True}, (0.8, 1.0, 8 / 9)),
+    (rows("a", "b", "c"), rows("c", "b", "a"), {"ordered": True}, (1 / 3, 1 / 3, 1 / 3)),
+    (rows("ax", "by", "cz"), rows("ax", "bq", "cz"), {"ordered": True}, (5 / 6, 5 / 6, 5 / 6)),
+]
+
+
+@pytest.mark.parametrize(("expected", "actual", "how", "wanted"), PARTS)
+def test_parts(expected: Table, actual: Table, how: dict[str, Any], wanted: tuple[float, ...]) -> None:
+    partial = in_part(expected, actual, **how)
+    assert partial[:3] == pytest.approx(wanted, abs=1e-15)
+
+
+def test_ask_results_are_right_or_wrong() -> None:
+    how: dict[str, Any] = {"required_columns": None, "ordered": False, "ignore_duplicates": True}
+    reference = prepare_reference(results_of({"head": {}, "boolean": True}), **how)
+    for value, wanted in ((True, 1.0), (False, 0.0)):
+        assert compare_in_part(reference, results_of({"head": {}, "boolean": value}), Budget()).f1 == wanted
+    assert compare_in_part(reference, read_results(encode(rows("a"), "a")), Budget()).f1 == 0
+
+
+def test_a_nearly_right_query_is_told_from_a_wrong_one() -> None:
+    rng = random.Random(5)
+    table = [[str(rng.randrange(10**9)) for _ in range(6)] for _ in range(200)]
+    noisy = [[cell if rng.random() < 0.95 else "?" for cell in row] for row in table]
+    rng.shuffle(noisy)
+    other = [[str(rng.randrange(10**9)) for _ in range(6)] for _ in range(200)]
+    as_terms = [[[literal(cell) for cell in row] for row in each] for each in (table, noisy, other)]
+    kept = sum(cell != "?" for row in noisy for cell in row) / 1200
+    assert in_part(as_terms[0], as_terms[1]).f1 == pytest.approx(kept)
+    assert in_part(as_terms[0], as_terms[2]).f1 == 0
+
+
+def lookalikes(values: int, height: int, seed: int) -> list[list[str]]:
+    rng = random.Random(seed)
+    return [[str(rng.randrange(values)) for _ in range(14)] for _ in range(height)]
+
+
+@pytest.mark.parametrize("values", [1, 2, 5, 1000])
+def test_lookalike_columns_end_within_the_limit(values: int) -> None:
+    """14 columns with the same few values have 87 billion pairings; columns of the same name come first."""
+    table = [[literal(cell) for cell in row] for row in lookalikes(values, 1000, 1)]
+    wrong = [[*row] for row in table]
+    wrong[17][3] = literal("wrong")
+    with affordable(2**21):
+        partial = in_part(table, wrong, other=ABC)
+        assert partial.f1 >= 1 - 2 / (14 * 1000)
+        assert partial.f1 < 1
+        shuffled = [[row[index] for index in range(13, -1, -1)] for row in wrong]
+        assert 0 < in_part(table, shuffled, other=ABC).f1 < 1
+
+
+def test_numbers_that_share_a_hash_end_within_the_limit() -> None:
+    modulus = 2**61 - 1
+    table = [[literal(str(row * modulus), "integer")] for row in range(20_000)]
+    other = [[literal(str((row + 1) * modulus), "integer")] for row in range(20_000)]
+    with affordable(2**21), pytest.raises(ComparisonBudgetExceeded, match="share their hashes"):
+        in_part(table, other)
+
+
+def test_stopping_the_budget_ends_the_search() -> None:
+    table = [[literal(cell) for cell in row] for row in lookalikes(2, 50, 3)]
+    budget = Budget()
+    budget.stop()
+    how: dict[str, Any] = {"required_columns": None, "ordered": False, "ignore_duplicates": True}
+    reference = prepare_reference(read_results(encode(table, ABC)), **how)
+    with pytest.raises(ComparisonBudgetExceeded, match="stopped"):
+        compare_in_part(reference, read_results(encode(table[1:], ABC)), budget)
