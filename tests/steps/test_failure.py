@@ -22,7 +22,7 @@ from graphrag_eval_async.steps import (
     score_steps,
 )
 from graphrag_eval_async.steps.comparators import PreparedStep
-from graphrag_eval_async.steps.failure import ALL_RIGHT, RIGHT_ANSWER
+from graphrag_eval_async.steps.failure import ALL_RIGHT, CLASSES, RIGHT_ANSWER
 from tests.cases import each
 from tests.conftest import HEAVY_BYTES
 from tests.steps.test_sparql_oracle import encode, literal, oracle
@@ -40,6 +40,11 @@ REASONS = {
     "missing_columns",
     "wrong_order",
     "missed_retrieval",
+    "missing_rows",
+    "extra_rows",
+    "wrong_values",
+    "missing_triples",
+    "extra_triples",
     "right_steps_wrong_answer",
     "wrong_steps_right_answer",
 }
@@ -131,6 +136,7 @@ async def failure(groups: list[list[dict[str, Any]]], steps: Any, *args: Any, **
 ROWS = [("T1", "110"), ("T2", "220"), ("T3", "380")]
 WRONG = table(("T1", "110"), ("T2", "220"), ("T4", "380"))
 SWAPPED = table(*ROWS[::-1])
+PARTIAL: dict[str, Any] = STATIONS | {"score": "f1", "ordered": False}
 HEADS_ONLY = encode([[literal("T1"), None], [literal("T2"), None], [literal("T3"), None]], "ab")
 
 CASES: list[tuple[str, list[dict[str, Any]], Any]] = [
@@ -193,6 +199,21 @@ CASES: list[tuple[str, list[dict[str, Any]], Any]] = [
     ("wrong_order", [STATIONS], [took(STATIONS, SWAPPED)]),
     ("wrong_order", [STATIONS | {"required_columns": ["a"]}], [took(STATIONS, SWAPPED)]),
     ("wrong_order", [STATIONS], [took(STATIONS, table(*(("x", *row[::-1]) for row in ROWS[::-1])))]),
+    # With partial credit, what explains most of the cells that do not agree.
+    ("missing_rows", [PARTIAL], [took(PARTIAL, table(*ROWS[:2]))]),
+    ("missing_rows", [PARTIAL], [took(PARTIAL, table(ROWS[0], ("T2", "221")))]),
+    ("wrong_values", [PARTIAL], [took(PARTIAL, WRONG), took(PARTIAL, table(ROWS[1]))]),
+    ("extra_rows", [PARTIAL], [took(PARTIAL, table(*ROWS, ("T9", "10")))]),
+    ("extra_rows", [PARTIAL | {"ignore_duplicates": False}], [took(PARTIAL, table(*ROWS, ROWS[1]))]),
+    ("wrong_values", [PARTIAL], [took(PARTIAL, WRONG)]),
+    ("wrong_values", [PARTIAL | {"ordered": True}], [took(PARTIAL, WRONG)]),
+    ("wrong_order", [PARTIAL | {"ordered": True}], [took(PARTIAL, SWAPPED)]),
+    ("missing_columns", [PARTIAL], [took(PARTIAL, table(("T1",), ("T2",)))]),
+    ("wrong_query_result", [PARTIAL], [took(PARTIAL, table(("x", "y")))]),
+    ("wrong_query_result", [PARTIAL], [took(PARTIAL, '{"head": {}, "boolean": true}')]),
+    ("empty_result", [PARTIAL], [took(PARTIAL, table(names="ab"))]),
+    ("none", [PARTIAL], [took(PARTIAL, SWAPPED)]),
+    ("none", [PARTIAL], [took(PARTIAL), took(PARTIAL, WRONG)]),
     # It returned not all of the relevant documents.
     ("missed_retrieval", [REPORTS], [took(REPORTS, docs("r9"))]),
     ("missed_retrieval", [REPORTS], [took(REPORTS, docs("r9", "r1"))]),
@@ -235,7 +256,18 @@ async def test_a_response_that_failed_is_not_judged() -> None:
 
 
 def test_every_reason_has_its_case() -> None:
-    assert {case[0] for case in [*CASES, *JUDGED]} == REASONS - {"no_answer"}
+    assert {case[0] for case in [*CASES, *JUDGED]} == REASONS - {
+        "no_answer",
+        "missing_triples",
+        "extra_triples",
+    }
+
+
+def test_reasons_of_graphs() -> None:
+    facts = Facts(attempted=True)
+    assert failure_of(facts._replace(misses_triples=True)) == "missing_triples"
+    assert failure_of(facts._replace(has_extra_triples=True)) == "extra_triples"
+    assert {*CLASSES} == REASONS
 
 
 @each(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps import PreparedStep, StepsScore, prepare_step, score_steps
 from graphrag_eval_async.steps.failure import ALL_RIGHT
+from graphrag_eval_async.steps.sparql.budget import Budget
 from tests.cases import each
 
 if TYPE_CHECKING:
@@ -234,3 +235,58 @@ def test_agrees_with_a_plain_oracle(
     assert result.score == pytest.approx(float(score), abs=1e-15)
     assert (result.score == 1.0) == (score == 1)
     assert result.errors == ()
+
+
+def graded(score: dict[str, float], name: str = "a") -> PreparedStep:
+    """A reference step that gives partial credit by output, and says what it gave."""
+    return PreparedStep(
+        {"name": name},
+        frozenset([name]),
+        lambda actual: score.get(actual.step["output"], 0.0),
+        diff=lambda actual: [{"kind": "extra_row", "row": {"x": actual.step["output"]}}] * 12,
+        partial=True,
+    )
+
+
+def test_partial_credit_takes_the_best_attempt_and_the_latest_among_equals() -> None:
+    step = graded({"low": 0.2, "best": 0.7, "zero": 0.0, "all": 1.0})
+    for outputs, score, taken in (
+        (["best", "low"], 0.7, 0),
+        (["best", "low", "best", "zero"], 0.7, 2),
+        (["low", "zero"], 0.2, 0),
+        (["all", "best"], 1.0, 0),
+        (["all", "all", "low"], 1.0, 1),
+    ):
+        scored = last([step], [act(output) for output in outputs])
+        assert (scored.score, scored.matches) == (score, ((0, 0, taken),)), outputs
+        assert len(scored.diffs) == (score < 1)
+    assert last([step], [act("zero")]) == StepsScore(0.0)
+
+
+def test_differences_are_those_of_the_step_taken_and_at_most_ten() -> None:
+    step = graded({"low": 0.2, "best": 0.7})
+    (diff,) = last([ref("1"), step], [act("best"), act("low"), act("1")]).diffs
+    assert diff == (0, 1, [{"kind": "extra_row", "row": {"x": "best"}}] * 10)
+
+
+def test_with_partial_credit_only_1_is_a_full_match() -> None:
+    step = graded({"part": 0.5, "all": 1.0})
+    groups = [[ref("1")], [step]]
+    scored = score_steps(groups, [act("1"), act("part")], mode="all")
+    assert (scored.score, scored.matches) == (0.25, ((1, 0, 1),))
+    scored = score_steps(groups, [act("1"), act("all")], mode="all")
+    assert (scored.score, scored.matches) == (1.0, ((0, 0, 0), (1, 0, 1)))
+    # A retrieval hands on the steps before it whenever something was found, as without partial credit.
+    found = prepare_step({"name": "retrieval", "output": docs(1, 2)})
+    scored = score_steps([[ref("1")], [found]], [act("1"), act(docs(1), "retrieval")], mode="all")
+    assert scored.score == 0.75
+
+
+def test_partial_credit_stops_comparing_when_the_budget_is_spent() -> None:
+    step = graded({"low": 0.2, "best": 0.7})
+    actual = [act("best"), *[act("low")] * 30]
+    scored = score_steps([[step]], actual, Budget(0), mode="last")
+    assert scored.score == 0.2
+    assert "budget" in scored.errors[0]
+    with pytest.raises(ComparisonBudgetExceeded):
+        score_steps([[step]], actual, Budget(0), mode="last", quick=True)

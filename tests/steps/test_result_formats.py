@@ -1,0 +1,258 @@
+"""Results in JSON, XML, CSV and TSV on either side."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from graphrag_eval_async import Evaluator, GraphragEvalWarning, ReferenceDataError, load_reference
+from graphrag_eval_async.records.shapes import CSV, MEDIA_TYPES, SPARQL_RESULTS, TSV, XML
+from tests.cpu import affordable
+from tests.steps.test_failure import templates
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Sequence
+
+XSD = "http://www.w3.org/2001/XMLSchema#"
+Rows = list[list[dict[str, str] | None]]
+
+NAMES = ["station", "kv", "since"]
+TABLE: Rows = [
+    [
+        {"type": "uri", "value": "urn:grid:bergheim"},
+        {"type": "literal", "value": "380.0", "datatype": f"{XSD}decimal"},
+        {"type": "literal", "value": 'in, "full"\tservice'},
+    ],
+    [
+        {"type": "uri", "value": "urn:grid:lindau"},
+        {"type": "literal", "value": "110", "datatype": f"{XSD}integer"},
+        None,
+    ],
+    [
+        {"type": "bnode", "value": "b0"},
+        {"type": "literal", "value": "true", "datatype": f"{XSD}boolean"},
+        {"type": "literal", "value": "Straße & <Weg>", "xml:lang": "de"},
+    ],
+]
+
+
+def as_json(names: Sequence[str], rows: Rows) -> str:
+    bindings = [{name: term for name, term in zip(names, row, strict=True) if term} for row in rows]
+    return json.dumps({"head": {"vars": [*names]}, "results": {"bindings": bindings}})
+
+
+def as_xml(names: Sequence[str], rows: Rows) -> str:
+    def term_of(term: dict[str, str]) -> str:
+        datatype = f' datatype="{term["datatype"]}"' if "datatype" in term else ""
+        language = f' xml:lang="{term["xml:lang"]}"' if "xml:lang" in term else ""
+        return f"<{term['type']}{datatype}{language}>{escape(term['value'])}</{term['type']}>"
+
+    results = "".join(
+        "<result>"
+        + "".join(
+            f'<binding name="{name}">{term_of(term)}</binding>'
+            for name, term in zip(names, row, strict=True)
+            if term
+        )
+        + "</result>"
+        for row in rows
+    )
+    head = "".join(f'<variable name="{name}"/>' for name in names)
+    return (
+        '<?xml version="1.0"?><sparql xmlns="http://www.w3.org/2005/sparql-results#">'
+        f"<head>{head}</head><results>{results}</results></sparql>"
+    )
+
+
+def as_csv(names: Sequence[str], rows: Rows) -> str:
+    def cell(term: dict[str, str] | None) -> str:
+        text = "" if term is None else term["value"]
+        return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
+
+    lines = [",".join(names), *(",".join(map(cell, row)) for row in rows)]
+    return "".join(f"{line}\r\n" for line in lines)
+
+
+def as_tsv(names: Sequence[str], rows: Rows) -> str:
+    def cell(term: dict[str, str] | None) -> str:
+        if term is None:
+            return ""
+        if term["type"] == "uri":
+            return f"<{term['value']}>"
+        if term["type"] == "bnode":
+            return f"_:{term['value']}"
+        text = (
+            term["value"].replace("\\", "\\\\").replace("\t", "\\t").replace('"', '\\"').replace("\n", "\\n")
+        )
+        if "datatype" in term:
+            return f'"{text}"^^<{term["datatype"]}>'
+        return f'"{text}"' + (f"@{term['xml:lang']}" if "xml:lang" in term else "")
+
+    lines = ["\t".join(f"?{name}" for name in names), *("\t".join(map(cell, row)) for row in rows)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+FORMATS: dict[str, Callable[[Sequence[str], Rows], str]] = {
+    SPARQL_RESULTS: as_json,
+    XML: as_xml,
+    CSV: as_csv,
+    TSV: as_tsv,
+}
+
+
+def step_of(media_type: str, output: Any, **keys: Any) -> dict[str, Any]:
+    return {"name": "sparql_query", "output_media_type": media_type, "output": output, **keys}
+
+
+async def score(reference: dict[str, Any], output: Any, *, config: Any = None, **keys: Any) -> dict[str, Any]:
+    step = {"name": "sparql_query", "status": "success", "output": output, **keys}
+    evaluator = Evaluator(templates([reference]), config=config)
+    return await evaluator.evaluate({"question_id": "q", "actual_steps": [step]})
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [*product(FORMATS, FORMATS)])
+async def test_every_format_against_every_other(ours: str, theirs: str) -> None:
+    reference = step_of(ours, FORMATS[ours](NAMES, TABLE))
+    turned = [row[::-1] for row in TABLE[::-1]]
+    assert (await score(reference, FORMATS[theirs]("cba", turned)))["steps_score"] == 1
+    wrong = [[*row] for row in TABLE]
+    wrong[1][1] = {"type": "literal", "value": "220", "datatype": f"{XSD}integer"}
+    assert (await score(reference, FORMATS[theirs](NAMES, wrong)))["steps_score"] == 0
+    result = await score(reference | {"score": "f1"}, FORMATS[theirs](NAMES, wrong))
+    assert result["steps_score"] == 8 / 9
+    assert result["reference_steps"][0][0]["diff"] == [
+        {"kind": "wrong_value", "row": 1, "column": "kv", "expected": "110", "actual": "220"}
+    ]
+    assert result["failure"] == "wrong_values"
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@given(st.randoms(use_true_random=True))
+async def test_formats_agree_on_random_tables(rng: random.Random) -> None:
+    """Whichever typed formats are used, the scores are those of JSON against JSON."""
+    palette = [None, *(term for row in TABLE for term in row)]
+    table = [[rng.choice(palette) for _ in NAMES] for _ in range(rng.randrange(5))]
+    other = [[rng.choice([term, term, term, rng.choice(palette)]) for term in row] for row in table]
+    how: dict[str, Any] = {"ignore_duplicates": rng.random() < 0.5, "score": rng.choice(["exact", "f1"])}
+    wanted = await score(step_of(SPARQL_RESULTS, as_json(NAMES, table), **how), as_json(NAMES, other))
+    for ours, theirs in product((XML, TSV), (SPARQL_RESULTS, XML, TSV)):
+        found = await score(step_of(ours, FORMATS[ours](NAMES, table), **how), FORMATS[theirs](NAMES, other))
+        assert found["steps_score"] == wanted["steps_score"], (ours, theirs)
+
+
+# CSV has no types.
+
+BY_VALUE: list[tuple[str, dict[str, str], bool]] = [
+    ("5.0", {"value": "5", "datatype": f"{XSD}integer"}, True),
+    ("5e0", {"value": "5", "datatype": f"{XSD}integer"}, True),
+    ("1.000000001", {"value": "1.0", "datatype": f"{XSD}double"}, True),
+    ("5", {"value": "05"}, False),
+    ("5", {"value": "5"}, True),
+    ("true", {"value": "1", "datatype": f"{XSD}boolean"}, True),
+    ("true", {"value": "true", "datatype": f"{XSD}boolean"}, True),
+    ("false", {"value": "1", "datatype": f"{XSD}boolean"}, False),
+    ("true", {"value": "true"}, True),
+    ("2024-01-01", {"value": "2024-01-01", "datatype": f"{XSD}date"}, True),
+    ("urn:x", {"type": "uri", "value": "urn:x"}, True),
+]
+
+
+@pytest.mark.parametrize(("text", "term", "same"), BY_VALUE)
+async def test_csv_is_compared_by_value_where_the_other_side_is_typed(
+    text: str, term: dict[str, str], same: bool
+) -> None:
+    typed = as_json("a", [[{"type": "literal"} | term]])
+    assert (await score(step_of(CSV, f"a\r\n{text}\r\n"), typed))["steps_score"] == same
+    assert (await score(step_of(SPARQL_RESULTS, typed), f"a\r\n{text}\r\n"))["steps_score"] == same
+
+
+async def test_csv_against_csv_compares_numbers_by_value() -> None:
+    for ours, theirs, same in (("5", "5.0", True), ("5", "6", False), ("x", "x", True), ("x", "y", False)):
+        found = await score(step_of(CSV, f"a\n{ours}\n"), f"b\n{theirs}\n")
+        assert found["steps_score"] == same, (ours, theirs)
+
+
+async def test_strict_types_refuse_csv_only_where_the_reference_is_typed() -> None:
+    strict = {"steps": {"strict_types": True}}
+    text = as_csv(NAMES, TABLE)
+    for media_type, output in ((SPARQL_RESULTS, as_json(NAMES, TABLE)), (XML, as_xml(NAMES, TABLE))):
+        assert (await score(step_of(media_type, output), text, config=strict))["steps_score"] == 0
+        assert (await score(step_of(CSV, text), output, config=strict))["steps_score"] == 1
+    assert (await score(step_of(CSV, text), text, config=strict))["steps_score"] == 1
+
+
+async def test_a_header_alone_is_csv_if_the_step_says_so() -> None:
+    empty = step_of(SPARQL_RESULTS, as_json("a", []))
+    assert (await score(empty, "a"))["steps_score"] == 0
+    assert (await score(empty, "a", output_media_type=CSV))["steps_score"] == 1
+    assert (await score(step_of(CSV, "a\n"), as_json("a", [])))["steps_score"] == 1
+    # What is said to be CSV and is not is read as what it is.
+    assert (await score(empty, as_xml("a", []), output_media_type=CSV))["steps_score"] == 1
+
+
+async def test_ask_results_in_xml() -> None:
+    def ask(value: str) -> str:
+        return (
+            '<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/>'
+            f"<boolean>{value}</boolean></sparql>"
+        )
+
+    reference = step_of(XML, ask("true"))
+    assert (await score(reference, '{"head": {}, "boolean": true}'))["steps_score"] == 1
+    assert (await score(reference, ask("false")))["steps_score"] == 0
+
+
+# References that are wrong
+
+BOMB = (
+    '<?xml version="1.0"?><!DOCTYPE s [<!ENTITY a "aaaaaaaaaa">'
+    + "".join(f'<!ENTITY a{n + 1} "{f"&a{n or str()};" * 10}">' for n in range(12))
+    + "]><sparql><head/><boolean>&a12;</boolean></sparql>"
+)
+
+
+@pytest.mark.parametrize(
+    ("media_type", "output", "wanted"),
+    [
+        (XML, "<sparql>", "output: not SPARQL XML"),
+        (XML, "a\n1\n", "output: not SPARQL XML"),
+        (XML, BOMB, "output: not SPARQL XML: declares a document type"),
+        (XML, as_json(NAMES, TABLE), "output: not SPARQL XML"),
+        (TSV, "a\tb\n", "output: not SPARQL TSV"),
+        (TSV, as_csv(NAMES, TABLE), "output: not SPARQL TSV"),
+        (CSV, "Two stations, Bergheim and Lindau.", "output: .*as CSV"),
+        (CSV, "a,b\n1\n", "output: .*expected 2 cells, got 1"),
+        (CSV, "", "output: "),
+        (CSV, [], "output: expected the text of SPARQL CSV, got list"),
+        (TSV, None, "output: missing"),
+        (CSV, "a,a\n", "output: a column is repeated"),
+    ],
+)
+def test_invalid_references(media_type: str, output: Any, wanted: str) -> None:
+    with affordable(2**20), pytest.raises(ReferenceDataError, match=wanted):
+        load_reference(templates([step_of(media_type, output)]))
+
+
+async def test_entity_bombs_in_actual_outputs_score_0() -> None:
+    with affordable(2**20):
+        assert (await score(step_of(SPARQL_RESULTS, as_json(NAMES, TABLE)), BOMB))["steps_score"] == 0
+
+
+def test_required_columns_of_other_formats() -> None:
+    for media_type, write in FORMATS.items():
+        load_reference(templates([step_of(media_type, write(NAMES, TABLE), required_columns=["kv"])]))
+        with pytest.raises(ReferenceDataError, match="required_columns: not among the variables"):
+            load_reference(templates([step_of(media_type, write(NAMES, TABLE), required_columns=["x"])]))
+
+
+def test_the_media_types_are_known(recwarn: pytest.WarningsRecorder) -> None:
+    assert {*FORMATS} < {*MEDIA_TYPES}
+    load_reference(templates([step_of(kind, write(NAMES, TABLE)) for kind, write in FORMATS.items()]))
+    assert not [each for each in recwarn if issubclass(each.category, GraphragEvalWarning)]
