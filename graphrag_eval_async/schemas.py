@@ -18,6 +18,7 @@ from graphrag_eval_async.records.metrics import (
     is_metric,
 )
 from graphrag_eval_async.records.shapes import ReferenceShape, did_you_mean
+from graphrag_eval_async.steps.differences import KINDS, MAX_DIFFERENCES
 
 Status = Literal["success", "error"]
 Number = Annotated[float, Meta(description="a finite number of at most 64 bits")]
@@ -60,12 +61,35 @@ ResponseShape = defstruct(
 )
 
 
+class DifferenceShape(Struct, kw_only=True):
+    """A difference between an expected and an actual output."""
+
+    kind: Annotated[str, Meta(examples=list(KINDS))]
+    row: Annotated[
+        dict[str, str | None] | int | None,
+        Meta(description="the cells of a row; of a wrong value, the index of the actual row, from 0"),
+    ] = None
+    column: Annotated[str | None, Meta(description="the column, as the reference names it")] = None
+    expected: Annotated[str | None, Meta(description="the expected value; null if unbound")] = None
+    actual: Annotated[str | None, Meta(description="the actual value; null if unbound")] = None
+    triple: Annotated[str | None, Meta(description="a triple, as in N-Triples")] = None
+
+
+class ReferenceStepOfResult(Struct, kw_only=True):
+    """A reference step, with what was found; other keys as in the reference set."""
+
+    matches: Annotated[Any, Meta(description="the id of the actual step that matches it")] = None
+    diff: (
+        Annotated[list[DifferenceShape], Meta(max_length=MAX_DIFFERENCES, description="what differs")] | None
+    ) = None
+
+
 class _Result(Struct, kw_only=True):
     template_id: str
     question_id: Any = None
     question_text: str | None = None
     reference_answer: str | None = None
-    reference_steps: list[list[dict[str, Any]]] | None = None
+    reference_steps: list[list[ReferenceStepOfResult]] | None = None
     status: Status = "success"
     actual_answer: Any = None
     actual_steps: list[Any] | None = None

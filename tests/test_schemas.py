@@ -46,6 +46,7 @@ VALUES: list[Any] = [
     [[]],
     [[{"name": "x", "output": "y"}]],
     {},
+    "exact",
 ]
 STEP = {"name": "x", "output": "y"}
 QUESTION = {"id": "q", "question_text": "?", "reference_steps": [[STEP]]}
@@ -101,7 +102,7 @@ def test_reference_sets() -> None:
     step = question["reference_steps"][0][0]
     agree("reference", is_read, variations(raw, raw[0], ["template_id", "questions"]))
     agree("reference", is_read, variations(raw, question, [*question, "reference_answer"]))
-    keys = ["name", "args", "ordered", "ignore_duplicates", "output_media_type"]
+    keys = ["name", "args", "ordered", "ignore_duplicates", "output_media_type", "score"]
     agree("reference", is_read, variations(raw, step, keys))
     assert not accepts("reference", [])
     assert accepts("reference", yaml.safe_load((GOLDEN / "reference.yaml").read_text()))
@@ -112,7 +113,7 @@ def test_responses() -> None:
     keys = [field.encode_name for field in fields(SHAPES["responses"]) if field.name != "actual_steps"]
 
     def read(value: Any) -> object:
-        return read_response(orjson.dumps(value), {"x": 1, "success": 1})
+        return read_response(orjson.dumps(value), {"x": 1, "success": 1, "exact": 1})
 
     agree("responses", reads(read, InvalidRecord), variations(raw, raw, keys))
     # Of steps, everything that the schema takes is read.
@@ -129,6 +130,29 @@ def test_results() -> None:
         RunningAggregates().add(value)
 
     agree("results", reads(read, AggregationError), variations(raw, raw, [*RESULT_METRICS, "status"]))
+
+
+async def test_results_with_partial_credit() -> None:
+    def table(*values: str) -> str:
+        rows = [{"a": {"type": "literal", "value": value}} for value in values]
+        return json.dumps({"head": {"vars": ["a"]}, "results": {"bindings": rows}})
+
+    step = {
+        "name": "x",
+        "output": table("1", "2"),
+        "output_media_type": "application/sparql-results+json",
+        "score": "f1",
+    }
+    question = QUESTION | {"reference_steps": [[step]]}
+    actual = {"name": "x", "status": "success", "output": table("1", "3")}
+    [result] = await run_evaluation(
+        [{"template_id": "t", "questions": [question]}], [{"question_id": "q", "actual_steps": [actual]}]
+    )
+    found = result["reference_steps"][0][0]
+    assert [each["kind"] for each in found["diff"]] == ["missing_row", "extra_row"]
+    assert accepts("results", result)
+    for diff in (found["diff"] * 6, [{}], [{"kind": "missing_row", "row": [1]}]):
+        assert not accepts("results", result | {"reference_steps": [[found | {"diff": diff}]]})
 
 
 async def test_real_results_and_aggregates() -> None:

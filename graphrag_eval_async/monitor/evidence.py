@@ -12,6 +12,7 @@ from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.records.metrics import BY, COST, DISAGREEMENT, JUDGED, RESOURCES, RESULT_KEYS
 from graphrag_eval_async.steps import accepted_names
 from graphrag_eval_async.steps.actual import ActualStep
+from graphrag_eval_async.steps.differences import MAX_DIFFERENCES
 from graphrag_eval_async.steps.retrieval import read_documents
 from graphrag_eval_async.steps.sparql.results import read_document
 
@@ -25,7 +26,10 @@ ROWS, COLUMNS, DOCUMENTS = 50, 12, 20
 """How much of a table or a list is shown."""
 
 CHARACTERS = 4000
-"""Maximum characters of a text, and of a cell a tenth."""
+"""Maximum characters of a text."""
+
+CELL = CHARACTERS // 10
+"""Maximum characters of a cell."""
 
 COMPARED_CELLS = 100_000
 """Larger tables are shown without marks."""
@@ -76,18 +80,28 @@ class Step(NamedTuple):
     values: list[Value]
 
 
+class Difference(NamedTuple):
+    """A difference that the result lists; `mark` is `MISSING` or `UNEXPECTED`, or empty."""
+
+    kind: str
+    text: str
+    mark: str
+
+
 class Pair(NamedTuple):
     """An expected step beside the actual step that matched it, or came closest.
 
     Attributes:
-        verdict: "matched", or "2 of 3 documents found" if some are missing; "different", "missing" or
-            "not expected"; or "earlier step" for those before the last group where only the last group is
-            scored.
+        verdict: "matched", or "2 of 3 documents found" if some are missing; "matched in part" if the result
+            lists differences; "different", "missing" or "not expected"; or "earlier step" for those before
+            the last group where only the last group is scored.
+        differences: what the result says that differs.
     """
 
     expected: Step | None
     actual: Step | None
     verdict: str
+    differences: Sequence[Difference] = ()
 
 
 def pairs_of(result: Mapping[str, Any]) -> list[Pair]:
@@ -112,14 +126,43 @@ def pairs_of(result: Mapping[str, Any]) -> list[Pair]:
     scored = len(expected) - len(groups[-1]) if groups else 0
     scored = 0 if any(is_match[:scored]) else scored
     for place, (step, other) in enumerate(zip(expected, found, strict=True)):
-        is_same = is_match[place] and step.get("name") != "retrieval"
+        differences = [*_differences(step)]
+        is_same = is_match[place] and step.get("name") != "retrieval" and not differences
         left, right = _side_by_side(step, other, alike=is_same or place < scored)
         verdict = "earlier step" if place < scored else "missing" if other is None else "different"
         if is_match[place] and other is not None:
-            verdict = _documents_found(step, other) or "matched"
-        pairs.append(Pair(left, right, verdict))
+            verdict = _documents_found(step, other) or ("matched in part" if differences else "matched")
+        pairs.append(Pair(left, right, verdict, differences))
     others = [step for step in actual if id(step) not in taken]
     return pairs + [Pair(None, _step(step, None, []), "not expected") for step in others]
+
+
+def _differences(step: Mapping[str, Any]) -> Iterator[Difference]:
+    """The differences in a step of a result, which may come from anywhere."""
+    diff = step.get("diff")
+    for each in diff[:MAX_DIFFERENCES] if isinstance(diff, list) else ():
+        if isinstance(each, Mapping) and isinstance(kind := each.get("kind"), str):
+            mark = {"missing": MISSING, "extra": UNEXPECTED}.get(kind.partition("_")[0], "")
+            yield Difference(_cut(kind.replace("_", " "), CELL), _in_words(each), mark)
+
+
+def _in_words(difference: Mapping[str, Any]) -> str:
+    """A difference on one line; rows are counted from 1."""
+    if difference["kind"] == "wrong_value":
+        row = difference.get("row")
+        number = row + 1 if isinstance(row, int) else row
+        expected, actual = (_cell_text(difference.get(key)) for key in ("expected", "actual"))
+        return f"row {number}, {_cell_text(difference.get('column'))}: expected {expected}, got {actual}"
+    cells = next((difference[key] for key in ("row", "triple", "column") if key in difference), "")
+    if isinstance(cells, Mapping):
+        shown = [f"{_cut(str(name), CELL)} = {_cell_text(text)}" for name, text in cells.items()]
+        more = f", {len(shown) - COLUMNS} more columns" if len(shown) > COLUMNS else ""
+        return ", ".join(shown[:COLUMNS]) + more
+    return _cell_text(cells)
+
+
+def _cell_text(text: Any) -> str:
+    return "nothing" if text is None else _cut(str(text), CELL)
 
 
 def _documents_found(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str:
@@ -228,9 +271,9 @@ def _table(
     marks, headings = marks or {}, headings or {}
     rows = [
         [
-            Cell(_cut(column.texts[row] or "", CHARACTERS // 10), marks[column.name][row])
+            Cell(_cut(column.texts[row] or "", CELL), marks[column.name][row])
             if column.name in marks
-            else Cell(_cut(column.texts[row] or "", CHARACTERS // 10))
+            else Cell(_cut(column.texts[row] or "", CELL))
             for column in columns
         ]
         for row in range(min(ROWS, results.row_count))
@@ -307,7 +350,7 @@ def _documents(step: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _document(document: Mapping[str, Any], mark: str) -> Document:
     known = document.get("text")
     text = _text(document if known is None else known)
-    return Document(_cut(str(document.get("id", "")), CHARACTERS // 10), text, mark)
+    return Document(_cut(str(document.get("id", "")), CELL), text, mark)
 
 
 def _key(document: Mapping[str, Any]) -> Hashable:

@@ -28,6 +28,15 @@ def reference() -> list[dict[str, Any]]:
         },
         {"name": "retrieval", "args": {}, "output": [{"id": EVIL, "text": EVIL}]},
         {"name": EVIL, "args": {}, "output": EVIL},
+        {
+            "name": "partial",
+            "output": {
+                "head": {"vars": [EVIL, "b"]},
+                "results": {"bindings": [{EVIL: {"value": EVIL}, "b": {"value": "1"}}] * 2},
+            },
+            "output_media_type": "application/sparql-results+json",
+            "score": "f1",
+        },
     ]
     question = {"id": QUESTION, "question_text": EVIL, "reference_answer": EVIL, "reference_steps": [steps]}
     return [{"template_id": TEMPLATE, "questions": [question]}]
@@ -40,6 +49,14 @@ def responses() -> list[dict[str, Any]]:
         {"id": "2", "name": "retrieval", "args": {"k": 2}, "output": [{"id": EVIL + "2", "text": EVIL}]},
         {"id": "3", "name": EVIL, "args": {}, "status": "error", "error": EVIL},
         {"id": "4", "name": EVIL, "args": {}, "output": EVIL + "!"},
+        {
+            "id": "5",
+            "name": "partial",
+            "output": {
+                "head": {"vars": ["a", "b"]},
+                "results": {"bindings": [{"a": {"value": EVIL + "?"}, "b": {"value": "1"}}]},
+            },
+        },
     ]
     return [
         {"question_id": QUESTION, "actual_answer": EVIL, "actual_steps": steps, "metadata": {EVIL: EVIL}},

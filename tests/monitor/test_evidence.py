@@ -171,3 +171,61 @@ def test_no_result_breaks_its_page(expected: list[Any], actual: list[Any]) -> No
 def test_steps_of_another_type_are_nothing(key: str, value: Any) -> None:
     pairs_of({key: value})
     [*values_of({"answer_correctness_reason": value, "x_by": value, "x": value})]
+
+
+def test_differences_are_told_and_marked() -> None:
+    rows = [["a", 1], ["b", 2], ["c", 3]]
+    expected = query(table(["name", "km"], *rows), matches="1")
+    expected["diff"] = [
+        {"kind": "missing_column", "column": "since"},
+        {"kind": "missing_row", "row": {"name": "c", "km": "3"}},
+        {"kind": "extra_row", "row": {"name": "d", "km": None}},
+        {"kind": "wrong_value", "row": 1, "column": "km", "expected": "2", "actual": "9"},
+        {"kind": "missing_triple", "triple": "<urn:a> <urn:b> <urn:c> ."},
+    ]
+    actual = query(table(["name", "km"], ["a", 1], ["b", 9]), id="1")
+    (pair,) = pairs_of(result([[expected]], [actual]))
+    assert pair.verdict == "matched in part"
+    assert pair.differences == [
+        ("missing column", "since", MISSING),
+        ("missing row", "name = c, km = 3", MISSING),
+        ("extra row", "name = d, km = nothing", UNEXPECTED),
+        ("wrong value", "row 2, km: expected 2, got 9", ""),
+        ("missing triple", "<urn:a> <urn:b> <urn:c> .", MISSING),
+    ]
+    assert pair.actual is not None
+    assert marks(pair.actual) == [["", ""], ["", UNEXPECTED]]
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["kind", "row", "column", "expected", "triple", "wrong_value"]),
+                inner,
+                max_size=4,
+            )
+        ),
+    )
+)
+def test_differences_may_be_anything(diff: Any) -> None:
+    for each_diff in (
+        diff,
+        [diff],
+        [{"kind": "wrong_value", "row": diff}],
+        [{"kind": "extra_row", "row": diff}],
+    ):
+        expected = query(table(["a"], [1]), matches="1", diff=each_diff)
+        (pair,) = pairs_of(result([[expected]], [query(table(["a"], [2]), id="1")]))
+        assert all(isinstance(text, str) for shown in pair.differences for text in shown)
+
+
+def test_many_and_long_differences_are_cut() -> None:
+    row = {f"{'n' * 500}{number}": "x" * 10_000 for number in range(200)}
+    expected = query(table(["a"], [1]), matches="1", diff=[{"kind": "extra_row", "row": row}] * 1000)
+    (pair,) = pairs_of(result([[expected]], [query(table(["a"], [2]), id="1")]))
+    assert len(pair.differences) == 10
+    assert len(pair.differences[0].text) < 15_000
+    assert pair.differences[0].text.endswith("188 more columns")
