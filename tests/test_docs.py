@@ -45,7 +45,8 @@ from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
 from graphrag_eval_async.sources import receiving, registry
 from graphrag_eval_async.sources.lines import MAX_SPOOL_BYTES
-from graphrag_eval_async.steps import matching
+from graphrag_eval_async.steps import differences, matching
+from graphrag_eval_async.steps.sparql import partial
 from graphrag_eval_async.steps.sparql.budget import SEARCH_STEPS
 from graphrag_eval_async.stream import MAX_IN_FLIGHT
 from graphrag_eval_async.stream.answers import MAX_ERROR_CHARACTERS
@@ -101,6 +102,13 @@ DEFAULTS = {
     "depth of a history; of an attribute of a span": f"{plain.MAX_DEPTH}; {spans.DEPTH}",
     "entries in `trace_problems`": f"{trace.MAX_PROBLEMS} of {trace.MAX_CHARACTERS} characters",
     "work of comparing the steps of one response": f"{SEARCH_STEPS:,} cells or so",
+    "work of finding the best pairing of columns for [partial credit](scoring.md#partial-credit)": (
+        f"{partial.SEARCH_STEPS:,} cells or so"
+    ),
+    "differences of a step in `diff`": (
+        f"{differences.MAX_DIFFERENCES}, of values of {differences.MAX_TEXT} characters and rows of "
+        f"{differences.MAX_CELLS} cells"
+    ),
     "failed comparisons in `steps_score_error`": f"{evaluation.MAX_ERRORS}",
     "step names counted by name": f"{steps.MOST_NAMES:,} for each template, and those of the reference set",
     "step names of one response counted by name": f"{evaluation.MANY_STEPS:,}",

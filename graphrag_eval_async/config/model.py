@@ -193,7 +193,7 @@ class StepsConfig(Section, frozen=True, kw_only=True):
     Attributes:
         groups: which groups of reference steps count.
         strict_types: whether tables with untyped cells (CSV, Markdown, lists of objects) score 0 where SPARQL
-            results are expected.
+            results with types are expected.
     """
 
     groups: Literal["last", "all"] = "last"

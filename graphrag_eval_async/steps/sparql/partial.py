@@ -19,7 +19,7 @@ the best pairing tried: first columns of the same name, then those that share mo
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.sparql.comparison import SparqlReference
     from graphrag_eval_async.steps.sparql.results import SparqlResults
 
-SEARCH_STEPS = 2_000_000
+SEARCH_STEPS = 4_000_000
 """Steps after which no more pairings of columns are tried. At least one is."""
 
 _STEPS_PER_PAIRING = 200
@@ -198,21 +198,20 @@ class _Search:
 
     def _count_shared(self) -> list[Counter[int]]:
         """For each required column, in how many cells it agrees with each actual column at most."""
-        rows, height = self._rows, self._heights[0]
-        shared: list[Counter[int]] = [Counter() for _ in self._wanted.ids]
-        holders: dict[int, list[tuple[Counter[int], int]]] = defaultdict(list)
-        for own, ids in zip(shared, self._wanted.ids, strict=True):
-            self._budget.spend(len(rows))
-            for number, times in Counter(ids if len(rows) == height else [ids[row] for row in rows]).items():
-                holders[number].append((own, times))
-        for column, ids in enumerate(self._found.ids):
-            self._budget.spend(len(ids))
-            counted = Counter(ids)
-            for number in counted.keys() & holders.keys():
-                self._budget.spend(len(holders[number]))
-                times = counted[number]
-                for own, most in holders[number]:
-                    own[column] += min(most, times)
+        budget, rows, height = self._budget, self._rows, self._heights[0]
+        budget.spend(sum(len(ids) for ids in chain(self._wanted.ids, self._found.ids)))
+        found = [Counter(ids) for ids in self._found.ids]
+        shared: list[Counter[int]] = []
+        for ids in self._wanted.ids:
+            wanted = Counter(ids if len(rows) == height else map(ids.__getitem__, rows))
+            own: Counter[int] = Counter()
+            for column, counted in enumerate(found):
+                budget.spend(1 + min(len(wanted), len(counted)) // 4)
+                if common := wanted.keys() & counted.keys():
+                    budget.spend(len(common))
+                    counts = map(wanted.__getitem__, common), map(counted.__getitem__, common)
+                    own[column] = sum(map(min, *counts))
+            shared.append(own)
         return shared
 
     def _ranked(self, place: int) -> list[int]:

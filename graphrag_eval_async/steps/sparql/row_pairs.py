@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Ids: TypeAlias = "tuple[int, ...]"
 
-_STEPS_PER_ROW = 2
+_STEPS_PER_ROW = 4
 
 
 class Pair(NamedTuple):
