@@ -151,7 +151,8 @@ async def test_results_with_partial_credit() -> None:
     found = result["reference_steps"][0][0]
     assert [each["kind"] for each in found["diff"]] == ["missing_row", "extra_row"]
     assert accepts("results", result)
-    for diff in (found["diff"] * 6, [{}], [{"kind": "missing_row", "row": [1]}]):
+    wrong: list[Any] = [found["diff"] * 6, [{}], [{"kind": "missing_row", "row": [1]}]]
+    for diff in wrong:
         assert not accepts("results", result | {"reference_steps": [[found | {"diff": diff}]]})
 
 

@@ -94,7 +94,7 @@ class Rows:
 
     def pair_by(self, key: Sequence[int]) -> None:
         order, others = (
-            sorted(free, key=None if self.ordered else rows.__getitem__)  # type: ignore[arg-type]
+            sorted(free, key=None if self.ordered else rows.__getitem__)
             for free, rows in ((self.free, self.left), (self.open, self.right))
         )
         for one, other in product(order, others):
@@ -167,7 +167,10 @@ class Oracle:
             whole = (Counter(left) & Counter(right)).total() * (len(left[0]) if left else 0)
             low.append(self.f1(whole, len(left), len(right)))
             short, long = sorted((left, right), key=len)
-            agree = {(a, b): sum(map(Kind.__eq__, a, b)) for a, b in product({*short}, {*long})}
+            agree = {
+                (a, b): sum(one == other for one, other in zip(a, b, strict=True))
+                for a, b in product({*short}, {*long})
+            }
             cells = max(
                 sum(agree[pair] for pair in zip(short, some, strict=True))
                 for some in permutations(long, len(short))

@@ -15,7 +15,7 @@ in both tables: the one with the most cells that agree.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from itertools import pairwise
 from operator import attrgetter, eq, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -103,7 +103,7 @@ class RowPairing:
     def _agreeing(self, expected: int, actual: int) -> int:
         """In how many cells two rows agree."""
         ours, theirs = self._sides
-        same = sum(map(eq, ours.ids[expected], theirs.ids[actual]))
+        same: int = sum(map(eq, ours.ids[expected], theirs.ids[actual]))
         if self._loose:
             one, other = ours.ids[expected], theirs.ids[actual]
             cells = zip(self._loose, ours.cells[expected], theirs.cells[actual], strict=True)
@@ -148,8 +148,8 @@ class RowPairing:
         left, right = (
             self._items(rows, side) for rows, side in zip((self._left, self._right), self._sides, strict=True)
         )
-        counts = [Counter({item: len(rows) for item, rows in items.items()}) for items in (left, right)]
-        flow = Matching(*counts, NearRows(counts[1], self._budget), self._budget).maximum()
+        wanted, found = ({item: len(rows) for item, rows in items.items()} for items in (left, right))
+        flow = Matching(wanted, found, NearRows(found, self._budget), self._budget).maximum()
         self._take(
             Pair(left[ours].pop(), right[theirs].pop(), self._width)
             for theirs, partners in flow.items()
