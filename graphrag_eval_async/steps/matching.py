@@ -87,7 +87,7 @@ def score_steps(
     score = _sum(shares) / (len(groups) if mode == "all" and groups else 1)
     facts = ALL_RIGHT if score == 1 else matcher.facts()
     errors = tuple(matcher.errors.values())[:MAX_ERRORS]
-    return StepsScore(score, tuple(sorted(matcher.matches)), errors, facts, tuple(matcher.diffs))
+    return StepsScore(score, tuple(sorted(matcher.matches)), errors, facts, matcher.diffs)
 
 
 def _usable_names(actual_steps: Sequence[Mapping[str, Any]]) -> list[str | None]:
@@ -131,7 +131,7 @@ class _Matcher:
         self._compared: dict[int, ActualStep] = {}
         self.matches: list[tuple[int, int, int]] = []
         self.errors: dict[tuple[int, int, int], str] = {}
-        self.diffs: list[tuple[int, int, list[Difference]]] = []
+        self.diffs: tuple[tuple[int, int, list[Difference]], ...] = ()
         self._short: _Short | None = None
 
     def match(
@@ -144,11 +144,12 @@ class _Matcher:
         taken, scores, short = [], [], None
         usable = self._usable
         free = list(range(end - 1, -1, -1))
-        matched = 0
+        whole = True
         for step_index, step in enumerate(group):
             score = 0.0
             if step.partial:
                 index, score = self._best(step, group_index, step_index, free)
+                whole = whole and score == 1
             else:
                 for index in free:
                     if usable[index] in step.names:
@@ -160,11 +161,10 @@ class _Matcher:
                 taken.append(index)
                 scores.append(score)
                 self.matches.append((group_index, step_index, index))
-                matched += score == 1 or not step.partial
             if score < 1 and short is None:
                 short = _Short(step, (group_index, step_index), [index] if score > 0 else free)
         self._short = short or self._short
-        return taken, scores, matched == len(group)
+        return taken, scores, whole and len(taken) == len(group)
 
     def _best(
         self, step: PreparedStep, group_index: int, step_index: int, free: Sequence[int]
@@ -190,7 +190,7 @@ class _Matcher:
                 raise
             return
         if diff:
-            self.diffs.append((place[0], place[1], diff[:MAX_DIFFERENCES]))
+            self.diffs += ((place[0], place[1], diff[:MAX_DIFFERENCES]),)
 
     def facts(self) -> Facts:
         """Return facts about the earliest reference step, in the groups seen, that is not fully matched."""
