@@ -237,6 +237,8 @@ class Evaluator:
                 evaluation.matches = scored.matches
                 evaluation.errors = scored.errors
                 evaluation.facts = scored.facts
+                if scored.queries is not None:
+                    evaluation.similarity, evaluation.similarities, _ = scored.queries
                 if scored.facts.right_steps and not evaluation.is_answered:
                     evaluation.facts = (
                         UNANSWERED if says_something(question.reference_answer) else scored.facts

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.records.metrics import BY, COST, DISAGREEMENT, JUDGED, RESOURCES, RESULT_KEYS
+from graphrag_eval_async.records.metrics import (
+    BY,
+    COST,
+    DISAGREEMENT,
+    JUDGED,
+    OF_STEPS,
+    RESOURCES,
+    RESULT_KEYS,
+)
 from graphrag_eval_async.steps import accepted_names
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.retrieval import read_documents
@@ -326,8 +334,8 @@ def values_of(item: Mapping[str, Any], *, of_steps: bool = False) -> Iterator[Va
                 yield value
     if of_steps:
         return
-    if "steps_score" in item or "steps_score_error" in item:
-        yield _value(item, "steps_score", ["steps_score"], ["steps_score_error"], known)
+    for name in (name for name in OF_STEPS if name in item or f"{name}_error" in item):
+        yield _value(item, name, [name], [f"{name}_error"], known)
     used = [key for key in RESOURCES if key in item]
     if used:
         yield _value(item, "used", used, [], known)

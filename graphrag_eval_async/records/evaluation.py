@@ -10,7 +10,13 @@ import msgspec
 
 from graphrag_eval_async.records.copying import copy_json
 from graphrag_eval_async.records.metrics import RESOURCES
-from graphrag_eval_async.records.outcomes import REASON, failures_of, missing_of
+from graphrag_eval_async.records.outcomes import (
+    REASON,
+    REFERENCE_QUERY,
+    failures_of,
+    has_reference_query,
+    missing_of,
+)
 from graphrag_eval_async.records.outputs import is_empty
 
 if TYPE_CHECKING:
@@ -68,6 +74,8 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
         matches: for each matched reference step, the index of its group, its index in the group, and the
             index of the actual step.
         score: steps score, from 0 to 1; None if no steps were compared.
+        similarity: mean similarity of queries to the reference queries, from 0 to 1; None without any.
+        similarities: that of each reference step that has one, by the indices of its group and in it.
         errors: comparisons that failed, with the reason.
         failure: why the steps or the answer are wrong; None without reference steps.
         facts: what `failure` is derived from, kept to derive it again after judging; None without reference
@@ -98,6 +106,8 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     reference_steps: list[list[dict[str, Any]]] | None = None
     matches: Sequence[tuple[int, int, int]] = ()
     score: float | None = None
+    similarity: float | None = None
+    similarities: Mapping[tuple[int, int], float] = {}
     errors: Sequence[str] = ()
     failure: str | None = None
     facts: Any = None
@@ -155,6 +165,8 @@ def count_unjudged(evaluation: Evaluation, question: Question, response: Respons
     `evaluation.is_answered` must be set.
     """
     metrics, numbers = response.metrics, response.numbers
+    if evaluation.similarity is not None:
+        metrics, numbers = ("query_similarity", *metrics), (evaluation.similarity, *numbers)
     if evaluation.score is not None:
         metrics, numbers = ("steps_score", *metrics), (evaluation.score, *numbers)
     if evaluation.is_answered:
@@ -168,6 +180,7 @@ def count_unjudged(evaluation: Evaluation, question: Question, response: Respons
         state,
         question.reference_answer is not None,
         question.data is not None,
+        has_reference_query(evaluation.reference_steps),
         bool(response.usable),
         evaluation.failure,
     )
@@ -183,6 +196,7 @@ def _outcome(
     answer: int,
     has_answer: bool,
     has_steps: bool,
+    has_query: bool,
     took_steps: bool,
     failure: str | None,
 ) -> tuple[tuple[str, ...], Tallies, Tallies]:
@@ -190,7 +204,7 @@ def _outcome(
     result: dict[str, Any] = {
         "actual_answer": (None, "", "an answer")[answer],
         "reference_answer": has_answer or None,
-        "reference_steps": has_steps or None,
+        "reference_steps": [[{REFERENCE_QUERY: ""}]] if has_query else has_steps or None,
         "actual_steps": took_steps,
         **dict.fromkeys(metrics, 0),
     }
@@ -213,7 +227,7 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
     fields = response.fields
     steps = fields.get("actual_steps")
     if evaluation.reference_steps is not None:
-        result["reference_steps"] = _with_matches(evaluation.reference_steps, evaluation.matches, steps)
+        result["reference_steps"] = _with_matches(evaluation, steps)
     if question.reference_answer is not None:
         result["reference_answer"] = question.reference_answer
     result["status"] = "error" if evaluation.failed else "success"
@@ -226,6 +240,8 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
         result["steps_score"] = evaluation.score
         if evaluation.errors:
             result["steps_score_error"] = "; ".join(evaluation.errors[:MAX_ERRORS])
+    if evaluation.similarity is not None:
+        result["query_similarity"] = evaluation.similarity
     if evaluation.failure is not None and evaluation.pending is None:  # The judged answer may change it.
         result["failure"] = evaluation.failure
     _carry_over(fields, RESOURCES, result)
@@ -252,13 +268,13 @@ def _carry_over(fields: Mapping[str, Any], keys: Iterable[str], result: dict[str
             result[key] = fields[key]
 
 
-def _with_matches(
-    groups: list[list[dict[str, Any]]], matches: Sequence[tuple[int, int, int]], steps: Any
-) -> list[list[dict[str, Any]]]:
+def _with_matches(evaluation: Evaluation, steps: Any) -> list[list[dict[str, Any]]]:
     """Copies of the steps with their matches. Changing a result does not change the reference set."""
-    copied = [[step.copy() for step in group] for group in groups]
-    for group, index, actual in matches:
+    copied = [[step.copy() for step in group] for group in evaluation.reference_steps or ()]
+    for group, index, actual in evaluation.matches:
         copied[group][index]["matches"] = steps[actual].get("id")
+    for (group, index), similarity in evaluation.similarities.items():
+        copied[group][index]["query_similarity"] = similarity
     return copied
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.errors import FAILURES
 from graphrag_eval_async.records.metrics import JUDGED, RESOURCES, RESULT_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 # A metric and the kind of its failure, or `REASON` and why the steps or the answer are wrong.
 Tally: TypeAlias = tuple[str, str]
@@ -17,6 +18,9 @@ OUTPUTS = "judge"
 """Stands for the outputs of all custom evaluations in a result that was not judged, which names none of them.
 Such a result lacks this key.
 """
+
+REFERENCE_QUERY = "reference_query"
+"""Key of a reference step: the query with which the agent's is compared."""
 
 REASON = "failure"
 """Key of the reason why the steps or the answer are wrong, which is counted as metrics are."""
@@ -67,7 +71,19 @@ def missing_of(result: Mapping[str, Any]) -> list[Tally]:
         missing = [tally for tally in unanswered if result.get(tally[0]) is None]
     if result.get("steps_score") is None and result.get("reference_steps") is not None:
         missing.append(("steps_score", NOT_SCORED if result.get("actual_steps") else NO_STEPS))
+    if result.get("query_similarity") is None and has_reference_query(result.get("reference_steps")):
+        missing.append(("query_similarity", NOT_SCORED if result.get("actual_steps") else NO_STEPS))
     return missing
+
+
+def has_reference_query(groups: Any) -> bool:
+    """Whether a step of the groups has a reference query. The groups may be of any shape."""
+    return isinstance(groups, list | tuple) and any(
+        isinstance(step, Mapping) and step.get(REFERENCE_QUERY) is not None
+        for group in groups
+        if isinstance(group, list | tuple)
+        for step in group
+    )
 
 
 def failures_of(

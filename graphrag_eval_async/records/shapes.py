@@ -33,7 +33,15 @@ class ReferenceStepShape(Struct, kw_only=True):
     ignore_duplicates: Annotated[
         bool | None, Meta(description="whether duplicate SPARQL rows count once, as by default")
     ] = None
+    reference_query: Annotated[
+        str | None, Meta(description="the SPARQL query that the agent's query is compared with")
+    ] = None
     matches: Annotated[Any, Meta(description="left over from an evaluation; ignored")] = None
+    query_similarity: Annotated[Any, Meta(description="left over from an evaluation; ignored")] = None
+
+
+OF_EVALUATIONS = ("matches", "query_similarity")
+"""Keys of reference steps that evaluations add; those left over from an earlier one are ignored."""
 
 
 class QuestionShape(Struct, kw_only=True):

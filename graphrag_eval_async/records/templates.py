@@ -14,7 +14,13 @@ from graphrag_eval_async.records.decoding import MAX_DEPTH, is_shallow, nests_de
 from graphrag_eval_async.records.doubts import Doubts
 from graphrag_eval_async.records.json_file import decode_question, decode_template
 from graphrag_eval_async.records.question import Question, encode_steps
-from graphrag_eval_async.records.shapes import QuestionShape, ReferenceStepShape, keys_of, kinds_of
+from graphrag_eval_async.records.shapes import (
+    OF_EVALUATIONS,
+    QuestionShape,
+    ReferenceStepShape,
+    keys_of,
+    kinds_of,
+)
 
 _KINDS: dict[type, str] = {
     str: "a string",
@@ -28,6 +34,7 @@ _KINDS: dict[type, str] = {
 _STEP_KINDS = kinds_of(ReferenceStepShape)
 _QUESTION_KEYS = keys_of(QuestionShape)
 _STRINGS = frozenset({str})
+_LEFT_OVER = frozenset(OF_EVALUATIONS)
 
 _FLAT = (
     "expected groups of steps, got steps; put the steps of each group in their own list: in YAML, "
@@ -126,7 +133,7 @@ class TemplateReader:
             if type(group) is not list or not group:
                 raise TypeError
             for step in group:
-                if type(step) is not dict or "matches" in step or not _has_plain_keys(step):
+                if type(step) is not dict or not _LEFT_OVER.isdisjoint(step) or not _has_plain_keys(step):
                     raise TypeError
                 shallow = shallow and is_shallow(step)
                 self._check_step(step)
@@ -169,7 +176,8 @@ class TemplateReader:
     def _read_step(self, step: Any, place: str) -> None:
         if not self._is_a(dict, step, place):
             return
-        step.pop("matches", None)  # Left over from an evaluation; results contain only new matches.
+        for key in OF_EVALUATIONS:
+            step.pop(key, None)
         readable = self._read_step_keys(step, place)
         if readable["name"] is None:
             if readable["output_media_type"] is None or step.get("output") is None:
