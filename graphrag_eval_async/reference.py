@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from warnings import warn
 
 from graphrag_eval_async.errors import GraphragEvalWarning, ReferenceDataError
+from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
 from graphrag_eval_async.records.question import AnyQuestion, decode_steps
 from graphrag_eval_async.records.templates import TemplateReader
-from graphrag_eval_async.steps import PreparedStep, accepted_names, check_step, prepare_step
+from graphrag_eval_async.steps import (
+    PreparedStep,
+    accepted_names,
+    check_step,
+    needs_execution,
+    prepare_step,
+    sparql_of,
+)
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Question
@@ -41,8 +49,17 @@ class PreparedSteps(Mapping[str, Prepared]):
     """
 
     def __init__(
-        self, questions: Mapping[str, Question], comparators: Mapping[str, Comparator] | None
+        self,
+        questions: Mapping[str, Question],
+        comparators: Mapping[str, Comparator] | None,
+        *,
+        compares_queries: bool = False,
     ) -> None:
+        """Prepare steps for user `comparators`, by name.
+
+        With `compares_queries`, the query in the arguments of a step is its reference query, too.
+        """
+        self._compares_queries = compares_queries
         self._questions = questions
         self._comparators = comparators
         self._kept: dict[str, Prepared] = {}
@@ -59,6 +76,10 @@ class PreparedSteps(Mapping[str, Prepared]):
         if data is None:
             raise KeyError(question_id)
         steps = decode_steps(data)
+        if self._compares_queries:
+            for step in (step for group in steps for step in group):
+                if REFERENCE_QUERY not in step and (query := sparql_of(step)) is not None:
+                    step[REFERENCE_QUERY] = query
         groups = [[prepare_step(step, self._comparators) for step in group] for group in steps]
         prepared = Prepared(steps, groups)
         if self._keeps:
@@ -81,15 +102,17 @@ class Reference:
         step_names: the names of the reference steps, and of the actual steps that these can match.
         prepared: by question id, its reference steps, ready to be compared; only of questions that have any.
         doubts: what is probably a mistake, such as an unknown key, each with its place.
+        needs_execution: whether a step has no output, but a query that gives it.
     """
 
-    __slots__ = ("doubts", "prepared", "questions", "step_names", "templates")
+    __slots__ = ("doubts", "needs_execution", "prepared", "questions", "step_names", "templates")
 
     questions: Mapping[str, Question]
     templates: tuple[str, ...]
     step_names: frozenset[str]
     prepared: Mapping[str, Prepared]
     doubts: tuple[str, ...]
+    needs_execution: bool
 
     def __init__(
         self,
@@ -110,10 +133,13 @@ class Reference:
             ReferenceDataError: with every problem found.
         """
         names: set[str] = set()
+        self.needs_execution = False
 
         def check(step: Mapping[str, Any]) -> None:
             check_step(step, comparators)
             names.add(step["name"])
+            if needs_execution(step) and step["name"] not in (comparators or ()):
+                self.needs_execution = True
 
         reader = TemplateReader(check, comparators or ())
         reader.read(templates)
@@ -127,11 +153,31 @@ class Reference:
         self.step_names = frozenset(names).union(*map(accepted_names, names))
         self.prepared = PreparedSteps(reader.questions, comparators)
 
+    def check_outputs(self) -> None:
+        """Check that no step waits for its query to be run.
+
+        Raises:
+            ReferenceDataError: a step has no output, but a query that gives it.
+        """
+        if not self.needs_execution:
+            return
+        raise ReferenceDataError(
+            [
+                f"question {question.id!r}: reference_steps[{group}][{index}].output: missing; "
+                "`execute` in the configuration says where its reference_query is run"
+                for question in self
+                for group, steps in enumerate(question.reference_steps or ())
+                for index, step in enumerate(steps)
+                if needs_execution(step)
+            ]
+        )
+
     def __getstate__(self) -> tuple[Any, ...]:
-        return dict(self.questions), self.templates, self.step_names, self.prepared, self.doubts
+        own = self.step_names, self.prepared, self.doubts, self.needs_execution
+        return dict(self.questions), self.templates, *own
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        questions, self.templates, self.step_names, self.prepared, self.doubts = state
+        questions, self.templates, self.step_names, self.prepared, self.doubts, self.needs_execution = state
         self.questions = MappingProxyType(questions)
 
     def __len__(self) -> int:
@@ -155,6 +201,7 @@ class NoReference(Reference):
         self.step_names = frozenset()
         self.prepared = {}
         self.doubts = ()
+        self.needs_execution = False
 
     def __reduce__(self) -> Any:
         return NoReference, ()

@@ -11,6 +11,7 @@ import msgspec
 from graphrag_eval_async.records.copying import copy_json
 from graphrag_eval_async.records.metrics import RESOURCES
 from graphrag_eval_async.records.outcomes import (
+    EXECUTION_ERROR,
     REASON,
     REFERENCE_QUERY,
     failures_of,
@@ -84,6 +85,9 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
         judged: keys and values of the judged metrics.
         judged_steps: keys and values of the judged metrics of actual steps, by index of the step.
         provenance: what the result records about its judge.
+        execution: what it records about where and when queries were run; None if none was.
+        execution_error: why its steps could not be scored, as queries could not be run.
+        executed_steps: keys and values that running queries adds to actual steps, by index of the step.
         source: file and position of the response.
         result: the result dict, once `as_dict` has built it.
     """
@@ -115,6 +119,9 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     judged: Mapping[str, Any] = {}
     judged_steps: Mapping[int, Mapping[str, Any]] = {}
     provenance: dict[str, Any] | None = None
+    execution: Mapping[str, Any] | None = None
+    execution_error: str | None = None
+    executed_steps: Mapping[int, Mapping[str, Any]] = {}
     source: dict[str, Any] | None = None
     result: Mapping[str, Any] | None = None
 
@@ -183,6 +190,7 @@ def count_unjudged(evaluation: Evaluation, question: Question, response: Respons
         has_reference_query(evaluation.reference_steps),
         bool(response.usable),
         evaluation.failure,
+        None if evaluation.execution_error is None else evaluation.execution_error.partition(":")[0],
     )
 
 
@@ -199,6 +207,7 @@ def _outcome(
     has_query: bool,
     took_steps: bool,
     failure: str | None,
+    execution_error: str | None,
 ) -> tuple[tuple[str, ...], Tallies, Tallies]:
     """The metrics and both sets of tallies. Results have few different combinations, so they share them."""
     result: dict[str, Any] = {
@@ -210,7 +219,12 @@ def _outcome(
     }
     reason = [] if failure is None else [(REASON, failure)]
     if not failed:
-        return metrics, tuple(missing_of(result) + reason), ()
+        if execution_error is None:
+            missing = missing_of(result)
+        else:
+            result[EXECUTION_ERROR] = execution_error
+            missing = failures_of(result, (EXECUTION_ERROR,), failed=False, counts=True)
+        return metrics, tuple(missing + reason), ()
     counted, uncounted = (failures_of(result, (), failed=True, counts=counts) for counts in (True, False))
     return metrics, tuple(counted + reason), tuple(uncounted + reason)
 
@@ -234,14 +248,17 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
     _carry_over(fields, ("error", "actual_answer"), result)
     result |= evaluation.judged
     if steps is not None:
-        more = evaluation.judged_steps
-        result["actual_steps"] = [step | more.get(i, {}) for i, step in enumerate(steps)] if more else steps
+        result["actual_steps"] = steps
+        for more in filter(None, (evaluation.executed_steps, evaluation.judged_steps)):
+            result["actual_steps"] = [step | more.get(i, {}) for i, step in enumerate(result["actual_steps"])]
     if evaluation.score is not None:
         result["steps_score"] = evaluation.score
         if evaluation.errors:
             result["steps_score_error"] = "; ".join(evaluation.errors[:MAX_ERRORS])
     if evaluation.similarity is not None:
         result["query_similarity"] = evaluation.similarity
+    if evaluation.execution_error is not None:
+        result[EXECUTION_ERROR] = evaluation.execution_error
     if evaluation.failure is not None and evaluation.pending is None:  # The judged answer may change it.
         result["failure"] = evaluation.failure
     _carry_over(fields, RESOURCES, result)
@@ -257,6 +274,8 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
         result["source"] = evaluation.source
     if evaluation.pending is not None:
         result["pending"] = evaluation.pending
+    if evaluation.execution is not None:
+        result["execution"] = evaluation.execution
     if evaluation.provenance is not None:
         result["judge"] = evaluation.provenance
     return result

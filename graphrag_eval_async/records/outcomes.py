@@ -25,6 +25,9 @@ REFERENCE_QUERY = "reference_query"
 REASON = "failure"
 """Key of the reason why the steps or the answer are wrong, which is counted as metrics are."""
 
+EXECUTION_ERROR = "execution_error"
+"""Key of the reason why queries could not be run, which leaves the steps without a score."""
+
 RESPONSE_ERROR, NO_ANSWER, NO_STEPS, NOT_SCORED = "response_error", "no_answer", "no_steps", "not_scored"
 OTHER, TEXT = "other", "text"
 
@@ -33,7 +36,7 @@ ERRORS_OF_RESULT: Mapping[str, tuple[str, ...]] = {
     for metric in JUDGED
     if not metric.of_step
     for key, values in (metric.errors or {f"{metric.name}_error": metric.values}).items()
-}
+} | {EXECUTION_ERROR: ("steps_score",)}
 ERRORS_OF_STEP: Mapping[str, tuple[str, ...]] = {
     key: values for metric in JUDGED if metric.of_step for key, values in metric.errors.items()
 }

@@ -34,13 +34,15 @@ class ReferenceStepShape(Struct, kw_only=True):
         bool | None, Meta(description="whether duplicate SPARQL rows count once, as by default")
     ] = None
     reference_query: Annotated[
-        str | None, Meta(description="the SPARQL query that the agent's query is compared with")
+        str | None,
+        Meta(description="the SPARQL query that gives the output; the agent's query is compared with it"),
     ] = None
     matches: Annotated[Any, Meta(description="left over from an evaluation; ignored")] = None
     query_similarity: Annotated[Any, Meta(description="left over from an evaluation; ignored")] = None
+    executed_at: Annotated[Any, Meta(description="left over from an evaluation; ignored")] = None
 
 
-OF_EVALUATIONS = ("matches", "query_similarity")
+OF_EVALUATIONS = ("matches", "query_similarity", "executed_at")
 """Keys of reference steps that evaluations add; those left over from an earlier one are ignored."""
 
 

@@ -5,12 +5,14 @@ from graphrag_eval_async.steps.comparators import (
     PreparedStep,
     accepted_names,
     check_step,
+    needs_execution,
     prepare_step,
 )
 from graphrag_eval_async.steps.failure import UNANSWERED, Facts, failure_of, right_answer
-from graphrag_eval_async.steps.matching import StepsScore, score_steps
+from graphrag_eval_async.steps.matching import StepsScore, score_steps, usable_names
 from graphrag_eval_async.steps.retrieval import average_precision, read_texts, recall_at_k
 from graphrag_eval_async.steps.sparql.budget import QUICK_COMPARISONS, QUICK_SEARCH_STEPS, Budget
+from graphrag_eval_async.steps.sparql.query import sparql_of
 
 __all__ = [
     "QUICK_COMPARISONS",
@@ -25,9 +27,12 @@ __all__ = [
     "average_precision",
     "check_step",
     "failure_of",
+    "needs_execution",
     "prepare_step",
     "read_texts",
     "recall_at_k",
     "right_answer",
     "score_steps",
+    "sparql_of",
+    "usable_names",
 ]

@@ -20,6 +20,7 @@ from graphrag_eval_async.errors import (
 )
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.copying import copy_json
+from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
 from graphrag_eval_async.records.shapes import MEDIA_TYPES
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.failure import Facts
@@ -78,11 +79,18 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
     """
     name = step.get("name")
     own = comparators and name in comparators
+    if needs_execution(step) and not own:
+        return
     if step.get("output_media_type") != _SPARQL or name in _BY_NAME or own:
         prepare_step(step, comparators)
     elif not are_plain(step.get("output"), step.get("required_columns") or ()):
         prepare_step(step)
         _prepare_sparql(step, ActualStep(step))
+
+
+def needs_execution(step: Mapping[str, Any]) -> bool:
+    """Whether a reference step has no output, but a query that gives it."""
+    return step.get("output") is None and step.get(REFERENCE_QUERY) is not None
 
 
 def prepare_step(
@@ -101,6 +109,8 @@ def prepare_step(
         raise MalformedStep("name: must be a string")
     if comparators and name in comparators:
         return PreparedStep(step, accepted_names(name), _user_comparator(name, comparators[name], step))
+    if needs_execution(step):
+        return PreparedStep(step, accepted_names(name), _not_fetched)
     if not isinstance(media_type, str | None):
         raise MalformedStep(f"output_media_type: must be absent or one of {', '.join(MEDIA_TYPES)}")
     build = _BY_NAME.get(name) or _BY_MEDIA_TYPE.get(media_type) or _SAME_OUTPUT
@@ -111,6 +121,10 @@ def prepare_step(
 def accepted_names(name: str) -> frozenset[str]:
     """Return the names of actual steps that a reference step of this name can match."""
     return _ACCEPTED_NAMES.get(name) or frozenset([name])
+
+
+def _not_fetched(_actual: ActualStep) -> float:
+    raise MalformedStep("output: missing; its reference_query has not been run")
 
 
 def _built(comparator: Callable[[Mapping[str, Any]], Score], explain: Explain = _nothing_more) -> Build:

@@ -17,7 +17,7 @@ from graphrag_eval_async.steps.queries import Similarities, compare_queries
 from graphrag_eval_async.steps.sparql.budget import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from graphrag_eval_async.steps.comparators import PreparedStep
 
@@ -54,6 +54,7 @@ def score_steps(
     mode: Literal["last", "all"],
     quick: bool = False,
     usable: Sequence[str | None] | None = None,
+    invalid: Container[int] = (),
 ) -> StepsScore:
     """Match the reference's groups of steps with the steps of a response.
 
@@ -64,14 +65,16 @@ def score_steps(
     groups, those not reached being 0. Without reference steps the score is 0.
 
     The comparisons share the `budget`; stopping it from another thread ends them. `usable` are the names of
-    the actual steps, or None of those that did not succeed or returned nothing, if known.
+    the actual steps, or None of those that did not succeed or returned nothing, if known. `invalid` are the
+    indices of actual steps whose queries do not parse.
 
     Raises:
         ComparisonBudgetExceeded: only if `quick`: the comparisons take more than the budget; without `quick`,
             those that cannot be paid score 0 then, and `errors` says so.
     """
-    usable = _usable_names(actual_steps) if usable is None else usable
+    usable = usable_names(actual_steps) if usable is None else usable
     matcher = _Matcher(actual_steps, usable, budget or Budget(), quick=quick)
+    matcher.invalid = invalid
     shares = []
     end = len(actual_steps)
     for index in reversed(range(len(groups))):
@@ -91,7 +94,8 @@ def score_steps(
     return StepsScore(score, matches, tuple(errors), facts, queries)
 
 
-def _usable_names(actual_steps: Sequence[Mapping[str, Any]]) -> list[str | None]:
+def usable_names(actual_steps: Sequence[Mapping[str, Any]]) -> list[str | None]:
+    """Return the names of steps, with None in place of those that failed or returned nothing."""
     return [
         step.get("name") if step.get("status") == "success" and step.get("output") is not None else None
         for step in actual_steps
@@ -133,6 +137,7 @@ class _Matcher:
         self.matches: list[tuple[int, int, int]] = []
         self.errors: dict[tuple[int, int, int], str] = {}
         self._short: _Short | None = None
+        self.invalid: Container[int] = ()
 
     def match(
         self, group_index: int, group: Sequence[PreparedStep], end: int
@@ -167,6 +172,8 @@ class _Matcher:
         if not named:
             return Facts()
         blamed = next((index for index in named if self._usable[index] in names), named[0])
+        if blamed in self.invalid:
+            return Facts(attempted=True, invalid_query=True)
         if steps[blamed].get("status") != "success":
             return Facts(attempted=True, failed=True)
         actual = self._compared.get(blamed)

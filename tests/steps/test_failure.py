@@ -34,6 +34,7 @@ REASONS = {
     "none",
     "no_answer",
     "no_steps",
+    "query_invalid",
     "step_error",
     "wrong_query_result",
     "empty_result",

@@ -81,7 +81,7 @@ async def test_the_steps_score_does_not_depend_on_it() -> None:
 
 
 async def test_it_is_a_metric_like_others() -> None:
-    responses = [
+    responses: list[dict[str, Any]] = [
         {"question_id": "q", "actual_steps": [ran(SAME)]},
         {"question_id": "q", "actual_steps": [ran(HALF)]},
         {"question_id": "q", "error": "down"},
@@ -105,7 +105,7 @@ async def test_it_is_a_metric_like_others() -> None:
 async def test_the_stream_counts_as_its_results_do() -> None:
     from graphrag_eval_async import evaluate_stream
 
-    responses = [
+    responses: list[dict[str, Any]] = [
         {"question_id": "q", "actual_steps": [ran(SAME)]},
         {"question_id": "q"},
         {"question_id": "q", "error": "x"},

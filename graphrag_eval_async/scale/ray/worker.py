@@ -76,6 +76,7 @@ class EvaluateBatches:
         self._known = ray.get(known.reference)
         self._evaluator = Evaluator(self._task.reference, **self._task.options)
         self._session = self._evaluator.session()
+        self._execution = self._evaluator.execution_session()
         self._runner = asyncio.Runner()
         self._read = self._evaluator.reader(self._task.max_line_bytes)
         self._in_flight = asyncio.Semaphore(self._task.max_in_flight)
@@ -148,7 +149,8 @@ class EvaluateBatches:
             if isinstance(response, Reject):
                 rejects.append(_reject_row(row, response))
                 continue
-            evaluation = self._evaluator.score(response, None)
+            executed = await self._evaluator.execute(response, self._execution)
+            evaluation = self._evaluator.score(response, None, executed=executed)
             if row["file"] is not None:
                 evaluation.source = {"file": row["file"], "offset": row["offset"]}
             found.append((row["id"], evaluation))

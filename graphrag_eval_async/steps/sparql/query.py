@@ -14,7 +14,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import urljoin
 
-from graphrag_eval_async.steps.sparql.tokens import FORMS, UPDATES, Token, tokens
+from graphrag_eval_async.steps.sparql.tokens import FORMS, UPDATES, Token, form_of, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -434,6 +434,12 @@ def _character(match: re.Match[str]) -> str:
         number = int(text[1:], 16)
         return match[0] if number > 0x10FFFF or 0xD800 <= number < 0xE000 else chr(number)
     return _ESCAPES.get(text, text)
+
+
+def sparql_of(step: Mapping[str, Any]) -> str | None:
+    """Return the SPARQL query that a step carries; None if it has none, or one of another language."""
+    text = query_of(step)
+    return text if text is not None and form_of(text) in FORMS else None
 
 
 QUERY_KEYS = ("query", "sparql", "sparql_query", "queryString")
