@@ -8,6 +8,7 @@ from urllib.parse import urljoin, urlsplit
 
 import orjson
 
+from graphrag_eval_async.config import secrets
 from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
 from graphrag_eval_async.execution.answer import GRAPH_FORMS, Answer, QueryFailed, now
 from graphrag_eval_async.records.shapes import SPARQL_RESULTS
@@ -48,7 +49,8 @@ class Endpoint:
         assert config.endpoint is not None  # noqa: S101
         self._config = config
         self._url = str(config.endpoint)
-        self.where = f"execute.endpoint: {self._url}"
+        self.where = f"execute.endpoint: {shown_address(config)}"
+        self._secrets = secrets(config)
         self._slots = asyncio.Semaphore(config.max_in_flight)
         self._client: httpx.AsyncClient | None = None
         lines = (f"PREFIX {prefix}: <{iri}>\n" for prefix, iri in config.prefixes.items())
@@ -65,7 +67,7 @@ class Endpoint:
         try:
             await self._within("ASK {}", SPARQL_RESULTS)
         except QueryFailed as error:
-            if error.kind == "unavailable":
+            if error.kind != "invalid":  # It may know no ASK.
                 raise ExecutionUnavailable(f"{self.where}: {error.message}") from None
 
     def _connect(self) -> httpx.AsyncClient:
@@ -157,7 +159,7 @@ class Endpoint:
                     body = await self._read(response)
                     if response.is_success:
                         return body, response.headers.get("content-type", "").partition(";")[0].strip()
-                    raise _failure(response.status_code, body)
+                    raise self._failure(response.status_code, body)
             raise QueryFailed("unavailable", "it redirects again and again")
         except httpx.TimeoutException as error:
             if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
@@ -194,6 +196,19 @@ class Endpoint:
                 raise QueryFailed("failed", f"it returns more than {self._config.max_bytes:,} bytes")
         return bytes(body)
 
+    def _failure(self, status: int, body: bytes) -> QueryFailed:
+        """What a status code says; servers explain invalid queries in plain text."""
+        text = " ".join(body[:2000].decode(errors="replace").split())
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        said = f": {text}" if text and not text.startswith("<") else ""
+        if status in OF_THE_QUERY:
+            return QueryFailed("invalid" if status == 400 else "failed", f"HTTP {status}{said}")
+        if status in OVERLOADED:
+            return _passing(f"it answers HTTP {status}")
+        advice = "; check headers, username and password" if status in {401, 403} else ""
+        return QueryFailed("unavailable", f"it answers HTTP {status}{advice}")
+
     async def aclose(self) -> None:
         """Close all connections."""
         client, self._client = self._client, None
@@ -201,16 +216,9 @@ class Endpoint:
             await client.aclose()
 
 
-def _failure(status: int, body: bytes) -> QueryFailed:
-    """What a status code says; servers explain invalid queries in plain text."""
-    text = " ".join(body[:2000].decode(errors="replace").split())
-    said = f": {text}" if text and not text.startswith("<") else ""
-    if status in OF_THE_QUERY:
-        return QueryFailed("invalid" if status == 400 else "failed", f"HTTP {status}{said}")
-    if status in OVERLOADED:
-        return _passing(f"it answers HTTP {status}")
-    advice = "; check headers, username and password" if status in {401, 403} else ""
-    return QueryFailed("unavailable", f"it answers HTTP {status}{advice}")
+def shown_address(config: ExecuteConfig) -> str:
+    """Return the address of the endpoint, with names of variables in place of what the environment holds."""
+    return str(getattr(config.endpoint, "written", config.endpoint))
 
 
 def _passing(message: str) -> QueryFailed:

@@ -160,7 +160,7 @@ def _answer(store: Any, request: Request, prefixes: Mapping[str, str], setup: Se
         results = store.query(request.query, base_iri=BASE, prefixes=known)
         return Reply() if request.parse else Reply(_written(results, setup))
     except SyntaxError as error:
-        return Reply(kind="invalid", message=_message(error))
+        return Reply(kind="invalid", message=_syntax(_message(error)))
     except _Exceeded as error:
         return Reply(kind="failed", message=str(error))
     except MemoryError:
@@ -211,6 +211,14 @@ def _term(term: Any) -> dict[str, Any]:
         return {**written, "xml:lang": term.language}
     datatype = term.datatype.value
     return written if datatype == STRING else {**written, "datatype": datatype}
+
+
+def _syntax(message: str) -> str:
+    """A message of the parser without the characters that it would have accepted."""
+    where, _, expected = message.partition(": ")
+    if "Prefix not found" in expected:
+        return f"{where}: a prefix is not declared"
+    return where if "[" in expected else message
 
 
 def _message(error: BaseException) -> str:

@@ -22,6 +22,16 @@ MAX_LISTED = 50
 """Maximum predicates, classes and other IRIs listed in `query_facts`, of each."""
 
 
+def reference_queries(groups: Sequence[Sequence[PreparedStep]]) -> dict[tuple[int, int], str]:
+    """Return the queries that give expected outputs, by the indices of the group and of the step in it."""
+    return {
+        (group_index, index): query
+        for group_index, group in enumerate(groups)
+        for index, step in enumerate(group)
+        if (query := query_to_run(step.step)) is not None
+    }
+
+
 def actual_queries(
     groups: Sequence[Sequence[PreparedStep]], steps: Sequence[Mapping[str, Any]]
 ) -> dict[int, str]:

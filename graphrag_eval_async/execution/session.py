@@ -7,11 +7,11 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.execution.answer import Answer, QueryFailed, check_query
-from graphrag_eval_async.execution.endpoint import Endpoint
+from graphrag_eval_async.execution.endpoint import Endpoint, shown_address
 from graphrag_eval_async.execution.engine import Setup
 from graphrag_eval_async.execution.executed import Executed, error_of
 from graphrag_eval_async.execution.processes import Processes
-from graphrag_eval_async.execution.queries import actual_queries, facts_of, prefixes_in, query_to_run
+from graphrag_eval_async.execution.queries import actual_queries, facts_of, prefixes_in, reference_queries
 from graphrag_eval_async.steps.sparql.tokens import MAX_QUERY_CHARACTERS
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class ExecutionSession:
         self._source: dict[str, str] = {}
         if config is not None and config.endpoint is not None:
             self._engine = Endpoint(config)
-            self._source = {"endpoint": str(config.endpoint)}
+            self._source = {"endpoint": shown_address(config)}
         elif config is not None:
             self._engine = _engine_of(config)
             self._source = {"graph": str(config.graph)}
@@ -67,10 +67,11 @@ class ExecutionSession:
         """
         expected: dict[Place, Answer] = {}
         error: str | None = None
-        if self._engine is not None:
-            await self._open()
-            expected, error = await self._fetch(groups)
         queries = actual_queries(groups, steps)
+        references = reference_queries(groups)
+        if self._engine is not None and (references or queries):
+            await self._open()
+            expected, error = await self._fetch(references)
         runs = self._engine is not None and error is None and (self._config is None or self._config.actual)
         succeeded = {i: query for i, query in queries.items() if steps[i].get("status") != "error"}
         outcomes = await self._each(succeeded) if runs else {}
@@ -93,20 +94,14 @@ class ExecutionSession:
             self._opening = asyncio.create_task(self._engine.open(), name="graphrag-eval-async queries")
         await asyncio.shield(self._opening)
 
-    async def _fetch(
-        self, groups: Sequence[Sequence[PreparedStep]]
-    ) -> tuple[dict[Place, Answer], str | None]:
+    async def _fetch(self, queries: Mapping[Place, str]) -> tuple[dict[Place, Answer], str | None]:
         """Return what the reference queries return, and why one of them has no answer."""
         expected: dict[Place, Answer] = {}
-        for group_index, group in enumerate(groups):
-            for index, step in enumerate(group):
-                query = query_to_run(step.step)
-                if query is None:
-                    continue
-                try:
-                    expected[group_index, index] = await self._once(query)
-                except QueryFailed as failed:
-                    return {}, error_of(f"reference_steps[{group_index}][{index}]", failed)
+        for (group, index), query in queries.items():
+            try:
+                expected[group, index] = await self._once(query)
+            except QueryFailed as failed:
+                return {}, error_of(f"reference_steps[{group}][{index}]", failed)
         return expected, None
 
     async def _once(self, query: str) -> Answer:

@@ -134,7 +134,7 @@ REFUSED = [
     ("step_error", "LOAD <http://127.0.0.1:9/>"),
     ("step_error", "SELECT * { SERVICE <http://127.0.0.1:9/> { ?s ?p ?o } }"),
     ("step_error", "SELECT * { ?s ?p ?a FILTER(?a<?b)SERVICE?x#>\n{ ?s ?p ?o } }"),
-    ("wrong_query_result", "SELECT * FROM <http://127.0.0.1:9/> { ?s ?p ?o }"),  # It is no address here.
+    ("empty_result", "SELECT * FROM <http://127.0.0.1:9/> { ?s ?p ?o }"),  # It is no address here.
     ("step_error", "SELECT * { ?s ?p 1 }" + " " * 100_000),
 ]
 
@@ -199,7 +199,7 @@ async def test_a_reference_query_that_fails_leaves_the_score_out(tmp_path: Path)
     columns = {**STEP, "required_columns": ["none"]}
     for step, error in [
         (bad, "failed: reference_steps[0][0]: it took more than 0.5 s"),
-        (invalid, "invalid_request: reference_steps[0][0]: error at 1:24: "),
+        (invalid, "invalid_request: reference_steps[0][0]: error at 1:23: a prefix is not declared"),
         (columns, "invalid_reply: reference_steps[0][0]: required_columns"),
     ]:
         [result] = await results_of([ran(RIGHT)], graph(tmp_path, timeout_sec=0.5), templates(step))
