@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from graphrag_eval_async.errors import ExecutionUnavailable
+from graphrag_eval_async.execution import engine
 from graphrag_eval_async.execution.answer import Answer, QueryFailed, media_type_of, now
 from graphrag_eval_async.execution.engine import LENGTH, Reply, Request, Setup, frame
 
@@ -124,7 +126,8 @@ class _Process:
         pipe, no_one = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "graphrag_eval_async.execution.engine"),
+            *("-P", "-m", engine.__name__),
+            env=_environment(),
             stdin=pipe,
             stdout=pipe,
             stderr=no_one,
@@ -170,6 +173,15 @@ class _Process:
             with suppress(ProcessLookupError):
                 process.kill()
             await asyncio.shield(_ended(process))
+
+
+def _environment() -> dict[str, str]:
+    """What a process needs to find the same packages, and no secrets."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(engine.__file__))))
+    kept = {
+        name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT") if name in os.environ
+    }
+    return kept | {"PYTHONPATH": os.pathsep.join([*filter(os.path.isabs, sys.path), package])}
 
 
 async def _ended(process: Process) -> None:
