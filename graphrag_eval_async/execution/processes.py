@@ -77,7 +77,10 @@ class Processes:
 
     async def _call(self, request: Request) -> Reply:
         async with self._slots:
-            process = self._idle.pop() if self._idle else await self._start()
+            try:
+                process = self._idle.pop() if self._idle else await self._start()
+            except ExecutionUnavailable as error:  # The file was changed since, say.
+                raise QueryFailed("unavailable", str(error)) from None
             is_done = False
             try:
                 reply = await process.call(request, self._setup.seconds)

@@ -69,8 +69,9 @@ class ExecutionSession:
         error: str | None = None
         queries = actual_queries(groups, steps)
         references = reference_queries(groups)
-        if self._engine is not None and (references or queries):
+        if references or queries:
             await self._open()
+        if self._engine is not None:
             expected, error = await self._fetch(references)
         runs = self._engine is not None and error is None and (self._config is None or self._config.actual)
         succeeded = {i: query for i, query in queries.items() if steps[i].get("status") != "error"}
@@ -89,10 +90,14 @@ class ExecutionSession:
         return Executed(expected, outcomes, invalid, facts, error, provenance)
 
     async def _open(self) -> None:
-        assert self._engine is not None  # noqa: S101
         if self._opening is None:
-            self._opening = asyncio.create_task(self._engine.open(), name="graphrag-eval-async queries")
+            self._opening = asyncio.create_task(self._start(), name="graphrag-eval-async queries")
         await asyncio.shield(self._opening)
+
+    async def _start(self) -> None:
+        for engine in (self._engine, self._parsers):
+            if engine is not None:
+                await engine.open()
 
     async def _fetch(self, queries: Mapping[Place, str]) -> tuple[dict[Place, Answer], str | None]:
         """Return what the reference queries return, and why one of them has no answer."""

@@ -18,6 +18,7 @@ from graphrag_eval_async.records.metrics import (
     RESOURCES,
     RESULT_KEYS,
 )
+from graphrag_eval_async.records.outcomes import EXECUTION_ERROR, REFERENCE_QUERY
 from graphrag_eval_async.steps import accepted_names
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.retrieval import read_documents
@@ -101,7 +102,9 @@ class Pair(NamedTuple):
 def pairs_of(result: Mapping[str, Any]) -> list[Pair]:
     """The expected steps of a result in order, then the other steps of the agent."""
     steps = result.get("actual_steps")
-    actual = [step for step in (steps if isinstance(steps, list) else ()) if isinstance(step, Mapping)]
+    actual = [
+        _as_compared(step) for step in (steps if isinstance(steps, list) else ()) if isinstance(step, Mapping)
+    ]
     groups = [*_groups(result.get("reference_steps"))]
     expected = [step for group in groups for step in group]
     by_id = {step["id"]: step for step in actual if isinstance(step.get("id"), str)}
@@ -128,6 +131,12 @@ def pairs_of(result: Mapping[str, Any]) -> list[Pair]:
         pairs.append(Pair(left, right, verdict))
     others = [step for step in actual if id(step) not in taken]
     return pairs + [Pair(None, _step(step, None, []), "not expected") for step in others]
+
+
+def _as_compared(step: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An actual step with what its query returned when it was run, if it was."""
+    run = {"output": "executed_output", "error": EXECUTION_ERROR}
+    return {**step, **{key: step[more] for key, more in run.items() if more in step}}
 
 
 def _documents_found(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str:
@@ -175,7 +184,7 @@ def _step(step: Mapping[str, Any], table: Table | None, documents: list[Document
     text = "" if table is not None or documents or step.get("output") is None else _text(step["output"])
     return Step(
         name=str(step.get("name")),
-        args=_arguments(step.get("args")),
+        args=_arguments(step.get("args", step.get(REFERENCE_QUERY))),
         error="" if step.get("error") is None else _text(step["error"]),
         table=table,
         documents=documents[:DOCUMENTS],

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.config import ExecuteConfig, load_config, secrets
 from tests.cases import each
 from tests.config.support import problems
+
+if TYPE_CHECKING:
+    import pytest
 
 URL = "https://example.org/sparql"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphrag_eval_async.steps.queries import REFERENCE_QUERY
+from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
 from tests.execution.support import HOSTILE, NAMES, PREFIX, RIGHT, ran, results_of, templates
 
 CHECKS: dict[str, Any] = {"steps": {"check_queries": True}}

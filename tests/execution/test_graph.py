@@ -315,3 +315,29 @@ def test_fingerprints_tell_other_executions_apart(tmp_path: Path) -> None:
     ]
     found = {Evaluator(templates(step), config=config).fingerprints()["configuration"] for config in configs}
     assert len(found) == 4
+
+
+async def test_pages_show_what_the_queries_returned(tmp_path: Path) -> None:
+    from graphrag_eval_async.monitor.evidence import pairs_of
+
+    right, refused = await results_of([ran(RIGHT), ran("CLEAR ALL", output="mine")], graph(tmp_path))
+    [pair] = pairs_of(right)
+    assert pair.expected is not None
+    assert pair.actual is not None
+    assert pair.expected.args == NAMES
+    assert pair.expected.table is not None
+    assert pair.actual.table is not None
+    [pair] = pairs_of(refused)
+    assert pair.actual is not None
+    assert (pair.actual.text, pair.actual.error) == ("mine", "refused: updates are not run")
+
+
+async def test_a_graph_that_vanishes_is_not_the_agents_fault(tmp_path: Path) -> None:
+    config = graph(tmp_path, timeout_sec=0.3)
+    responses = [ran(RIGHT), ran(HOSTILE["cross join"]), ran(RIGHT + " ")]
+    async with evaluate_stream(templates(), responses, config=config, max_in_flight=1) as stream:
+        results = [await anext(stream)]
+        Path(config["execute"]["graph"]).unlink()
+        results += [result async for result in stream]
+    assert [result.get("steps_score") for result in results] == [1, 0, None]
+    assert results[2]["execution_error"].startswith("unavailable: actual_steps[0]: execute.graph: ")
