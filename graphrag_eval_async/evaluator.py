@@ -22,6 +22,7 @@ from graphrag_eval_async.reference import (
     PreparedSteps,
     Reference,
     Templates,
+    check_outputs,
     load_reference,
 )
 from graphrag_eval_async.steps import (
@@ -31,6 +32,7 @@ from graphrag_eval_async.steps import (
     Budget,
     Facts,
     check_step,
+    compare_queries,
     failure_of,
     prepare_step,
     right_answer,
@@ -147,7 +149,7 @@ class Evaluator:
                 self.reference.questions, comparators, compares_queries=self._compares_queries
             )
         if self._executing is None or self._executing.config is None:
-            self.reference.check_outputs()
+            check_outputs(self.reference)
 
     def __reduce__(self) -> Any:
         if self._judging is not None:
@@ -300,6 +302,7 @@ class Evaluator:
             compared = executed.actual_steps(compared)
             usable = usable_names(compared)
         evaluation.reference_steps = prepared.steps
+        evaluation.has_query = prepared.has_query
         if steps is None or evaluation.failed:
             evaluation.facts = Facts(attempted=bool(steps), failed=evaluation.failed)
             return
@@ -319,14 +322,14 @@ class Evaluator:
         evaluation.matches = scored.matches
         evaluation.errors = scored.errors
         evaluation.facts = scored.facts
-        if scored.queries is not None:
-            evaluation.similarity, evaluation.similarities, _ = scored.queries
-        if (
-            scored.facts.right_steps
-            and not evaluation.is_answered
-            and says_something(question.reference_answer)
-        ):
-            evaluation.facts = UNANSWERED
+        if prepared.has_query:
+            queries = compare_queries(prepared.groups, compared, scored.matches, quick=quick)
+            evaluation.similarity, evaluation.similarities = queries.mean, queries.each
+            if queries.error is not None:
+                evaluation.errors = (*scored.errors, queries.error)
+        if scored.facts.right_steps and not evaluation.is_answered:
+            is_due = says_something(question.reference_answer)
+            evaluation.facts = UNANSWERED if is_due else scored.facts
 
     def _apply(self, executed: Executed, evaluation: Evaluation, prepared: Prepared) -> Prepared:
         """Set what running queries adds to an evaluation; returns the reference steps to compare with."""
@@ -343,7 +346,7 @@ class Evaluator:
                 groups[group][index] = prepare_step(steps[group][index], self._comparators)
             except MalformedStep as error:  # The data do not have the columns that it requires, say.
                 evaluation.execution_error = f"invalid_reply: reference_steps[{group}][{index}]: {error}"
-        return Prepared(steps, groups)
+        return Prepared(steps, groups, prepared.has_query)
 
     def fingerprints(self) -> dict[str, str]:
         """Return words and hashes, by name, that differ if another evaluator could give other results."""

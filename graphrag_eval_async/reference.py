@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from warnings import warn
 
 from graphrag_eval_async.errors import GraphragEvalWarning, ReferenceDataError
-from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
+from graphrag_eval_async.records.outcomes import REFERENCE_QUERY, has_reference_query
 from graphrag_eval_async.records.question import AnyQuestion, decode_steps
 from graphrag_eval_async.records.templates import TemplateReader
 from graphrag_eval_async.steps import (
@@ -36,10 +36,15 @@ MAX_LISTED = 20
 
 
 class Prepared(NamedTuple):
-    """The reference steps of a question by group, decoded and prepared for comparison."""
+    """The reference steps of a question by group, decoded and prepared for comparison.
+
+    Attributes:
+        has_query: whether one of them has a reference query.
+    """
 
     steps: list[list[dict[str, Any]]]
     groups: list[list[PreparedStep]]
+    has_query: bool = False
 
 
 class PreparedSteps(Mapping[str, Prepared]):
@@ -81,7 +86,7 @@ class PreparedSteps(Mapping[str, Prepared]):
                 if REFERENCE_QUERY not in step and (query := sparql_of(step)) is not None:
                     step[REFERENCE_QUERY] = query
         groups = [[prepare_step(step, self._comparators) for step in group] for group in steps]
-        prepared = Prepared(steps, groups)
+        prepared = Prepared(steps, groups, has_reference_query(steps))
         if self._keeps:
             self._kept[question_id] = prepared
         return prepared
@@ -102,17 +107,16 @@ class Reference:
         step_names: the names of the reference steps, and of the actual steps that these can match.
         prepared: by question id, its reference steps, ready to be compared; only of questions that have any.
         doubts: what is probably a mistake, such as an unknown key, each with its place.
-        needs_execution: whether a step has no output, but a query that gives it.
     """
 
-    __slots__ = ("doubts", "needs_execution", "prepared", "questions", "step_names", "templates")
+    __slots__ = ("_lacks_output", "doubts", "prepared", "questions", "step_names", "templates")
 
     questions: Mapping[str, Question]
     templates: tuple[str, ...]
     step_names: frozenset[str]
     prepared: Mapping[str, Prepared]
     doubts: tuple[str, ...]
-    needs_execution: bool
+    _lacks_output: bool  # Whether a step has none, but a query that gives it.
 
     def __init__(
         self,
@@ -133,13 +137,13 @@ class Reference:
             ReferenceDataError: with every problem found.
         """
         names: set[str] = set()
-        self.needs_execution = False
+        self._lacks_output = False
 
         def check(step: Mapping[str, Any]) -> None:
             check_step(step, comparators)
             names.add(step["name"])
             if needs_execution(step) and step["name"] not in (comparators or ()):
-                self.needs_execution = True
+                self._lacks_output = True
 
         reader = TemplateReader(check, comparators or ())
         reader.read(templates)
@@ -153,31 +157,12 @@ class Reference:
         self.step_names = frozenset(names).union(*map(accepted_names, names))
         self.prepared = PreparedSteps(reader.questions, comparators)
 
-    def check_outputs(self) -> None:
-        """Check that no step waits for its query to be run.
-
-        Raises:
-            ReferenceDataError: a step has no output, but a query that gives it.
-        """
-        if not self.needs_execution:
-            return
-        raise ReferenceDataError(
-            [
-                f"question {question.id!r}: reference_steps[{group}][{index}].output: missing; "
-                "`execute` in the configuration says where its reference_query is run"
-                for question in self
-                for group, steps in enumerate(question.reference_steps or ())
-                for index, step in enumerate(steps)
-                if needs_execution(step)
-            ]
-        )
-
     def __getstate__(self) -> tuple[Any, ...]:
-        own = self.step_names, self.prepared, self.doubts, self.needs_execution
+        own = self.step_names, self.prepared, self.doubts, self._lacks_output
         return dict(self.questions), self.templates, *own
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        questions, self.templates, self.step_names, self.prepared, self.doubts, self.needs_execution = state
+        questions, self.templates, self.step_names, self.prepared, self.doubts, self._lacks_output = state
         self.questions = MappingProxyType(questions)
 
     def __len__(self) -> int:
@@ -188,6 +173,26 @@ class Reference:
 
     def __repr__(self) -> str:
         return f"<Reference: {len(self.templates)} templates, {len(self)} questions>"
+
+
+def check_outputs(reference: Reference) -> None:
+    """Check that no step waits for its query to be run.
+
+    Raises:
+        ReferenceDataError: a step has no output, but a query that gives it.
+    """
+    if not reference._lacks_output:
+        return
+    raise ReferenceDataError(
+        [
+            f"question {question.id!r}: reference_steps[{group}][{index}].output: missing; "
+            "`execute` in the configuration says where its reference_query is run"
+            for question in reference
+            for group, steps in enumerate(question.reference_steps or ())
+            for index, step in enumerate(steps)
+            if needs_execution(step)
+        ]
+    )
 
 
 class NoReference(Reference):
@@ -201,7 +206,7 @@ class NoReference(Reference):
         self.step_names = frozenset()
         self.prepared = {}
         self.doubts = ()
-        self.needs_execution = False
+        self._lacks_output = False
 
     def __reduce__(self) -> Any:
         return NoReference, ()

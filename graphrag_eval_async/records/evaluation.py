@@ -15,7 +15,6 @@ from graphrag_eval_async.records.outcomes import (
     REASON,
     REFERENCE_QUERY,
     failures_of,
-    has_reference_query,
     missing_of,
 )
 from graphrag_eval_async.records.outputs import is_empty
@@ -75,6 +74,7 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
         matches: for each matched reference step, the index of its group, its index in the group, and the
             index of the actual step.
         score: steps score, from 0 to 1; None if no steps were compared.
+        has_query: whether a reference step has a reference query.
         similarity: mean similarity of queries to the reference queries, from 0 to 1; None without any.
         similarities: that of each reference step that has one, by the indices of its group and in it.
         errors: comparisons that failed, with the reason.
@@ -110,6 +110,7 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     reference_steps: list[list[dict[str, Any]]] | None = None
     matches: Sequence[tuple[int, int, int]] = ()
     score: float | None = None
+    has_query: bool = False
     similarity: float | None = None
     similarities: Mapping[tuple[int, int], float] = {}
     errors: Sequence[str] = ()
@@ -187,7 +188,7 @@ def count_unjudged(evaluation: Evaluation, question: Question, response: Respons
         state,
         question.reference_answer is not None,
         question.data is not None,
-        has_reference_query(evaluation.reference_steps),
+        evaluation.has_query,
         bool(response.usable),
         evaluation.failure,
         None if evaluation.execution_error is None else evaluation.execution_error.partition(":")[0],

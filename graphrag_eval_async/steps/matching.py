@@ -13,7 +13,6 @@ from graphrag_eval_async.records.evaluation import MAX_ERRORS
 from graphrag_eval_async.records.outputs import is_empty
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.failure import ALL_RIGHT, Facts
-from graphrag_eval_async.steps.queries import Similarities, compare_queries
 from graphrag_eval_async.steps.sparql.budget import Budget
 
 if TYPE_CHECKING:
@@ -36,14 +35,12 @@ class StepsScore(msgspec.Struct, frozen=True):
             actual step that it took.
         errors: which comparisons failed, and why; the first `MAX_ERRORS` of them.
         facts: those that decide what the failure is.
-        queries: how similar the queries are to the reference queries; None without any.
     """
 
     score: float
     matches: tuple[tuple[int, int, int], ...] = ()
     errors: tuple[str, ...] = ()
     facts: Facts = ALL_RIGHT
-    queries: Similarities | None = None
 
 
 def score_steps(
@@ -86,12 +83,8 @@ def score_steps(
         end = min([end, *taken])
     score = _sum(shares) / (len(groups) if mode == "all" and groups else 1)
     facts = ALL_RIGHT if score == 1 else matcher.facts()
-    matches = tuple(sorted(matcher.matches))
-    queries = compare_queries(groups, actual_steps, matches, quick=quick)
-    errors = [*matcher.errors.values()][:MAX_ERRORS]
-    if queries is not None and queries.error is not None:
-        errors.append(queries.error)
-    return StepsScore(score, matches, tuple(errors), facts, queries)
+    errors = tuple(matcher.errors.values())[:MAX_ERRORS]
+    return StepsScore(score, tuple(sorted(matcher.matches)), errors, facts)
 
 
 def usable_names(actual_steps: Sequence[Mapping[str, Any]]) -> list[str | None]:

@@ -46,8 +46,8 @@ def compare_queries(
     matches: Sequence[tuple[int, int, int]],
     *,
     quick: bool,
-) -> Similarities | None:
-    """Compare the queries of a response with all reference queries; None if there are none.
+) -> Similarities:
+    """Compare the queries of a response with the reference queries, of which there is at least one.
 
     A reference step is compared with the query of the actual step that it took. If it took none, the most
     similar one counts of those that have an accepted name and that no reference step took, failed or not. A
@@ -62,8 +62,6 @@ def compare_queries(
         for index, step in enumerate(group)
         if step.step.get(REFERENCE_QUERY) is not None
     ]
-    if not asking:
-        return None
     texts = [query_of(step) for step in actual_steps]
     if quick and sum(len(text) for text in texts if text is not None) > QUICK_CHARACTERS:
         raise ComparisonBudgetExceeded("the queries are too long for an event loop")

@@ -341,3 +341,24 @@ async def test_a_graph_that_vanishes_is_not_the_agents_fault(tmp_path: Path) -> 
         results += [result async for result in stream]
     assert [result.get("steps_score") for result in results] == [1, 0, None]
     assert results[2]["execution_error"].startswith("unavailable: actual_steps[0]: execute.graph: ")
+
+
+def test_the_page_has_the_limits() -> None:
+    from graphrag_eval_async import ExecuteConfig
+    from graphrag_eval_async.execution.queries import MAX_QUERIES
+    from graphrag_eval_async.execution.session import CACHE_BYTES, PARSE_SECONDS
+    from graphrag_eval_async.steps.sparql.tokens import MAX_QUERY_CHARACTERS
+
+    page = (Path(__file__).parents[2] / "docs" / "execution.md").read_text()
+    config = ExecuteConfig(graph="data.ttl")
+    for row in (
+        f"| time of one query | {config.timeout_sec:g} s | `timeout_sec` |",
+        f"| rows or triples that it returns | {config.max_rows:,} | `max_rows` |",
+        f"| bytes that it returns | {config.max_bytes >> 20} MiB | `max_bytes` |",
+        f"| queries at a time | {config.max_in_flight} | `max_in_flight` |",
+        f"| queries of one response | {MAX_QUERIES} | fixed |",
+        f"| length of a query | {MAX_QUERY_CHARACTERS:,} characters | fixed |",
+        f"since queries repeat | {CACHE_BYTES >> 20} MiB | fixed |",
+        f"longer than {PARSE_SECONDS:g} seconds to parse counts as valid",
+    ):
+        assert row in page
